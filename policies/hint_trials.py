@@ -141,7 +141,12 @@ class _HintTrials:
                 return clause
             edit = _edit(wrong)
             is_within = edit is not None and start <= edit.span.start <= edit.span.end <= end
-            if edit is None or not is_within or not wrong.is_of_parser:
+            if edit is None or not is_within:
+                return None
+            written = clause[edit.span.start - start : edit.span.end - start]
+            # A range, and a name with other capitals, are no other meaning.
+            is_same = wrong.code == "P0209" or written.lower() == edit.text.lower()
+            if not (wrong.is_of_parser or is_same):
                 return None
             clause = clause[: edit.span.start - start] + edit.text + clause[edit.span.end - start :]
         return None

@@ -25,7 +25,7 @@ from grammar.checker.name_remedies import NameRemedies
 from grammar.checker.worded_names import RESOURCES, words_of
 from grammar.meaning.environment import FUNCTIONS
 from grammar.messages import habits
-from grammar.syntax.foreign_objects import of_glob
+from grammar.syntax.foreign_rules import of_glob
 from grammar.syntax.wish_words import STATES, WORDS_OF_NODES
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
@@ -44,6 +44,10 @@ _TIMES_OF_DAY = frozenset({"time", "format", "strftime", "toTime", "localtime", 
 # What compares a text with a glob elsewhere.
 _GLOBS = frozenset({"glob.match", "path.match", "filepath.match", "fnmatch.fnmatch", "fnmatch"})
 _HAVING = frozenset({"has", "hasOwnProperty", "hasKey", "hasField", "contains", "includes"})
+# What a pod says of its nodes.
+_KEPT = (
+    "leave it out: kube-scheduler keeps to the `nodeSelector`, affinity and tolerations of a pod"
+)
 _CRON = re.compile(r"\S+ (?P<hours>[\d*,/-]+) \S+ \S+ (?P<days>[\d*,-]+)")
 
 
@@ -130,6 +134,8 @@ class CallRemedies(NameRemedies):
             return Remedy(expr.name_span, "!", hint, certain=True)
         if (field := self._called_field(expr, kind)) is not None:
             return field
+        if (listed := self._with_lists(expr, operands, written)) is not None:
+            return listed
         fitting = [*habits.CALLS, habits.DEFAULTS]
         if len(operands) == 1:
             if habits.find((habits.PRESENCE,), name) and is_read(operands[0]):
@@ -140,6 +146,8 @@ class CallRemedies(NameRemedies):
         named = key.value if isinstance(key, ast.Literal) else None
         if named in (self._fields(kind) or {}) and name in _HAVING:
             return Remedy(expr.span, f"has({written[0]}.{named})")
+        if named in (self._fields(kind) or {}) and name in ("getattr", "get", "field"):
+            return Remedy(expr.span, f"{written[0]}.{named}")
         if (items := self._of_items(expr, operands)) is not None:
             return items
         if expr.function in ("kubernetesVersion", "semver") and kind.name == "Node":
@@ -161,6 +169,13 @@ class CallRemedies(NameRemedies):
         if (glob := self._of_glob(expr, name, operands)) is not None:
             return glob
         row = habits.call(name, kind.name, len(operands))
+        if row is not None and (each := self._of_any(expr, operands)) is not None:
+            return each
+        if row is not None and row.here == "{0}.matches({1})" and expr.target is None:
+            # `regex("^gpu", node.name)`: the text stands before the pattern.
+            pattern, text = (isinstance(o, ast.Literal) for o in operands[:2])
+            written = written[::-1] if pattern and not text else written
+            operands = operands[::-1] if pattern and not text else operands
         if row is not None:
             return Remedy(expr.span, self._grouped(_filled(row.here, written, operands)))
         if (time := self._time_of_day(expr, operands)) is not None:
@@ -173,6 +188,30 @@ class CallRemedies(NameRemedies):
         if row is not None and len(operands) == 2 and (read := optional(operands[0])):
             return Remedy(expr.span, f"{read}.orValue({print_expression(operands[1])})")
         return self._turned(expr, operands, written) or self._by_words(expr, operands)
+
+    def _with_lists(
+        self, expr: ast.Call, operands: Sequence[ast.Expr], written: Sequence[str]
+    ) -> Remedy | None:
+        """`"{}".format(a)`, `tolerations.contains("gpu")`, `"gpu" in node.labels.keys()`."""
+        pattern, parent = getattr(expr.target, "value", None), self._parent
+        if expr.function == "format" and isinstance(pattern, str):
+            text = print_string(re.sub(r"\{\w*\}", "%s", pattern))
+            listed = ", ".join(map(print_expression, expr.args))
+            return Remedy(expr.span, f"{text}.format([{listed}])")
+        of_pod = {o.name for o in operands if isinstance(o, ast.Select)}
+        is_kept = {"nodeSelector", "tolerations", "affinity"} & of_pod
+        if is_kept and any(text.startswith("node.") for text in written):
+            return Remedy(expr.span, "", _KEPT, whole=False)
+        kind = self._kind(operands[0]) if operands else DYN
+        if expr.function in _HAVING and kind.name == "list" and len(operands) == 2:
+            by_name = self._used(written[0], kind, [print_expression(operands[1])], ())
+            if by_name is not None and ".exists(" in by_name:
+                return Remedy(expr.span, by_name)
+        is_asked = isinstance(parent, ast.Binary) and parent.op == "in" and parent.right is expr
+        if isinstance(parent, ast.Binary) and is_asked and expr.function == "keys":
+            left = print_expression(parent.left)
+            return Remedy(parent.span, f"{left} in {written[0]}") if kind.name == "map" else None
+        return None
 
     def _of_glob(self, expr: ast.Call, name: str, operands: Sequence[ast.Expr]) -> Remedy | None:
         """`glob.match("gpu-*", [], node.name)` and `fnmatch(node.name, "gpu-*")`."""
@@ -318,9 +357,10 @@ class CallRemedies(NameRemedies):
 
     def _of_any(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
         """`startsWithAny(node.name, ["a", "b"])`: a method for each item of a list."""
-        found = re.fullmatch(
-            r"(\w+?)_?(?:(Any|any|OneOf|SomeOf)|(All|all|None|none))", expr.function
-        )
+        row = habits.call(expr.function, "string", 2)
+        method = re.match(r"\{0\}\.(\w+With)\(", row.here) if row is not None else None
+        name = f"{method[1]}Any" if method is not None else expr.function
+        found = re.fullmatch(r"(\w+?)_?(?:(Any|any|OneOf|SomeOf)|(All|all|None|none))", name)
         if found is None or len(operands) != 2 or self._kind(operands[1]).name != "list":
             return None
         if not self._environment.overloads(found[1], member=True):

@@ -297,6 +297,9 @@ class FieldRemedies:
         beside = parent.right if isinstance(parent, ast.Binary) and parent.op in RELATIONS else None
         if isinstance(parent, ast.Binary) and parent.op in RELATIONS and parent.right is expr:
             beside = parent.left
+        if isinstance(parent, ast.Binary) and parent.op == "in" and parent.left is expr:
+            elements = getattr(parent.right, "elements", ())
+            beside = elements[0] if elements else None
         text = beside.value if isinstance(beside, ast.Literal) else ""
         is_same = isinstance(beside, ast.Select) and beside.name == expr.name
         is_read_text = beside is not None and (is_same or self._kind(beside) == STRING)

@@ -58,12 +58,13 @@ _COUNTED = (
     "`node.pods` are the pods on the node; those of other places are counted by a limit, as in"
     ' `limit "x" { pods where peer.labels["app"] == "db" per domain node.zone at most 0 strict }`'
 )
+_GROUPED = (
+    "a clause is about one node, `node`; those of a zone are a group, as in"
+    " `group zone by node.zone` and `require zone.ready >= 3`"
+)
 _OTHERS = {
     **dict.fromkeys(("pods", "replicas", "cluster"), _COUNTED),
-    "nodes": (
-        "a clause is about one node, `node`; those of a zone are a group, as in"
-        " `group zone by node.zone` and `require zone.ready >= 3`"
-    ),
+    "nodes": _GROUPED,
     **dict.fromkeys(
         ("http", "https", "requests", "urllib", "kubectl", "api", "client", "redis", "db"),
         habits.NO_REQUESTS,
@@ -72,7 +73,7 @@ _OTHERS = {
 
 
 def _of_others(expr: ast.Ident) -> Remedy | None:
-    why = _OTHERS.get(expr.name)
+    why = _OTHERS.get(expr.name) or (habits.elsewhere(expr.name) if expr.name == "random" else None)
     return None if why is None else Remedy(expr.span, "", why, whole=False)
 
 
@@ -96,6 +97,8 @@ class NameRemedies(FieldRemedies):
             number = getattr(factor, "value", None)
             if isinstance(number, int):
                 return Remedy(parent.span, f'"{number}{unit}"')
+        if expr.name in ("zone", "region", "rack") and below in ("nodes", "ready", "pods", "size"):
+            return Remedy(expr.span, "", _GROUPED, whole=False)
         if (said := self._of_time(expr) or _of_others(expr)) is not None:
             return said
         if (row := habits.find(habits.NAMES, expr.name)) is not None:

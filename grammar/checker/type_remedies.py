@@ -82,6 +82,10 @@ class Remedies(CallRemedies):
                 made = self._with_constant(expr, value, constant, kind, is_right=is_right)
                 if made is not None:
                     return made
+        if expr.op == "%" and left == STRING and isinstance(expr.left, ast.Literal):
+            # `"%s-a" % pod.name` of Python
+            said = f"[{print_expression(expr.right)}]"
+            return Remedy(expr.span, f"{print_expression(expr.left)}.format({said})")
         if expr.op == "in":
             return self._membership(expr, left, right)
         # `node.spec.taints == "gpu=true:NoSchedule"`
@@ -283,6 +287,12 @@ class Remedies(CallRemedies):
 
     def character(self, expr: ast.Index, kind: Type) -> Remedy | None:
         """`node.zone[0]` and `node.zone[-1]`: a character of a text."""
+        key = getattr(expr.index, "value", None)
+        if kind.is_record and isinstance(key, str):
+            head = print_expression(expr.operand)
+            is_field = key in (self._fields(kind) or {})
+            made = f"{head}.{key}" if is_field else f"{head}.labels[{print_string(key)}]"
+            return Remedy(expr.span, made)
         if kind != STRING:
             return None
         text, at = print_expression(expr.operand), print_expression(expr.index)
@@ -358,6 +368,12 @@ class Remedies(CallRemedies):
         """A value where a condition is wanted."""
         text = print_expression(expr)
         match kind.name:
+            case "list" if isinstance(expr, ast.ListLiteral) and len(expr.elements) == 1:
+                # `[[ node.ready ]]` of a shell.
+                inner = expr.elements[0]
+                if isinstance(inner, ast.ListLiteral):
+                    return self.condition(replace(inner, span=expr.span), kind.args[0])
+                return Remedy(expr.span, print_expression(inner))
             case "list" | "map":
                 return Remedy(expr.span, f"size({text}) > 0")
             case "int" | "double":

@@ -86,6 +86,7 @@ CALLS = (
     _row("min Min MIN", "Python, SQL", "{0}.min()", _L, 1),
     _row("sum Sum SUM total", "Python, SQL", "{0}.sum()", _L, 1),
     _row("avg mean AVG average", "SQL", "{0}.sum() / size({0})", _L, 1),
+    _row("list tuple", "Python", "{0}", _L, 1),
     _row("sorted sort_by order", "Python", "{0}.sort()", _L, 1),
     _row("reversed", "Python", "{0}.reverse()", "", 1),
     _row("unique uniq set to_set", "Ruby, Python", "{0}.distinct()", _L, 1),
@@ -152,6 +153,8 @@ CALLS = (
         _S,
         2,
     ),
+    _row("concat join strings.Join", "Rego, Terraform, Go", "{1}.join({0})", _S, 2),
+    _row("parseInt Number.parseInt", "JavaScript", "int({0})", _S, 2),
     _row("re_match", "Rego", "{1}.matches({0})", "", 2),
     _row("regex.match re.match re.search regexp.MatchString", "Rego", "{1}.matches({0})", "", 2),
     _row("glob.match path.Match", "Rego, Go", "{1}.matches({0})", "", 2),
@@ -442,6 +445,7 @@ CLAUSES = (
     ),
     _row("countIf count_if countPods podCount tally total", "SQL, spreadsheets", "count"),
     _row("preemption evict eviction victims disruption protect", "Kubernetes", "preempt"),
+    _row("context configMap lookup externalData table source", "Kyverno", "data"),
     _row("binding prebind permitBind", "kube-scheduler", "bind"),
     _row("include import extends inherit inherits uses", "programming languages", "use"),
     _row("var const set define variable local variables", "JavaScript, Go", "let"),
@@ -585,6 +589,7 @@ NEEDLESS: Mapping[str, str] = {
 }
 
 REQUESTED = "the pod says what it requests, and kube-scheduler keeps to it"
+OF_MANIFESTS = "this stays in the manifest of the pods; a policy says where they may run"
 _BUDGET = (
     "a PodDisruptionBudget is an object of its own, to which evictions keep; `preempt` protects"
     " pods from those of kube-scheduler"
@@ -595,7 +600,12 @@ NEEDLESS_ITEMS: Mapping[str, str] = {
     **dict.fromkeys(
         ("minAvailable", "maxUnavailable", "PodDisruptionBudget", "podDisruptionBudget"), _BUDGET
     ),
-    **dict.fromkeys(("resources", "requests", "ncpus", "mem", "cpus"), REQUESTED),
+    **dict.fromkeys(
+        "resources requests ncpus mem cpus request_memory request_cpus request_disk request_gpus"
+        " RequestMemory RequestCpus".split(),
+        REQUESTED,
+    ),
+    "auditAnnotations": "an answer has no annotations; a `detail` says more of a node",
     **dict.fromkeys(
         ("globalDefault", "preemptionPolicy", "priorityClassName"),
         "a pod has its priority by a PriorityClass, which `pod.priority` reads",
@@ -614,8 +624,9 @@ NEEDLESS_ITEMS: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         "schedulerName restartPolicy containers template replicas parallelism image ports env"
-        " volumes strategy revisionHistoryLimit command args".split(),
-        "this stays in the manifest of the pods; a policy says where they may run",
+        " job task device network service queue update volumes strategy revisionHistoryLimit"
+        " command args".split(),
+        OF_MANIFESTS,
     ),
     **dict.fromkeys(
         (

@@ -7,7 +7,8 @@ could look like another line, and without a bound one text could fill them.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 
 # The most characters of a text in an answer, an event or a page.
 MOST_SHOWN = 256
@@ -98,3 +99,10 @@ def template_of(text: str) -> str:
     parts = re.split(r"\s*\+\s*", text)
     made = (p[1:-1] if p[:1] in ("'", '"') else f"{{{p.replace(chr(34), chr(39))}}}" for p in parts)
     return f'"{"".join(made)}"'
+
+
+def filled(text: str, values: Iterable[str]) -> str:
+    """A text with `%s` or `{}` as one with the values in braces."""
+    parts = re.split(r"%[-+#0-9.]*[a-zA-Z]|\{\d*\}", text)
+    said = [f"{{{value}}}" for value in values if value]
+    return "".join(f"{part}{value}" for part, value in zip_longest(parts, said, fillvalue=""))

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
-from grammar.messages.texts import template_of
+from grammar.messages.texts import filled, template_of
+from grammar.syntax.other_schedulers import OF_POD
 from grammar.syntax.unexpected import (
     DOMAINS,
     ITEMS,
@@ -30,18 +31,6 @@ from grammar.tree.source import Span
 
 # What can stand behind `per`.
 _PER = {"CLUSTER", "DOMAIN", "GROUP", "NODE"}
-_EXCEPT = ("unless", "except", "excluding", "without")
-
-
-def _of_namespace(said: str) -> str | None:
-    """`namespace "shop"` and `kube-system` as a condition; None for anything else."""
-    found = re.fullmatch(
-        r"(?:(?:the )?(?:pods?|it) )?(?:is )?(?:in )?(?:the )?"
-        r"(?:namespaces? |ns )\"?([a-z0-9-]+)\"?",
-        said,
-    )
-    found = found or re.fullmatch(r"\"?(kube-[a-z-]+)\"?", said)
-    return f'pod.namespace == "{found[1]}"' if found is not None else None
 
 
 class ClauseRemedies(Misplaced):
@@ -51,58 +40,15 @@ class ClauseRemedies(Misplaced):
     def ideas(self) -> tuple[Callable[[], Diagnostic | None], ...]:
         """In the order in which they are asked."""
         return (
-            self._condition_behind,
             self._message_behind,
             self._superfluous,
             self._name,
             self._bound,
             self._lacking_word,
+            self._option,
             self._clause,
             self._part,
             self._filler,
-        )
-
-    def _condition_behind(self) -> Diagnostic | None:
-        """`if` in or before a block: the clause has a `when` behind its name."""
-        lexemes, at, word = self.lexemes, self.at, self.item.text
-        is_only = word == "only" and lexemes[at + 1].text in ("if", "when")
-        if word not in ("if", "when", "where", *_EXCEPT) and not (
-            is_only or (word in ("for", "only", "provided", "given") and "WHEN" in self.accepted)
-        ):
-            return None
-        if word == "where" and self.previous.text == "{" and "REQUIRE" in self.accepted:
-            # The condition of a filter, as in SQL.
-            return None
-        if "WHEN" in self.accepted and "LBRACE" in self.accepted:
-            opener = find(lexemes, at, ("{",))
-            if opener is None:
-                return None
-            first = at + 1 + (lexemes[at + 1].text in ("if", "when", "where", "for"))
-            if lexemes[first].text == "pods":
-                first += 1 + (lexemes[first + 1].text == "where")
-            condition = lexemes.slice(first, opener - 1)
-            condition = _of_namespace(condition) or condition
-            condition = f"!({condition})" if word in _EXCEPT else condition
-            edit = Fix(lexemes.span(at, opener - 1), f"when {condition}")
-            return with_edit(self.unexpected(at, at), edit)
-        opener = lexemes.opener(at)
-        is_clause = {"MESSAGE", "VALUE", "PROTECT"} & self.accepted
-        if opener is None or not is_clause or lexemes[opener].text != "{":
-            return None
-        end = lexemes.expression_end(at + 1 + is_only, STOPS | {"pods", "nodes"})
-        condition = lexemes.slice(at + 1 + is_only, end)
-        condition = f"!({condition})" if word in _EXCEPT else condition
-        if not condition or not any(
-            lexemes[n].text in CLAUSE_WORDS for n in range(opener - 6, opener)
-        ):
-            return None
-        body = lexemes.slice(opener, at - 1)
-        head = next(n for n in range(opener - 1, -1, -1) if lexemes[n].text in CLAUSE_WORDS)
-        shown = f"{lexemes.slice(head, opener - 1)} when {condition} {{"
-        edit = Fix(lexemes.span(opener, end), f"when {condition} {body}")
-        found = self.unexpected(at, at)
-        return with_edit(
-            found, edit, f"write `{one_line(shown)}`, with the condition before the block"
         )
 
     # ---- signs and names of blocks
@@ -118,12 +64,23 @@ class ClauseRemedies(Misplaced):
                 found = self.unexpected(at, at)
                 return with_edit(found, Fix(lexemes.span(at, at), "="), certain=True)
             following = find(lexemes, at + 1, ("=",))
+            if following is None and lexemes[at - 2].text == "let":
+                return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), " ="))
             if following is not None and lexemes[at - 2].text == "let":
                 edit = Fix(lexemes.span(at, following), " =")
                 whole = lexemes.slice(at - 2, at - 1)
                 return with_edit(
                     self.unexpected(at, at), edit, f"write `{whole} = …` without a type"
                 )
+        if sign == "=" and self.accepted == {"COLON"}:
+            return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), ":"), certain=True)
+        if sign in ("as", "be", "is", "to") and lexemes[at - 2].text == "let":
+            return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), "="))
+        if sign == "/" and lexemes[at + 1].text in ("*", "**"):
+            end = self.source.text.find("*/", self.item.end) + 2
+            span = Span(self.item.start, end if end > 1 else self.item.end + 1)
+            hint = "write a comment behind `#` or `//`, up to the end of the line"
+            return with_edit(self.unexpected(at, at + 1), Fix(span, ""), hint)
         if sign == "-" and lexemes[at + 1].text in WORDS and not self.behind:
             hint = "leave out the `-`: parts need no sign before them"
             return with_edit(self.unexpected(at, at), edit, hint)
@@ -156,6 +113,10 @@ class ClauseRemedies(Misplaced):
         """`max 3`, `<= 3`, `3` alone, `skew 1`, `per zone`, `at most 3 rounding up`."""
         lexemes, at, accepted, word = self.lexemes, self.at, self.accepted, self.item.text
         found = self.unexpected(at, at)
+        if self.item.kind == "number" and lexemes[at - 2].text == "range" and self.behind:
+            return with_edit(
+                found, Fix(Span(self.item.start, self.item.start), ".. "), f"write `.. {word}`"
+            )
         if word == "rounding" and self.previous.kind == "number":
             last = at + (lexemes[at + 1].text in ("up", "down"))
             hint = "remove it: only a percentage is rounded"
@@ -201,6 +162,7 @@ class ClauseRemedies(Misplaced):
                 whole = f"domain {lexemes.slice(at, rest)}"
                 return with_edit(found, Fix(Span(start, start), "domain "), f"write `{whole}`")
             of_pods = "namespace ns team app tenant user label deployment workload statefulset job"
+            of_pods += " pod pods replica container service"
             if text.lower() in of_pods.split():
                 # These are of pods, and no places.
                 return None
@@ -253,6 +215,9 @@ class ClauseRemedies(Misplaced):
         if word == "weight" and self.previous.text != "effort":
             return None
         found, item = self.unexpected(at, at), self.item
+        if word == "by" and item.text == "{" and (closer := lexemes.partner.get(at)) is not None:
+            made = f"by {lexemes.slice(at + 1, closer - 1).removeprefix('by ')}"
+            return with_edit(found, Fix(lexemes.span(at, closer), made))
         if word == "where" and lexemes[at - 2].text == "of" and item.text in WORDS | {"}"}:
             edit = Fix(lexemes.span(at - 2, at - 1), "of replicas")
             return with_edit(found, edit)
@@ -291,6 +256,14 @@ class ClauseRemedies(Misplaced):
         if word == "weight" and re.fullmatch(r"[\"']\d+[\"']", self.item.text):
             number = self.item.text.strip("\"'")
             return with_edit(found, Fix(lexemes.span(at, at), number), certain=True)
+        if word == "group" and self.item.kind == "string" and lexemes[at + 1].text == "by":
+            name = re.sub(r"\W+", "_", self.item.text[1:-1])
+            return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), name))
+        if (word == "group" and self.item.kind == "string") or (
+            word == "count" and self.item.text in ("=", ":")
+        ):
+            hint = f"leave it out: {habits.OF_MANIFESTS}"
+            return replace(self.unexpected(at - 1, at - 1), hint=hint)
         if accepted and set(accepted) <= {"STRING", "NAME"}:
             if self.item.kind == "word" and self.item.text == "f" and lexemes.touches(at + 1):
                 edit = Fix(lexemes.span(at, at), "")
@@ -376,22 +349,26 @@ class ClauseRemedies(Misplaced):
         lexemes, text, closer = self.lexemes, at + 2, self.lexemes.partner.get(at + 1)
         if closer is None or lexemes[text].kind != "string":
             return None
-        values = [v.strip(" []") for v in lexemes.slice(text + 1, closer - 1).split(",")]
-        made, wanted = lexemes[text].text, [v for v in values if v]
-        for value in wanted:
-            made = re.sub(r"%[-+#0-9.]*[a-zA-Z]|\{\d*\}", f"{{{value}}}", made, count=1)
-        return made
+        values = (v.strip(" []") for v in lexemes.slice(text + 1, closer - 1).split(","))
+        return filled(lexemes[text].text, values)
 
     # ---- clauses and parts
+
+    def _option(self) -> Diagnostic | None:
+        """`--gres=gpu:2`, an option of a job that no clause says."""
+        lexemes, at = self.lexemes, self.at
+        is_option = self.item.text in ("-", "--") and lexemes.touches(at + 1)
+        if is_option and {"FILTER", "SCORE", "LET"} <= self.accepted:
+            # Options of a job.
+            option = lexemes[at + 1 + (lexemes[at + 1].text == "-")].text
+            hint = "write a clause that says it: nothing here reads options"
+            hint = f"leave it out: {habits.REQUESTED}" if option in OF_POD else hint
+            return replace(self.unexpected(at, at), hint=hint)
+        return None
 
     def _clause(self) -> Diagnostic | None:
         """A word where a clause must start: which clauses there are, and the one meant."""
         lexemes, at, word = self.lexemes, self.at, self.item.text
-        is_option = self.item.text in ("-", "--") and lexemes.touches(at + 1)
-        if is_option and {"FILTER", "SCORE", "LET"} <= self.accepted:
-            # Options of a job.
-            hint = f"leave it out: {habits.REQUESTED}"
-            return replace(self.unexpected(at, at), hint=hint)
         if self.item.kind != "word" or not {"FILTER", "SCORE", "LET"} <= self.accepted:
             return None
         if self.behind and lexemes[at + 1].kind != "string":
@@ -404,6 +381,9 @@ class ClauseRemedies(Misplaced):
             is_of_node = re.search(r"\bnode\.", said) is not None
             made = f'filter "rule" {{ require {said} }}' if is_of_node else f"for pods where {said}"
             return with_edit(found, Fix(lexemes.span(at, last), made))
+        if lexemes[at + 1].text == ":=":
+            edit = Fix(lexemes.span(at, at + 1), f"let {word} =")
+            return with_edit(found, edit, f"write `{edit.text} …`")
         if lexemes[at + 1].text == "=" and len(re.findall(rf"\b{word}\b", self.source.text)) > 1:
             # What is used elsewhere is defined here.
             edit = Fix(lexemes.span(at, at), f"let {word}")
@@ -435,11 +415,14 @@ class ClauseRemedies(Misplaced):
         if word in ("require", "value", "message", "detail", "missing"):
             return replace(found, hint=f"write it into a clause, as in `{SHAPES['filter']}`")
         why = habits.NEEDLESS_ITEMS.get(word)
+        if why == habits.OF_MANIFESTS and lexemes[at + 1].kind == "word":
+            # A sentence about them.
+            why = None
         if word == "select" and lexemes[at + 1].text == "=":
             # The chunks of PBS.
             why = habits.REQUESTED
-        if word == "import" and lexemes[at + 2].text == ".":
-            # A package of Rego.
+        if word == "import" and lexemes[at + 1].kind == "word":
+            # A package of Rego or Python.
             why = "a policy reads `pod`, `node`, `namespaceObject` and `now` without more"
         if why is not None:
             return replace(found, hint=f"leave it out: {why}")
@@ -515,6 +498,9 @@ class ClauseRemedies(Misplaced):
         if last < first or "require" in rest.split() or lexemes[first].text in PARTS:
             return None
         condition = lexemes.slice(first, last)
+        if "{" in condition or re.search(r"(?<![=!<>])=(?![=~])", condition):
+            # No condition alone.
+            return None
         condition = f"!({condition})" if _denies(word) else condition
         made = " ".join(filter(None, (f"filter {lexemes[name].text} {{ require {condition}", rest)))
         return Fix(lexemes.span(at, end), f"{made} }}")
@@ -532,6 +518,10 @@ class ClauseRemedies(Misplaced):
             key = Fix(lexemes.span(at, end), self.item.text[1:-1])
             return with_edit(found, key, certain=True)
         if self.item.kind == "word":
+            end = lexemes.operand_after(at) or at
+            why = habits.elsewhere(lexemes.slice(at, end).partition("(")[0]) or ""
+            if why.startswith("leave it out") and lexemes[end].text == ")":
+                return with_edit(found, Fix(lexemes.span(at, end), ""), why)
             if word in habits.NEEDLESS and lexemes[at + 1].text not in ("pass", "fail"):
                 return replace(found, hint=f"leave it out: {habits.NEEDLESS[word]}")
             close = nearest(word, self.known)
@@ -540,6 +530,8 @@ class ClauseRemedies(Misplaced):
             edit = self._synonym(word)
             if edit is not None:
                 return with_edit(found, edit)
+        if word == "require" and "VALUE" in accepted and "REQUIRE" not in accepted:
+            return with_edit(found, Fix(lexemes.span(at, at), "value"))
         if self.behind:
             return None
         for keyword in ("require", "value"):

@@ -1,11 +1,11 @@
 """Foreign clauses: what other languages write for a clause, as a clause of this language.
 
-Here are the blocks that people paste: selectors, affinities and spread constraints of pods, blocks
-of Kyverno. `if` and `switch` are in `grammar.syntax.foreign_conditions`, SQL is in
-`grammar.syntax.foreign_sql`, what other schedulers write in `grammar.syntax.other_schedulers`, and
-whole objects in `grammar.syntax.foreign_objects`. Each reader gets the words of an item and gives
-whole clauses. Wishes in plain words are in `grammar.syntax.wishes`, and single words of other
-languages in `grammar.messages.habits`.
+Here are the blocks that people paste: selectors, affinities and spread constraints of pods.
+Admission policies are in `grammar.syntax.foreign_rules`, `if` and `switch` in
+`grammar.syntax.foreign_conditions`, SQL is in `grammar.syntax.foreign_sql`, what other schedulers
+write in `grammar.syntax.other_schedulers`, and whole objects in `grammar.syntax.foreign_objects`.
+Each reader gets the words of an item and gives whole clauses. Wishes in plain words are in
+`grammar.syntax.wishes`, and single words of other languages in `grammar.messages.habits`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from grammar.syntax import (
     foreign_conditions,
     foreign_objects,
     foreign_rewrites,
+    foreign_rules,
     foreign_scores,
     foreign_sql,
     other_schedulers,
 )
+from grammar.syntax.foreign_rules import OF_SELECTOR, matched, text_of
 from grammar.syntax.unexpected import DOMAINS
 from grammar.syntax.wish_parts import negated
 from grammar.syntax.wish_words import DENIES, WORKLOADS
@@ -31,7 +33,6 @@ _CONDITION_OF_KEY = re.compile(
     rf"key[\"']?\s*[:=]\s*{_KEY}[,\s]+[\"']?operator[\"']?\s*[:=]\s*[\"']?(?P<operator>\w+)[\"']?"
     r"(?:[,\s]+[\"']?values?[\"']?\s*[:=]\s*(?P<values>\[[^\]]*\]|(?:-\s*[\w./-]+\s*)+|[\"'\w./-]+))?"
 )
-_OF_SELECTOR = re.compile(r"[\"']?([\w./-]+)[\"']?(?:\s*[:=]\s*|\s+(?=[\"']))[\"']?([\w.-]+)[\"']?")
 # A requirement of a label selector, as kubectl reads it: `app=web`, `tier in (web, api)`, `!spot`.
 _REQUIREMENT = re.compile(
     r"(?P<key>[A-Za-z][\w./-]*)\s*"
@@ -43,7 +44,9 @@ _REQUIREMENT = re.compile(
 _SOFT = re.compile(r"(?i)\bprefer|\bsoft\b|ScheduleAnyway|best effort|\bideally\b")
 # What is not to be.
 _DENIED = re.compile(rf"(?i)\A\s*{DENIES}\b|\b(?:unless|except|not on)\b")
-_TWICE_DENIED = re.compile(r"(?i)\bunless\b[^{}]*[{:]\s*(?:return\s+)?(?:reject|deny|false)\b")
+_TWICE_DENIED = re.compile(
+    r"(?i)\bforbid\b.*\bunless\b|\bunless\b[^{}]*[{:]\s*(?:return\s+)?(?:reject|deny|false)\b"
+)
 _READ = re.compile(r"\b(?:node|pod|peer|victim|namespaceObject)\.([A-Za-z]\w*)")
 _NUMBER = re.compile(r"(?<![\w.:-])\d+(?![\w.]*[:.]\d|\s*%|\s*percent\b)(?!\d)")
 # What leaves out the number that it names.
@@ -64,11 +67,17 @@ def clauses(text: str, body: str) -> Iterator[str]:
 
     `text` is the whole item on one line, `body` what of it stands in a clause of this language.
     """
+    if (parts := foreign_objects.inside(text)) is not None:
+        made = [next(clauses(part, part), None) for part in parts]
+        yield from [" ".join(filter(None, made))] if made and all(made) else []
+        return
+    written = text
     text, body = _TEXT_OR_SNAKE.sub(_in_camel, text), _TEXT_OR_SNAKE.sub(_in_camel, body)
     for read in _OF_ITEMS:
         yield from read(text)
     for read in _OF_BODIES:
         yield from read(body)
+    yield from foreign_objects.keyed(written)
 
 
 def _in_camel(found: re.Match[str]) -> str:
@@ -84,16 +93,23 @@ def keeps_meaning(text: str, clause: str) -> bool:
 
     A clause that drops a condition, or turns it round, is another wish.
     """
+    if (parts := foreign_objects.inside(text)) is not None:
+        text = " ".join(parts)
+    if re.match(r'(?:limit|share|spread) "', text) and clause.startswith(("filter ", "score ")):
+        return False
     # What a query selects is not read, and Swarm has other names.
     read = re.sub(r"(?i)\bnode\.name(?=\s+(?:not\s+)?in\s*\(\s*select\b)", "", text)
     read = re.sub(r"\bnode\.(?:hostname|role|id|platform\.\w+)\b(?=\s*[=!]=)", "", read)
     reads = _READ.findall(_TEXT.sub('""', read))
-    if not all(re.search(rf"\b{name}\b", clause) for name in reads):
+    if not all(re.search(rf"(?i)\b{name}\b", clause) for name in reads):
+        return False
+    if not _has_texts(text, clause):
         return False
     plain = _WEIGHT.sub("", _TEXT.sub('""', text))
     # Times of a clock are hours of a day, and ratios percentages.
     plain = re.sub(r"(?i)\b\d+\s*[ap]m\b|\b\d+ (?:out )?of \d+\b", "", plain)
     # A pod goes to one node.
+    plain = re.sub(r"\btop \d+ by\b", "", plain)
     plain = re.sub(r"(?i)\blimit 1\s*\Z", "", plain) if _ORDERED.match(plain) else plain
     is_open = _OPEN.search(plain) is not None
     if not all(_has_number(int(n), clause, is_open) for n in _NUMBER.findall(plain)):
@@ -113,7 +129,20 @@ def keeps_meaning(text: str, clause: str) -> bool:
         return False
     if _TWICE_DENIED.search(text):
         return True
-    return not _DENIED.search(text) or re.search(r"!|at most 0\b", clause) is not None
+    denies = r"!|\bat most 0\b|\b1 \.\. 0\b|\bweight -"
+    # What is not to be more is less.
+    turned = {
+        r"<": r"\bmore\b|\babove\b|\bover\b|>",
+        r">": r"\bless\b|\bfewer\b|\bbelow\b|\bunder\b|<",
+    }
+    denies = "|".join([denies, *(sign for sign, said in turned.items() if re.search(said, text))])
+    return not _DENIED.search(text) or re.search(denies, clause) is not None
+
+
+def _has_texts(text: str, clause: str) -> bool:
+    """Whether a clause has the first label of each `matchLabels`."""
+    values = re.findall(r"matchLabels\W{1,4}[\w./-]+\W{1,4}(\w[\w.-]*)", text)
+    return all(value in clause for value in values)
 
 
 def _has_number(number: int, clause: str, is_open: bool) -> bool:
@@ -123,16 +152,12 @@ def _has_number(number: int, clause: str, is_open: bool) -> bool:
     return number == 0 or bool(said & near)
 
 
-def _text(value: str) -> str:
-    return print_string(value.strip().strip("\"'"))
-
-
 def of_key(key: str, operator: str, values: list[str], owner: str = "node") -> str | None:
     """The condition of a `matchExpressions`: `key: disktype, operator: In, values: [ssd]`."""
     key = re.sub(r"\A(?:(?:pod|node|peer)\.)?(?:metadata\.)?labels\.", "", key)
     known = DOMAINS.get(key) if owner == "node" else None
     read = known or f"{owner}.labels[{print_string(key)}]"
-    texts = [_text(v) for v in values]
+    texts = [text_of(v) for v in values]
     match operator.lower():
         case "in" if len(texts) == 1:
             return f"{read} == {texts[0]}"
@@ -153,22 +178,30 @@ def of_key(key: str, operator: str, values: list[str], owner: str = "node") -> s
             return None
 
 
-def _of_keys(body: str) -> Iterator[str]:
-    found = []
-    for match in _CONDITION_OF_KEY.finditer(body):
-        values = re.findall(r"[\w./-]*\w", match["values"] or "")
-        if (made := of_key(match["key"], match["operator"], values)) is None:
-            return
-        found.append(made)
-    if found:
-        yield " && ".join(found)
+def of_keys(body: str, owner: str = "node") -> str | None:
+    """The conditions of `matchExpressions`; of several terms of a node selector one must hold."""
+    terms = re.split(r"(?=matchExpressions)", body) if "nodeSelectorTerms" in body else [body]
+    made = []
+    for term in terms:
+        keys = [
+            of_key(m["key"], m["operator"], re.findall(r"[\w./-]*\w", m["values"] or ""), owner)
+            for m in _CONDITION_OF_KEY.finditer(term)
+        ]
+        if None in keys:
+            return None
+        made += [" && ".join(filter(None, keys))] if keys else []
+    made = [f"({each})" if "&&" in each and len(made) > 1 else each for each in made]
+    return " || ".join(made) or None
 
 
 def _selectors(body: str) -> Iterator[str]:
     """`nodeSelector: disktype: ssd`, and the `matchExpressions` of a node affinity."""
+    body = re.split(r"(?<!\A)\b(?:tolerations|containers|restartPolicy|volumes)[\"']?\s*:", body)[0]
     if re.search(r"topologyKey|podAffinity|podAntiAffinity|maxSkew|tolerat|\beffect\b", body):
         return
-    keys = next(_of_keys(body), None)
+    if re.match(r"for\b", body):
+        return
+    keys = of_keys(body)
     if keys is not None and _SOFT.search(body):
         weight = re.search(r"weight[\"']?\s*[:=]\s*(\d+)", body)
         yield f'score "nodes" weight {weight[1] if weight else 10} {{ value {keys} }}'
@@ -176,10 +209,10 @@ def _selectors(body: str) -> Iterator[str]:
     if keys is not None:
         yield f'filter "nodes" {{ require {keys} }}'
         return
-    selector = re.search(r"nodeSelector\b[\"']?\s*[:=]?\s*\{?\s*(.+)\Z", body)
+    selector = re.search(r"(?:nodeSelector|matchLabels)\b[\"']?\s*[:=]?\s*\{?\s*(.+)\Z", body)
     if selector is None:
         return
-    pairs = _OF_SELECTOR.findall(selector[1])
+    pairs = OF_SELECTOR.findall(selector[1])
     if pairs:
         conditions = (of_key(key, "In", [value]) or "" for key, value in pairs)
         yield f'filter "nodes" {{ require {" && ".join(conditions)} }}'
@@ -190,29 +223,35 @@ def _topology(body: str) -> Iterator[str]:
     key = re.search(r"topologyKey[\"']?\s*[:=]?\s*[\"']?([\w./-]+)", body)
     if key is None:
         return
+    parts = [
+        p for p in re.split(r"(?:\s-\s|\}\s*,\s*\{)(?=\W*maxSkew)", body) if "topologyKey" in p
+    ]
+    if len(parts) > 1:
+        each = [next(_topology(part), "") for part in parts]
+        named = (c.replace('"', f'"{n} ', 1) if n > 1 else c for n, c in enumerate(each, 1))
+        yield " ".join(named)
+        return
     domain = DOMAINS.get(key[1], f"node.labels[{print_string(key[1])}]")
+    domain = key[1] if key[1].startswith("node.") else domain
     is_soft = re.search(r"ScheduleAnyway|preferredDuring", body) is not None
     weight = re.search(r"weight[\"']?\s*[:=]?\s*(\d+)", body)
     soft = f"best effort weight {weight[1] if weight is not None else 10}"
     strength = soft if is_soft else "strict"
-    skew = re.search(r"maxSkew[\"']?\s*[:=]?\s*(\d+)", body)
-    if skew is not None:
-        least = re.search(r"minDomains[\"']?\s*[:=]?\s*(\d+)", body)
-        domains = f" min domains {least[1]}" if least is not None else ""
-        yield f'spread "topology" {{ over {domain} skew at most {skew[1]}{domains} {strength} }}'
-        return
     labels = re.search(
         r"(?:matchLabels|labelSelector(?!\W+match))[\"']?\s*[:=]?\s*\{?\s*(.+?)(?:\}|topologyKey|\Z)",
         body,
     )
-    pairs = _OF_SELECTOR.findall(labels[1]) if labels is not None else []
-    keys = [
-        of_key(m["key"], m["operator"], re.findall(r"[\w./-]*\w", m["values"] or ""), "peer") or ""
-        for m in _CONDITION_OF_KEY.finditer(body)
-    ]
-    where = " && ".join(f"peer.labels[{_text(k)}] == {_text(v)}" for k, v in pairs)
-    where = where or " && ".join(keys)
+    pairs = OF_SELECTOR.findall(labels[1]) if labels is not None else []
+    where = " && ".join(f"peer.labels[{text_of(k)}] == {text_of(v)}" for k, v in pairs)
+    where = where or of_keys(body, "peer") or ""
     counted = f"pods where {where} " if where else ""
+    skew = re.search(r"maxSkew[\"']?\s*[:=]?\s*(\d+)", body)
+    if skew is not None:
+        least = re.search(r"minDomains[\"']?\s*[:=]?\s*(\d+)", body)
+        domains = f" min domains {least[1]}" if least is not None else ""
+        bound = f"skew at most {skew[1]}{domains} {strength}"
+        yield f'spread "topology" {{ {counted}over {domain} {bound} }}'
+        return
     per = "node" if domain == "node.name" else f"domain {domain}"
     if re.search(r"podAffinity", body) and not re.search(r"podAntiAffinity", body):
         needed = "strict" if re.search(r"requiredDuring", body) and not is_soft else soft
@@ -237,7 +276,11 @@ def _whole_numbers(text: str) -> Iterator[str]:
 def _doubled(text: str) -> Iterator[str]:
     """`spread "x" { over node.name and node.zone … }` and `between 20% and 40%`: two clauses."""
     found = re.search(r"\bover (node\.\S+?)(?: and |, ?)(node\.\S+)", text)
-    bounds = re.search(r"\b(?:between|from) (\d+%) (?:and|to) (\d+%)", text)
+    bounds = re.search(
+        r"\b(?:between|from|min|minimum|at least) (\d+%),? (?:and |to )?"
+        r"(?:max |maximum |at most )?(\d+%)",
+        text,
+    )
     made = (f"over {found[1]}", f"over {found[2]}") if found is not None else ()
     if bounds is not None and text.startswith("share"):
         found, made = bounds, (f"at least {bounds[1]}", f"at most {bounds[2]}")
@@ -254,13 +297,19 @@ def _doubled(text: str) -> Iterator[str]:
 def _counts(body: str) -> Iterator[str]:
     """`count(pods) < 3`, `pods.size() <= 3`: pods are counted by a limit."""
     found = re.match(
-        r"(?i)(?:having\s+)?(?:(?:count|size|len|sum|length)\(\s*pods\s*\)|pods\.(?:count|size|length|len)(?:\(\))?)"
+        r"(?i)(?:having\s+)?(?:(?:count|size|len|sum|length)\(\s*(?:pods|\*)\s*\)|pods\.(?:count|size|length|len)(?:\(\))?)"
         r"\s*(<=|<|==)\s*(\d+)\Z",
         body,
     )
     if found is not None:
         most = int(found[2]) - (found[1] == "<")
         yield f'limit "at most {most} per node" {{ per node at most {most} strict }}'
+    domains = re.match(
+        r"(?i)(?:count|size)\(\s*distinct (node\.[\w.]+)\s*\)\s*(>=?)\s*(\d+)\Z", body
+    )
+    if domains is not None:
+        least = int(domains[3]) + (domains[2] == ">")
+        yield f'spread "domains" {{ over {domains[1]} skew at most 1 min domains {least} strict }}'
 
 
 _KINDS_OF_RECORDS = {"node": "Node", "pod": "Pod", "peer": "Peer", "str": "string"}
@@ -271,6 +320,11 @@ def _functions(text: str) -> Iterator[str]:
     found = re.fullmatch(
         r"(?:function|func|fn|fun|def|macro)\s+(?P<name>[A-Za-z_]\w*)\s*\(\s*(?P<item>\w+)(?:\s*:?\s*\*?(?P<kind>\w+))?\s*\)"
         r"\s*(?:(?:->|:)?\s*\w+\s*)?\{\s*(?:return\s+)?(?P<said>[^{};]+?)\s*;?\s*\}",
+        text,
+    )
+    found = found or re.fullmatch(
+        r"(?:const|let|var) (?P<name>\w+) = \(?(?P<item>\w+)(?::? ?(?P<kind>\w+))?\)? => "
+        r"(?P<said>[^{};]+)",
         text,
     )
     if found is None:
@@ -314,43 +368,11 @@ def _unbraced(text: str) -> Iterator[str]:
         yield f"{found[1]} {{ {parts} }}"
 
 
-def _rego(body: str) -> Iterator[str]:
-    """`deny[msg] { input.node.zone == "a"; msg := "no" }`, whose body says what must not be."""
-    body = re.sub(r"^(\w+)\s*\[[^\]]*\]", r"\1", body)
-    plain = re.fullmatch(
-        r"(deny|violation|allow)\b(?:\s+contains\s+\w+)?(?:\s*:?=\s*true)?\s+if\s+([^{}]+)", body
-    )
-    body = f"{plain[1]} {{ {plain[2]} }}" if plain is not None else body
-    found = re.match(r"(deny|violation|allow)\b[^{]*?(?:\bif\b\s*)?\{\s*(.+?)\s*\}\s*\Z", body)
-    if found is None:
-        return
-    said = re.search(r"msg\s*:?=\s*(?:sprintf\()?(\"[^\"]*\")", found[2])
-    lines = [line.strip() for line in re.split(r";|\n", found[2])]
-    wanted = [_of_input(w) for w in lines if w and not re.match(r"msg\b", w)]
-    made = " && ".join(wanted)
-    made = made if found[1] == "allow" else f"!({made})"
-    message = f" message {said[1]}" if said is not None else ""
-    yield f'filter "{found[1]}" {{ require {made}{message} }}'
-
-
-def _of_input(line: str) -> str:
-    """A line of Rego: `input.node.zone == "a"`, `not input.review.object.spec.nodeSelector`."""
-    line = re.sub(r"\binput\.(?:(?:review|request)\.)?(?:object\.)?(?=(?:pod|node)\b)", "", line)
-    line = re.sub(r"\binput\.(?:(?:review|request)\.)?object\b", "pod", line)
-    absent = re.fullmatch(r"not\s+([\w.]+)", line)
-    if absent is not None:
-        return f"!has({absent[1]})"
-    return re.sub(r"^not\s+(.+)$", r"!(\1)", line)
-
-
-# Fields of other things: of a manifest above all.
-_NO_POD_FIELDS = ("name", "id", "enabled", "active", "apiVersion", "kind", "version")
-
-
 def _pod_fields(body: str) -> Iterator[str]:
     """`nodeName: worker-1` and other fields of a pod with a plain value."""
     found = re.fullmatch(r"([a-z][A-Za-z]+)\s*(?:==?|:)\s*[\"']?([\w.-]+)[\"']?", body)
-    if found is None or found[1] in _NO_POD_FIELDS:
+    others = ("name", "id", "enabled", "active", "kind", "version", "apiVersion")
+    if found is None or found[1] in others:
         return
     if found[1] in ("nodeName", "node", "host", "hostname"):
         yield f'filter "node" {{ require node.name == "{found[2]}" }}'
@@ -366,6 +388,7 @@ def _label_selectors(text: str) -> Iterator[str]:
     text = re.sub(r"\Afor (?:all )?pods?\.(?=\w)", "for pods where pod.", text)
     text = re.sub(
         r"\bpods (?=(?:matchLabels|labels|labelSelector|selector)\b)"
+        r"|(?<=[{ ])(?:labelSelector|podSelector|selector) ?:? ?(?=\{)"
         r"|\bpods (?:with|having) (?:labels? )?(?=[\w./-]+ ?(?:[:=]|(?:not)?in ?\())",
         "pods where ",
         text,
@@ -376,9 +399,13 @@ def _label_selectors(text: str) -> Iterator[str]:
         return
     owner = "pod" if text.startswith("for") else "peer"
     said, rest = found[2], ""
+    if (keys := of_keys(said, owner)) is not None:
+        end = said.rfind("]") + 1
+        yield f"{found[1]} {keys}{said[end:].lstrip(' }])')}"
+        return
     labels = re.match(r"(?:matchLabels|labels|labelSelector)?\s*[:=]?\s*\{\s*(.+?)\s*\}+", said)
     if labels is not None:
-        made = [of_key(k, "In", [v], owner) or "" for k, v in _OF_SELECTOR.findall(labels[1])]
+        made = [of_key(k, "In", [v], owner) or "" for k, v in OF_SELECTOR.findall(labels[1])]
         rest = said[labels.end() :]
     else:
         quoted = re.match(r"\"([^\"]+)\"", said)
@@ -406,10 +433,16 @@ def _selected(text: str) -> Iterator[str]:
         r"((?:[\w./-]+\s*:\s*[\"']?[\w.-]+[\"']?[,\s]*)+?)\s*\}*",
         text,
     )
+    of_annotation = re.fullmatch(
+        r"annotations\s*:\s*\{?\s*([\w./-]+)\s*:\s*[\"']?([\w.-]+)\W*", text
+    )
+    if of_annotation is not None:
+        key, value = map(print_string, of_annotation.groups())
+        yield f"for pods where pod.annotations[{key}] == {value}"
     if pasted is not None and re.match(
         r"podSelector|selector|labelSelector|matchLabels|labels", text
     ):
-        made = [of_key(k, "In", [v], "pod") or "" for k, v in _OF_SELECTOR.findall(pasted[1])]
+        made = [of_key(k, "In", [v], "pod") or "" for k, v in OF_SELECTOR.findall(pasted[1])]
         yield f"for pods where {' && '.join(made)}"
     words = re.fullmatch(
         r"for (?:all )?(?:pods )?(?:(?:of|in|with|from|having|labell?ed|(?:that|which) have) )?"
@@ -436,7 +469,7 @@ def _selected(text: str) -> Iterator[str]:
         within = f' && pod.namespace == "{of_kind[3]}"' if of_kind[3] else ""
         yield f'for pods where pod.workload.kind == "{kinds[of_kind[1].lower()]}"{named}{within}'
     elif called is not None:
-        yield f"for pods where {_matched('pod.name', called[1])}"
+        yield f"for pods where {matched('pod.name', called[1])}"
     elif other is not None:
         found = next(_selected(f"for pods {other[1]}"), f"for pods where {other[1]}")
         said = found.removeprefix("for pods where ")
@@ -453,6 +486,9 @@ def _selected(text: str) -> Iterator[str]:
     elif words is not None and words["key"] in ("namespace", "ns"):
         yield f'for pods where pod.namespace == "{words["value"]}"'
     elif words is not None:
+        if re.search(r"[a-z][A-Z]", words["key"]):
+            for holder in ("spec.", "status.", ""):
+                yield f"for pods where pod.{holder}{words['key']} == {text_of(words['value'])}"
         yield f"for pods where {of_key(words['key'], 'In', [words['value']], 'pod')}"
 
 
@@ -461,27 +497,6 @@ def _uses(text: str) -> Iterator[str]:
     found = re.fullmatch(r'use ("[^"]*") (?:with )?(\w+ ?[:=].+)', text)
     if found is not None:
         yield f"use {found[1]} ({re.sub(r'(?<=[a-z_]) ?[:=] ?', ': ', found[2])})"
-
-
-def _expressions(body: str) -> Iterator[str]:
-    """`validations: - expression: "object.spec.priority > 0"`, and `variables` of the same."""
-    found = re.findall(r"expression[\"']?\s*:?\s*\"([^\"]+)\"", body)
-    if not found:
-        # Without quotes, up to the next key.
-        found = re.findall(r"\bexpression\s*:\s*([^\"{}]+?)(?=\s+\w+:|\s+-\s|\s*\Z)", body)
-    if not found:
-        return
-    found = [re.sub(r"\bobject\.spec\.replicas\b", "pod.workload.replicas", t) for t in found]
-    texts = [re.sub(r"\bobject\.", "pod.", text).replace("variables.", "") for text in found]
-    names = re.findall(r"name[\"']?\s*:?\s*\"?([A-Za-z_]\w*)\"?", body)
-    if re.match(r"variables\b", body) and len(names) == len(texts):
-        yield " ".join(f"let {n} = {t}" for n, t in zip(names, texts, strict=True))
-    elif re.match(r"matchConditions\b", body):
-        yield f"for pods where {' && '.join(texts)}"
-    elif not body.startswith("variables"):
-        said = re.findall(r"(?<!\w)message[\"']?\s*:\s*(\"[^\"{}]*\")", body)
-        message = f" message {said[0]}" if len(said) == 1 else ""
-        yield f'filter "rules" {{ require {" && ".join(texts)}{message} }}'
 
 
 def _required(found: re.Match[str], owner: str) -> str:
@@ -494,53 +509,6 @@ def _required(found: re.Match[str], owner: str) -> str:
         return of_key(found["key"], operator, values, owner) or "false"
     made = of_key(found["key"], "In", [found["value"]], owner) or "false"
     return made.replace("==", "!=") if found["sign"] == "!=" else made
-
-
-def _matched(read: str, pattern: str) -> str:
-    """A text with the wildcards of Kyverno as a condition: `team-*`, `*-db`, `*`."""
-    inner = pattern.strip("*")
-    if pattern == inner and "?" not in pattern:
-        return f"{read} == {_text(pattern)}"
-    if not inner:
-        return "true"
-    if re.search(r"[*?]", inner):
-        return f"{read}.matches({foreign_objects.of_glob(pattern)})"
-    ends = pattern.startswith("*"), pattern.endswith("*")
-    method = {(True, True): "contains", (True, False): "endsWith"}.get(ends, "startsWith")
-    return f"{read}.{method}({_text(inner)})"
-
-
-def _kyverno(body: str) -> Iterator[str]:
-    """`match { any { resources { kinds ["Pod"] } } }`, with a selector or a namespace in it."""
-    is_match = re.match(r"(?:match|exclude|matchConstraints)\b", body) is not None
-    if not is_match or not re.search(r"esource|\bkinds\b", body):
-        return
-    sign = "!=" if body.startswith("exclude") else "=="
-    names = re.search(
-        r"namespaces?[\"']?\s*[:=]?\s*(\[[^\]]*\]|(?:-\s+[\"']?[\w*?-]+[\"']?\s*)+|[\"']?\w[\w*?-]*)",
-        body,
-    )
-    if names is not None:
-        texts = re.findall(r"[\w*?][\w*?-]*", names[1])
-        made = " || ".join(_matched("pod.namespace", text) for text in texts)
-        if len(texts) > 1 and not re.search(r"[*?]", names[1]):
-            made = f"pod.namespace in [{', '.join(map(_text, texts))}]"
-        plain = re.fullmatch(r'(pod\.namespace) == ("[^"]*")', made)
-        denied = f"{plain[1]} != {plain[2]}" if plain is not None else f"!({made})"
-        yield f"for pods where {made if sign == '==' else denied}"
-    kinds = [k for k in re.findall(r"[\"'](\w+)[\"']", body) if k in WORKLOADS]
-    if kinds:
-        test = f'pod.workload.kind {"==" if sign == "==" else "!="} "{kinds[0]}"'
-        listed = ", ".join(map(_text, kinds))
-        many = f"{'' if sign == '==' else '!'}(pod.workload.kind in [{listed}])"
-        yield f"for pods where {test if len(kinds) == 1 else many}"
-    labels = re.search(r"matchLabels[\"']?\s*:?\s*\{?\s*(.+?)(?:\}|\Z)", body)
-    pairs = _OF_SELECTOR.findall(labels[1]) if labels is not None else []
-    if pairs:
-        where = " && ".join(f"pod.labels[{_text(k)}] == {_text(v)}" for k, v in pairs)
-        yield f"for pods where {where}" if sign == "==" else f"for pods where !({where})"
-    if sign == "==" and not re.search(r"elector|matchLabels|matchExpressions", body):
-        yield "for pods where true"
 
 
 def _joined_conditions(text: str) -> Iterator[str]:
@@ -601,7 +569,7 @@ def _selector_of_share(text: str) -> Iterator[str]:
         text,
     )
     if found is not None and text.startswith("share"):
-        made = [of_key(k, "In", [v]) or "" for k, v in _OF_SELECTOR.findall(found[1])]
+        made = [of_key(k, "In", [v]) or "" for k, v in OF_SELECTOR.findall(found[1])]
         rest = text[found.end() :].strip()
         yield f"{text[: found.start()]}on nodes where {' && '.join(made)} {rest}"
 
@@ -624,6 +592,8 @@ def _bare_labels(text: str) -> Iterator[str]:
 
 def reason(text: str, clause: str) -> str:
     """What a hint adds to a clause, where the change needs a reason."""
+    if re.fullmatch(r"[\w./-]+\s*[:=]\s*[\w\".-]+", text) and "node.labels[" in clause:
+        return ", if it is a label of the nodes"
     is_apart = re.search(r"(?i)topologyKey|anti[\s_-]?affinity|\bpods where\b", text)
     if is_apart and "pods where" in clause and "at most 0" in clause:
         return ", or `at most 1` if the label is that of the pods themselves"
@@ -639,6 +609,7 @@ def reason(text: str, clause: str) -> str:
 _OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     *other_schedulers.OF_ITEMS,
     *foreign_objects.OF_ITEMS,
+    *foreign_rules.OF_ITEMS,
     *foreign_sql.OF_ITEMS,
     _bare_labels,
     _label_selectors,
@@ -657,9 +628,7 @@ _OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
 )
 _OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (
     *other_schedulers.OF_BODIES,
-    _kyverno,
-    _rego,
-    _expressions,
+    *foreign_rules.OF_BODIES,
     _pod_fields,
     _topology,
     _selectors,

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from grammar.syntax.wish_parts import negated
+
 
 def _guarded_clauses(text: str) -> Iterator[str]:
     """`if a { filter "x" { … } } else { filter "y" { … } }`: each clause has its own `when`."""
@@ -40,8 +42,13 @@ def _listed(text: str) -> Iterator[str]:
         yield f"{found[1]} require {' && '.join(parts)} }}"
 
 
+_THROWN = r"(?:throw\s+(?:new\s+)?|raise\s+)\w+\([^()]*\)"
+
+
 def _conditions(text: str) -> Iterator[str]:
     """`filter "x" { if a then require b }`: the condition of a clause stands before its block."""
+    # `if _, ok := node.labels["a"]; ok { … }` of Go
+    text = re.sub(r"\bif _, (\w+) := (\S+?) ?; (!?)\1\b", r"if \3has(\2)", text)
     decided = re.fullmatch(
         r"(?:rule|filter)( \"[^\"]*\") \{\s*(?:when|if)\s+([^{}]+?)\s*(?:then|do|=>|->)?\s*"
         r"(allow|accept|pass|permit|deny|reject|block)\s*;?\s*\}",
@@ -59,20 +66,24 @@ def _conditions(text: str) -> Iterator[str]:
         text,
     )
     alone = re.fullmatch(
-        r"(filter \"[^\"]*\".*?)\{\s*(if|unless)\s+([^{}]+?)\s*(?:\{|:|(?=return\b))\s*"
-        r"(?:return\s+)?(reject|deny|fail|[Ff]alse|pass|allow|accept|[Tt]rue)\s*;?\s*\}?\s*"
+        r"(filter \"[^\"]*\".*?)\{\s*(if|unless)\s+([^{}]+?)\s*"
+        r"(?:\{|:|(?=(?:return|throw|raise)\b))\s*"
+        rf"(?:return\s+)?(reject|deny|fail|[Ff]alse|pass|allow|accept|[Tt]rue|{_THROWN})\s*;?\s*\}}?\s*"
         r"(?:(?:else\s*\{?\s*)?return\s+(?:[Tt]rue|[Ff]alse|allow|deny)\s*;?\s*\}?\s*)?\}",
         text,
     )
     if alone is not None:
         # What is rejected where it is not so must be so.
-        is_kept = (alone[2] == "unless") == (
-            alone[4] in ("reject", "deny", "fail", "false", "False")
+        is_kept = (alone[2] == "unless") != (
+            alone[4] in ("pass", "allow", "accept", "true", "True")
         )
-        tested = re.sub(r"^not\s+", "!", alone[3])
-        alone_said = tested.removeprefix("!") if tested.startswith("!") else f"!({tested})"
-        said = tested if is_kept else alone_said
-        yield f"{alone[1]}{{ require {said} }}"
+        tested = re.sub(r"^not\s+", "!", re.sub(r"^\((![^()]*)\)$", r"\1", alone[3]))
+        thrown = re.search(r'"[^"]*"', alone[4])
+        message = f" message {thrown[0]}" if thrown is not None else ""
+        yield f"{alone[1]}{{ require {tested if is_kept else negated(tested)}{message} }}"
+    bare = re.fullmatch(r"((filter|score) \"[^\"]*\"[^{}]*)\{ ?(?:if|when) ([^{}]+?) ?\}", text)
+    if bare is not None and not re.search(r"\b(?:then|require|value|return|else)\b|:", bare[3]):
+        yield f"{bare[1]}{{ {'require' if bare[2] == 'filter' else 'value'} {bare[3]} }}"
     if found is not None and not re.search(r"\b(?:else|elif)\b", text):
         part = "require " if found[1] == "filter" else "value "
         said = found[5] if found[5].startswith(part) else f"{part}{found[5]}"
@@ -82,15 +93,29 @@ def _conditions(text: str) -> Iterator[str]:
 def _functions(text: str) -> Iterator[str]:
     """`require node -> node.ready` and `lambda n: n.ready`: a condition without its function."""
     found = re.search(
-        r"\b(?:require|value)\s+(?:lambda\s+|func(?:tion)?\s*)?\(?\|?([A-Za-z]\w*)(?:[:,]?\s*\*?\w+)?\)?\|?"
-        r"\s*(?:(?:->|=>)|(?<=[a-z]):|\{\s*return\b)\s*(?P<said>[^{}]+?)\s*;?\s*\}?\s*(?=\}\s*\Z)",
+        r"(?:\b(?:require|value)\s+|(?<=\{ ))(?:(?P<of>lambda)\s+|func(?:tion)?\s*)?\(?\|?"
+        r"(?P<item>[A-Za-z]\w*)(?:[:,]?\s*\*?\w+)?\)?\|?"
+        r"\s*(?:(?:->|=>)|(?(of)(?<=[a-z]):|(?!))|\{\s*return\b)\s*(?P<said>[^{}]+?)\s*;?\s*\}?\s*(?=\}\s*\Z)",
         text,
     )
     if found is None:
         return
-    part = "value" if found[0].startswith("value") else "require"
-    said = re.sub(rf"(?<![\w.\"]){found[1]}(?=[.\[])", "node", found["said"])
+    part = "value" if text.startswith("score ") else "require"
+    said = re.sub(rf"(?<![\w.\"]){found['item']}(?=[.\[])", "node", found["said"])
     yield f"{text[: found.start()]}{part} {said} {text[found.end() :]}"
+
+
+def _loops(text: str) -> Iterator[str]:
+    """`for t in node.spec.taints: if t.key == "gpu": return False`: whether there is one."""
+    found = re.search(
+        r"\bfor \(?(?:const |let |var )?(?:_, )?(\w+) (?:in|of|:= range) ([\w.]+)\)?\s*[:{]\s*"
+        r"if \(?([^{}]+?)\)?\s*[:{]\s*return ([Tt]rue|[Ff]alse)[\s;}]*"
+        r"(?:return (?:[Tt]rue|[Ff]alse)[\s;]*)?",
+        text,
+    )
+    if found is not None and text.startswith("filter "):
+        denied = "!" * (found[4].lower() == "false")
+        yield f"{text[: found.start()]}require {denied}{found[2]}.exists({found[1]}, {found[3]}) }}"
 
 
 _BRANCH = r"\s*\{\s*(?:(?:require|value)\s+)?([^{}]+?)\s*\}"
@@ -153,7 +178,9 @@ def _arms(text: str) -> Iterator[str]:
     found = re.search(r"\b(?:switch|match)\s*\(?([\w.\[\]\"/-]+)\)?\s*\{([^{}]*)\}", text)
     if found is None:
         return
-    arms = re.findall(r"(?:case\s+)?(\"[^\"]*\"|\w+)\s*(?::|=>|->)\s*([^\s,;]+)", found[2])
+    arms = re.findall(
+        r"(?:case\s+)?(\"[^\"]*\"|\w+)\s*(?::|=>|->)\s*(?:return\s+)?([^\s,;]+)", found[2]
+    )
     tests = [f"{found[1]} == {key} ? {value} : " for key, value in arms if key.startswith('"')]
     others = [value for key, value in arms if key in ("default", "_", "else")]
     if tests and len(others) == 1:
@@ -166,6 +193,7 @@ OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     _guarded_clauses,
     _implied,
     _listed,
+    _loops,
     _conditions,
     _branches,
     _amounts,

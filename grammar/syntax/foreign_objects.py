@@ -1,8 +1,7 @@
 """Foreign objects: whole objects and blocks of other tools, as clauses of this language.
 
-A part of the foreign clauses: a ResourceQuota, patterns and preconditions of Kyverno, tests of Go
-templates, selections of jq, functions of Python, blocks of Terraform, and clauses that are written
-as JSON or YAML.
+A part of the foreign clauses: a ResourceQuota, tests of Go templates, selections of jq, functions
+of Python, blocks of Terraform and Nomad, and clauses that are written as JSON, YAML or calls.
 """
 
 from __future__ import annotations
@@ -11,6 +10,11 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from grammar.messages import habits
+from grammar.syntax.foreign_rules import OF_SELECTOR, value_of
+from grammar.syntax.unexpected import DOMAINS, ITEMS
+from grammar.syntax.unexpected import PARTS as PARTS_HERE
+from grammar.syntax.wish_words import STATES
 from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.printer import print_string
 
@@ -44,163 +48,91 @@ def _quotas(body: str) -> Iterator[str]:
         yield " ".join(made)
 
 
-# ---- preconditions of Kyverno
-
-_SIGNS = {
-    "equals": "==",
-    "equal": "==",
-    "notequals": "!=",
-    "notequal": "!=",
-    "greaterthan": ">",
-    "greaterthanorequals": ">=",
-    "lessthan": "<",
-    "lessthanorequals": "<=",
-    "in": "in",
-    "anyin": "in",
-}
-_TEST = re.compile(
-    r"key\s*:\s*[\"']?\{\{\s*(?P<key>[^}]+?)\s*\}\}[\"']?[\s,]*"
-    r"operator\s*:\s*[\"']?(?P<operator>\w+)[\"']?[\s,]*"
-    r"value\s*:\s*(?P<value>\[[^\]]*\]|\"[^\"]*\"|[\w.-]+)"
-)
-
-
-def _preconditions(body: str) -> Iterator[str]:
-    """`preconditions: all: - key: "{{ request.object.spec.priority }}" operator: … value: …`."""
-    denies = re.match(r"(?:validate\W+)?deny\W+conditions\b", body) is not None
-    if not denies and not re.match(r"preconditions\b", body):
-        return
-    made = []
-    for found in _TEST.finditer(body):
-        sign = _SIGNS.get(found["operator"].lower())
-        if sign is None:
-            return
-        key = re.sub(r"^(?:request\.)?object\b", "pod", found["key"].partition("||")[0].strip())
-        key = "pod.namespace" if key == "request.namespace" else key
-        made.append(f"{key} {sign} {_value(found['value'])}")
-    if made:
-        is_any = re.search(r"conditions\W+any\b", body) is not None
-        joined = (" || " if is_any else " && ").join(made)
-        yield f'filter "deny" {{ require !({joined}) }}' if denies else f"for pods where {joined}"
-
-
-def _value(text: str) -> str:
-    """A value of YAML as one of this language."""
-    if text.startswith("["):
-        listed = (part.strip().strip("\"'") for part in text[1:-1].split(","))
-        return f"[{', '.join(map(print_string, listed))}]"
-    return text if text.isdigit() or text.startswith('"') else print_string(text)
-
-
-_IMAGES = re.compile(
-    r"containers\s*:\s*(?:-\s*)?(?:\(?name\)?\s*:\s*\S+\s*)?image\s*:\s*[\"']?([^\"'\s]+)"
-)
-
-
-def of_glob(text: str) -> str:
-    """A text with wildcards as a regular expression, in quotes."""
-    parts = (
-        ".*" if part == "*" else "." if part == "?" else re.escape(part)
-        for part in re.split(r"([*?])", text)
-    )
-    return print_string(f"^{''.join(parts)}$")
-
-
-def _fields_of_spec(body: str) -> Iterator[str]:
-    """`validate { pattern { spec { nodeName: "?*" } } }`: what the pod must have, with values."""
-    found = re.search(
-        r"\bpattern\W+(?P<of>metadata\W+(?:labels|annotations)|spec)\W+"
-        r"(?P<fields>(?:=?\(?\"?[\w./-]+\"?\)?(?:\s*:\s*|\s+(?=\"))\"?[^\s\"{},]+\"?[,\s]*)+)[}\s]*\Z",
-        body,
-    )
-    if found is None or not re.match(r"validate\b", body):
-        return
-    message = re.search(r'message\s*:?\s*("[^"{}]*")', body)
-    owner = f"pod.{re.split(r'[^a-z]+', found['of'])[-1]}"
-    made = []
-    for field, quote, value in re.findall(
-        r"([\w./-]+)\"?\)?(?:\s*:\s*|\s+(?=\"))(\"?)([^\s\"{},]+)", found["fields"]
-    ):
-        read = f"{owner}.{field}" if owner == "pod.spec" else f"{owner}[{print_string(field)}]"
-        tested = f"{read}.matches({of_glob(value)})" if re.search(r"[*?]", value) else ""
-        is_plain = not quote and re.fullmatch(r"true|false|\d+", value)
-        equal = f"{read} == {value if is_plain else print_string(value)}"
-        made.append(f"has({read})" if value in ("?*", "*") else tested or equal)
-    said = f" message {message[1]}" if message is not None else ""
-    yield f'filter "fields" {{ require {" && ".join(made)}{said} }}'
-
-
-def _patterns(body: str) -> Iterator[str]:
-    """`validate: message: "…" pattern: spec: containers: - image: "!*:latest"`."""
-    found = _IMAGES.search(body) if re.match(r"validate\b", body) else None
-    if found is None:
-        return
-    denies, glob = found[1].startswith("!"), found[1].removeprefix("!")
-    pattern = of_glob(glob)
-    message = re.search(r'message\s*:\s*("[^"{}]*")', body)
-    said = f" message {message[1]}" if message is not None else ""
-    tested = f"{'!' * denies}c.image.matches({pattern})"
-    yield f'filter "images" {{ require pod.spec.containers.all(c, {tested}){said} }}'
-
-
-def _namespaces(body: str) -> Iterator[str]:
-    """`namespaceSelector: matchLabels: env: prod`, which is about the namespace of the pod."""
-    found = re.search(
-        r"namespaceSelector\s*:?\s*\{?\s*matchLabels\s*:?\s*\{?\s*(.+?)\s*\}*\Z", body
-    )
-    pairs = (
-        re.findall(r"[\"']?([\w./-]+)[\"']?\s*:\s*[\"']?([\w.-]+)[\"']?", found[1]) if found else []
-    )
-    if pairs and not re.search(r"topologyKey|podAffinity|podAntiAffinity", body):
-        said = (f"namespaceObject.labels[{print_string(k)}] == {print_string(v)}" for k, v in pairs)
-        yield f"for pods where {' && '.join(said)}"
-
-
 def _scopes(body: str) -> Iterator[str]:
     """`scopeSelector: … operator: In scopeName: PriorityClass values: ["high"]` of a quota."""
     found = re.search(r"scopeName\s*:\s*PriorityClass\s*values\s*:\s*(\[[^\]]*\])", body)
     if found is not None:
-        yield f"for pods where pod.spec.priorityClassName in {_value(found[1])}"
+        yield f"for pods where pod.spec.priorityClassName in {value_of(found[1])}"
 
 
 # ---- Go templates, jq and Python
 
 _GO_SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_GO_CALLS = {
+    **{name: f"{{0}} {sign} {{1}}" for name, sign in _GO_SIGNS.items()},
+    "not": "!({0})",
+    "index": "{0}[{1}]",
+    "hasKey": "{1} in {0}",
+    "hasPrefix": "{1}.startsWith({0})",
+    "hasSuffix": "{1}.endsWith({0})",
+    "contains": "{1}.contains({0})",
+    "regexMatch": "{1}.matches({0})",
+}
+_GO_WORD = re.compile(r"[()]|\"[^\"]*\"|(?:[^\s()\"{}]|\[\"[^\"]*\"\])+")
 _GO_TEST = re.compile(
-    r"\(?\b(eq|ne|lt|le|gt|ge)\s+\$?((?:\.\w+|\b(?:node|pod)\b)(?:\.\w+)*)\s+(\"[^\"]*\"|[\w.]+)\)?"
+    rf"\b(?:require|value|when|if) (\(*(?:and|or|{'|'.join(n for n in _GO_CALLS if n != 'not')})"
+    r" [(\"$.\w][^{}]*?)(?=\s*(?:-?\}|\{|\bmessage\b|\Z))"
 )
 
 
+def _go_term(words: list[str]) -> str:
+    """The first operand of some words, which are used up."""
+    word = words.pop(0) if words else ""
+    if word == "(":
+        made = _go_call(words)
+        del words[:1]
+        return f"({made})" if " " in made else made
+    if word.startswith((".", "$")):
+        return ".".join(n[:1].lower() + n[1:] for n in word.lstrip("$").split(".") if n)
+    return word
+
+
+def _go_call(words: list[str]) -> str:
+    """A function with its operands, which stand behind it, or an operand alone."""
+    name = words[0] if words else ""
+    if name not in ("and", "or") and name not in _GO_CALLS:
+        return _go_term(words)
+    operands = list[str]()
+    del words[0]
+    most = 1 if name == "not" else 2 if name in _GO_CALLS else len(words)
+    while words and words[0] != ")" and len(operands) < most:
+        operands.append(_go_term(words))
+    if name in ("and", "or"):
+        sign = " && " if name == "and" else " || "
+        return sign.join(each.strip("()") if "||" not in each else each for each in operands)
+    return _GO_CALLS[name].format(*operands, "", "")
+
+
 def _go_tests(text: str) -> Iterator[str]:
-    """`require eq .Node.Zone "a"`: in Go templates the operator stands first."""
-
-    def test(found: re.Match[str]) -> str:
-        names = (name[:1].lower() + name[1:] for name in found[2].split(".") if name)
-        return f"{'.'.join(names)} {_GO_SIGNS[found[1]]} {found[3]}"
-
-    made = re.sub(r'\(?\bindex (\w+(?:\.\w+)+) ("[^"]*")\)?', r"\1[\2]", text)
-    made = _GO_TEST.sub(test, made)
-    if made == text:
-        return
-    joined = re.search(r"\b(and|or)\s+(\S+ \S+ \S+)\s+(\S+ \S+ [^\s}]+)", made)
-    if joined is not None:
-        sign = "&&" if joined[1] == "and" else "||"
-        made = made.replace(joined[0], f"{joined[2]} {sign} {joined[3]}")
-    yield made
+    """`require and (eq .Node.Zone "a") .Node.Ready`: in Go templates the operator stands first."""
+    found = _GO_TEST.search(text)
+    if found is not None:
+        words = _GO_WORD.findall(found[1])
+        made = " ".join([_go_call(words), *words])
+        if not words or words[0] in ("==", "!=", "&&", "||", ">", "<", ">=", "<="):
+            yield f"{text[: found.start(1)]}{made}{text[found.end(1) :]}"
 
 
 def _selections(text: str) -> Iterator[str]:
-    """`node.pods[] | select(.labels.app == "db") | length` of jq."""
+    """`node.pods[] | select(.labels.app == "db") | length` and `any(.a[]; .b)` of jq."""
+    is_all = re.search(r"\ball\(\.?[\w.]+\[\]", text) is not None
+    text = re.sub(
+        r"\b(?:any|all)\((\.?[\w.]+)\[\]\s*;\s*((?:[^()]|\([^()]*\))*)\)",
+        r"\1[] | select(\2)",
+        text,
+    )
     found = re.search(
-        r"\[?((?:[a-z]\w*\.)+\w+)\[\]\s*\|\s*select\(((?:[^()]|\([^()]*\))*)\)\]?\s*(\|\s*length)?",
+        r"\[?(\.?(?:[a-z]\w*\.)+\w+)\[\]\s*\|\s*select\(((?:[^()]|\([^()]*\))*)\)\]?\s*(\|\s*length)?",
         text,
     )
     if found is None:
         return
     said = re.sub(r"(?<![\w)\]\"])\.(?=[a-z])", "x.", found[2])
-    made = f"{found[1]}.exists(x, {said})"
+    owner = "node" if re.search(r"taints|images|conditions|addresses|\bpods\b", found[1]) else "pod"
+    items = f"{owner}{found[1]}" if found[1].startswith(".") else found[1]
+    made = f"{items}.{'all' if is_all else 'exists'}(x, {said})"
     if found[3]:
-        made = f"size({found[1]}.filter(x, {said}))"
+        made = f"size({items}.filter(x, {said}))"
     yield f"{text[: found.start()]}{made}{' ' if found[3] else ''}{text[found.end() :].lstrip()}"
 
 
@@ -210,11 +142,16 @@ _OF_NODES = r"(?:free|allocatable|usage|requested|zone|region|ready|pods)"
 def _functions(text: str) -> Iterator[str]:
     """`def big(n): return n.free["cpu"] > 32` of Python."""
     found = re.fullmatch(r"def (\w+)\((\w+)\)\s*(?:->\s*\w+\s*)?:\s*return (.+)", text)
-    if found is not None and re.search(
-        r"[<>]|[=!]=|\b(?:in|has|exists|matches|startsWith)\b", found[3]
-    ):
-        kind = "Node" if re.search(rf"\b{found[2]}\.{_OF_NODES}\b", found[3]) else "Pod"
-        yield f"def {found[1]}({found[2]}: {kind}): bool = {found[3]}"
+    of_both = re.fullmatch(r"def (\w+)\((?:pod, ?node|node, ?pod)\)[^:]*:\s*return (.+)", text)
+    if of_both is not None:
+        yield f'filter "{of_both[1]}" {{ require {of_both[2]} }}'
+    if found is None:
+        return
+    is_test = re.search(r"[<>]|[=!]=|\b(?:in|has|exists|matches|startsWith)\b", found[3])
+    kind = "Node" if re.search(rf"\b{found[2]}\.{_OF_NODES}\b", found[3]) else "Pod"
+    kind = kind if re.search(rf"\b{found[2]}\.", found[3]) else "int"
+    for result in ("bool",) if is_test else ("int", "double", "string", "quantity"):
+        yield f"def {found[1]}({found[2]}: {kind}): {result} = {found[3]}"
 
 
 # ---- Terraform
@@ -242,14 +179,86 @@ def _resources(text: str) -> Iterator[str]:
         yield f"let {variable[1]} = {variable[2]}"
     held = re.fullmatch(r"locals \{ (.+) \}", text)
     if held is not None:
-        pairs = re.findall(r'(\w+)\s*=\s*("[^"]*"|[\w.]+)(?=\s|\Z)', held[1])
+        pairs = re.findall(r"(\w+)\s*=(?!=)\s*(.+?)(?=\s+\w+\s*=(?!=)|\Z)", held[1])
         yield " ".join(f"let {name} = {value}" for name, value in pairs)
+
+
+# ---- blocks around others, and keys with a value
+
+# Blocks of Nomad and Kyverno that hold others, and what of them is about no node.
+_PAIR = r"[\"']?([A-Za-z][\w./-]*)[\"']?\s*[:=]\s*[\"']?([\w.-]+)[\"']?"
+_AROUND = re.compile(r"(?:job|group|task|rules?|spec)\b\s*(?:\"[^\"]*\"|\w+)?\s*\{\s*(.*)\}\Z")
+_OF_JOB = (
+    "task driver config env network service restart update reschedule volume template count type"
+    " priority meta periodic migrate vault resources logs ephemeral_disk name region namespace"
+).split()
+_ENTRY = re.compile(
+    r"\s*(?P<word>[A-Za-z_]\w*)\s*(?:\"[^\"]*\"\s*)?"
+    r"(?P<said>\{|[:=]\s*(?:\[[^\]]*\]|\"[^\"]*\"|[^\s{}\[\]\"]+))"
+)
+
+
+def inside(text: str) -> list[str] | None:
+    """The entries of a block around others that are about nodes; None for what is none."""
+    found = _AROUND.match(text)
+    if found is None or re.search(r"\brequire\b", text):
+        return None
+    made, at, body = list[str](), 0, found[1]
+    while at < len(body.rstrip()):
+        entry = _ENTRY.match(body, at)
+        if entry is None:
+            return None
+        end = entry.end()
+        depth = int(entry["said"] == "{")
+        while depth and end < len(body):
+            depth += (body[end] == "{") - (body[end] == "}")
+            end += 1
+        if entry["word"] == "group" or entry["word"] not in _OF_JOB:
+            made.append(body[entry.start("word") : end])
+        at = end
+    return [part for each in made for part in (inside(each) or [each])]
+
+
+def _with_value(key: str, value: str) -> str:
+    """A key of the node with its value: a state, a place, or a label."""
+    if key in STATES and value in ("true", "false"):
+        return f"{'!' * (value == 'false')}{STATES[key]}".removeprefix("!!")
+    read = DOMAINS.get(key) or f"node.labels[{print_string(key)}]"
+    return f"{read} == {print_string(value)}"
+
+
+_OBJECT = frozenset("apiVersion kind metadata spec version namespace count".split())
+
+
+def _is_label(key: str) -> bool:
+    """Whether a key may be one of a label: no other text of this or another language has it."""
+    row = habits.find(habits.CLAUSES, key)
+    is_known = key in _ARGUMENTS or key in habits.NEEDLESS_ITEMS or key in ITEMS or key in _OBJECT
+    return not is_known and (row is None or row.here == "group")
+
+
+def keyed(text: str) -> Iterator[str]:
+    """`gpu: true` and `filter "x" { disktype: ssd }`: labels of the node with their values."""
+    listed = re.fullmatch(r"([A-Za-z][\w./-]*)\s*[:=]\s*(\[[\w\s.,\"'-]+\]|(?:- [\w.-]+ ?)+)", text)
+    if listed is not None and _is_label(listed[1].removesuffix("s")):
+        key, texts = listed[1].removesuffix("s"), re.findall(r"\w[\w.-]*", listed[2])
+        read = DOMAINS.get(key) or f"node.labels[{print_string(key)}]"
+        yield f'filter "nodes" {{ require {read} in [{", ".join(map(print_string, texts))}] }}'
+    pair = rf"{_PAIR}(?:[,;] ?| (?=\w)|(?=\W*\Z))"
+    found = re.fullmatch(rf'(filter "[^"]*"[^{{}}]*)?\{{? ?(?:require )?((?:{pair})+)[ }}]*', text)
+    pairs = re.findall(_PAIR, found[2]) if found is not None else []
+    if found is None or not all(map(_is_label, (key for key, _ in pairs))):
+        return
+    said = (_with_value(key, value) for key, value in pairs)
+    head = (found[1] or 'filter "nodes"').strip()
+    yield f"{head} {{ require {' && '.join(said)} }}"
 
 
 # ---- clauses as data
 
 _TEXTS = frozenset({"message", "detail"})
 _HEADS = ("weight", "when")
+_COUNTING = ("limit", "share", "spread")
 
 
 def _data(text: str) -> Iterator[str]:
@@ -278,17 +287,46 @@ def _of_yaml(text: str) -> Mapping[str, object] | None:
     return {head[1]: {key: re.sub(r'\A"(.*)"\Z', r"\1", said.strip()) for key, said, _ in pairs}}
 
 
+# The words for parts of clauses, here and elsewhere.
+_ARGUMENTS = frozenset(
+    {"name", "weight", "when", "skew", "of", "on", "pods", "nodes", "zones", *PARTS_HERE}
+    | {word for row in habits.PARTS for word in row.words}
+)
+_LONGEST_FIRST = "|".join(sorted(map(re.escape, _ARGUMENTS), key=len, reverse=True))
+_ARGUMENT = re.compile(rf"(?:\A|[\s,;({{])({_LONGEST_FIRST})\s*[:=](?![=~])\s*")
+_HEAD = re.compile(
+    rf"(?:- )?({'|'.join(CLAUSE_WORDS)})\b\s*(\"[^\"]*\")?\s*(weight \d+)?\s*:?\s*[({{]?\s*"
+)
+
+
 def _called(text: str) -> Iterator[str]:
-    """`filter("x", require=node.ready)`, as a call."""
-    found = re.fullmatch(r"(\w+)\(\s*(?:name\s*=\s*)?(\"[^\"]*\")\s*,\s*(.+)\)", text)
-    if found is None or found[1] not in CLAUSE_WORDS:
+    """`filter("x", require=node.ready)` and `limit per="node" max=3`: parts with a sign."""
+    head = _HEAD.match(text)
+    if head is None or (head[2] and head[0][-2:] == "{ " and head[1] not in _COUNTING):
         return
-    words = r"(when|weight|require|value|message|detail)"
-    parts = re.findall(rf"\b{words}\s*=(?!=)\s*(.+?)\s*,?\s*(?=\b{words}\s*=(?!=)|\Z)", found[3])
-    made = _clause(
-        found[1], {"name": found[2][1:-1]} | {key: said.strip('"') for key, said, _ in parts}
-    )
-    if made is not None:
+    rest = text[head.end() :].rstrip()
+    if head[0].rstrip()[-1:] in ("(", "{") and rest[-1:] in (")", "}"):
+        rest = rest[:-1].rstrip()
+    found = list(_ARGUMENT.finditer(rest))
+    first = rest[: found[0].start() if found else len(rest)].strip(" ,")
+    own = re.match(r"(\"[^\"]*\")\s*(?:,\s*|\Z)", first)
+    parts = {"name": (head[2] or (own[1] if own is not None else '"x"'))[1:-1]}
+    if head[3]:
+        parts["weight"] = head[3].removeprefix("weight ")
+    condition = first[own.end() :] if own is not None else first
+    arrow = re.match(r"(?:lambda )?\(?(\w+)\)?\s*(?:=>|->|:)\s*", condition)
+    if arrow is not None:
+        condition = re.sub(rf"(?<![\w.\"]){arrow[1]}(?=[.\[])", "node", condition[arrow.end() :])
+    if condition and head[1] in ("filter", "score") and "(" in head[0]:
+        parts["require" if head[1] == "filter" else "value"] = condition
+    elif condition or (not found and head[2]):
+        return
+    if rest.endswith((" strict", " soft")):
+        rest, _, strength = rest.rpartition(" ")
+        parts["strict" if strength == "strict" else "soft"] = "true"
+    ends = [*(m.start() for m in found[1:]), len(rest)]
+    parts |= {m[1]: rest[m.end() : end].strip(" ,;") for m, end in zip(found, ends, strict=False)}
+    if len(parts) > 1 and (made := _clause(head[1], parts)) is not None:
         yield made
 
 
@@ -296,16 +334,64 @@ def _clause(word: str, parts: object) -> str | None:
     """The clause that an object of its parts is; None for what is none."""
     if word not in CLAUSE_WORDS or not isinstance(parts, Mapping) or "name" not in parts:
         return None
-    head = [word, print_string(str(parts["name"]))]
+    head = [word, print_string(str(parts["name"]).strip('"'))]
     head += [f"{key} {parts[key]}" for key in _HEADS if key in parts]
     if word == "score" and "weight" not in parts:
         head.insert(2, "weight 10")
-    rest = [
-        f"{key} {print_string(str(value)) if key in _TEXTS else value}"
-        for key, value in parts.items()
-        if key not in ("name", *_HEADS)
-    ]
-    return f"{' '.join(head)} {{ {' '.join(rest)} }}"
+    said = {k: v for k, v in parts.items() if k not in ("name", *_HEADS)}
+    rest = [_part(word, key, str(value)) for key, value in said.items()]
+    if None in rest:
+        return None
+    made = [each for each in rest if each is not None]
+    if word in _COUNTING:
+        made += _lacking(word, " ".join(each for _, each in made))
+    return f"{' '.join(head)} {{ {' '.join(each for _, each in sorted(made))} }}"
+
+
+def _part(word: str, key: str, value: str) -> tuple[int, str] | None:
+    """A part of a clause with its value, and its place among the others."""
+    row = habits.find(habits.PARTS, key)
+    here = key if key in PARTS_HERE or row is None else row.here
+    plain = value.strip("\"'")
+    if key in _TEXTS:
+        return 9, f"{key} {print_string(plain)}"
+    if word not in _COUNTING:
+        return (8 if here in ("missing", "range") else 5), f"{here} {value}"
+    if here in ("over", "per", "per domain") and re.fullmatch(r"[\w./-]+", plain):
+        domain = DOMAINS.get(plain.lower()) or (value if plain.startswith("node.") else "")
+        domain = domain or f"node.labels[{print_string(plain)}]"
+        if word == "spread":
+            return 3, f"over {domain}"
+        place = "node" if domain == "node.name" else f"domain {domain}"
+        return 3, f"per {'cluster' if plain == 'cluster' else place}"
+    if re.fullmatch(r"\d+%?", plain):
+        if word == "spread" and here in ("at most", "skew", "skew at most"):
+            return 4, f"skew at most {plain}"
+        if here in ("at most", "at least", "exactly", "min domains"):
+            return 5 if here == "min domains" else 4, f"{here} {plain}"
+    if here.startswith(("strict", "best effort")) or key == "strict":
+        row = habits.find(habits.PARTS, plain)
+        here = row.here if row is not None else "strict" if key == "strict" else here
+        return 6, here if plain != "false" else "best effort weight 10"
+    if here in ("pods where", "on nodes where", "of pods where") or key in ("pods", "nodes", "on"):
+        where = "pods where" if "pods" in here or key == "pods" else "on nodes where"
+        where = f"of {where}" if word == "share" and where.startswith("pods") else where
+        owner = "node" if "nodes" in where else "peer"
+        pairs = OF_SELECTOR.findall(value) if value.startswith("{") else []
+        made = (f"{owner}.labels[{print_string(k)}] == {print_string(v)}" for k, v in pairs)
+        plain = " && ".join(made) or plain
+        return (1 if "pods" in where else 2), f"{where} {plain}"
+    return None
+
+
+def _lacking(word: str, made: str) -> Iterator[tuple[int, str]]:
+    """What a clause that counts cannot be without."""
+    if word == "spread" and "skew" not in made:
+        yield 4, "skew at most 1"
+    if word == "limit" and not re.search(r"\bat (?:most|least)\b|\bexactly\b", made):
+        yield 4, "at most 1"
+    if not re.search(r"\bstrict\b|\bbest effort\b", made):
+        yield 6, "strict"
 
 
 OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
@@ -318,9 +404,5 @@ OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
 )
 OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (
     _quotas,
-    _preconditions,
-    _patterns,
-    _fields_of_spec,
     _scopes,
-    _namespaces,
 )

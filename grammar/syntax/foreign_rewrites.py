@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 
 # A pattern, and what stands for it.
-_REWRITES: tuple[tuple[re.Pattern[str], str], ...] = (
+_REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     # `some i; pod.spec.containers[i].image == "a"` of Rego: `i` is any place of the list.
     (
         re.compile(r"\bsome\s+(\w+)\s*[;,]?\s*([\w.]+)\[\1\](\S*\s*(?:[=!<>]=?|in)\s*\S+)"),
@@ -22,13 +22,38 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(r"\s+with\s+(?:input|data)[\w.]*\s+as\s+[\w.]+(?=\s*\}|\s*\Z)"),
         "",
     ),
+    # `dedicated=gpu:NoSchedule`, a taint as kubectl writes it.
+    (
+        re.compile(r"[\"']?\b([\w./-]+)=([\w.-]+):(NoSchedule|NoExecute|PreferNoSchedule)\b[\"']?"),
+        r'node.spec.taints.exists(t, t.key == "\1" && t.value == "\2" && t.effect == "\3")',
+    ),
+    # `assert node.ready, "not ready"` of Python
+    (
+        re.compile(r"\Aassert ([^{}]+?)(?:, (\"[^\"]*\"))?\Z"),
+        lambda m: f'filter "assert" {{ require {m[1]}{f" message {m[2]}" if m[2] else ""} }}',
+    ),
+    # `score "x" { top 3 by a }` and `order by a`
+    (
+        re.compile(
+            r"\A(score \"[^\"]*\"[^{}]*\{) ?(?:(?:order|rank|sort|top \d+) )?by ([^{}]+?)"
+            r"(?: desc\w*)? ?\}\Z"
+        ),
+        r"\1 value \2 range minmax }",
+    ),
+    # `limit "x" { distinct node.zone }`
+    (
+        re.compile(r"\A(limit \"[^\"]*\" \{) ?distinct (node\.[\w.]+(?:\[[^\]]*\])?) ?\}\Z"),
+        r"\1 per domain \2 at most 1 strict }",
+    ),
+    # `new Date()` of JavaScript
+    (re.compile(r"\bnew Date\(\)"), "now"),
     # `on failure ignore`, which is a part of the policy.
     (re.compile(r"\Aon[ _]?(?:failure|error)s? ?:? ?(ignore|fail)\Z"), r"failure \1"),
     # `filter "x" { z := node.zone require z == "a" }`: a name stands before the clause.
     (
         re.compile(
             r"\A(.*?)\{\s*(?:(?:let|var|const|local)\s+)?([A-Za-z_]\w*)\s*:?=\s*(.+?)[;,]?"
-            r"\s+(?=require\b|value\b)"
+            r"\s+(?=(?:require|value)\b(?!\s*=))"
         ),
         r"let \2 = \3 \1{ ",
     ),
@@ -60,6 +85,8 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         r"\1 range \2 .. \3 }",
     ),
+    # `limit "x" { count by (zone) at most 3 }` of PromQL
+    (re.compile(r"(\A(?:limit|share|spread) .*?)\bcount by ?\(?([\w.]+)\)?"), r"\1per \2"),
     # `value a inverted`
     (
         re.compile(

@@ -73,7 +73,7 @@ def _amount(found: re.Match[str]) -> str:
 
 
 _QUERY = (
-    r"\(?\s*select\s+(?P<what>[^()]*?(?:\([^()]*\))?)\s+from\s+(?P<table>\w+)"
+    r"\(?\s*select\s+(?P<what>[^()]*?(?:\([^()]*\))?)\s+from\s+(?:node\.)?(?P<table>\w+)"
     r"(?:\s+(?:as\s+)?(?!where\b|group\b)\w+)?"
 )
 _GROUPED = r"(?:\s+group\s+by\s+(?P<by>\w+)\s+having\s+count\(\s*\*?\s*\))?"
@@ -101,7 +101,7 @@ def _subqueries(body: str) -> Iterator[str]:
         if kind:
             bound = f"{kind} {int(found['number']) + more} strict"
             yield f'limit "pods" {{ {counted}per {per} {bound} }}'
-    elif found.re is _EXISTS and owner == "peer":
+    elif found.re in (_EXISTS, _WITHIN) and owner == "peer":
         bound = "at most 0" if found["no"] else "at least 1"
         yield f'limit "pods" {{ pods where {where} per node {bound} strict }}'
     elif owner == "node" and found.re is not _COUNTED:
@@ -110,7 +110,9 @@ def _subqueries(body: str) -> Iterator[str]:
 
 def _select(body: str) -> Iterator[str]:
     """`SELECT … FROM nodes WHERE … ORDER BY …` of SQL."""
-    if not re.match(r"(?i)(?:select\b.*?\bfrom\s+nodes?\b|where\b)", body):
+    if not re.match(
+        r"(?i)(?:select\b.*?\bfrom\s+nodes?\b|where\b|order by (?:free|available)_)", body
+    ):
         return
     found = re.search(r"(?i)\bwhere\s+(.+?)(?:\s+(?:order|limit|group)\b.*)?\Z", body)
     order = re.search(r"(?i)\border\s+by\s+([\w.]+)(?:\s+(asc|desc))?", body)

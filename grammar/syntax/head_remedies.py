@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from grammar.messages import habits
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.syntax.unexpected import ITEMS, Misplaced, find, one_line, with_edit
+from grammar.syntax.unexpected import ITEMS, PARTS, STOPS, Misplaced, find, one_line, with_edit
 from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Span
 
@@ -51,6 +51,20 @@ def _typed(name: str, body: str) -> str:
     return f"{name}: {'string' if field is None else owner}"
 
 
+_EXCEPT = ("unless", "except", "excluding", "without")
+
+
+def _of_namespace(said: str) -> str | None:
+    """`namespace "shop"` and `kube-system` as a condition; None for anything else."""
+    found = re.fullmatch(
+        r"(?:(?:the )?(?:pods?|it) )?(?:is )?(?:in )?(?:the )?"
+        r"(?:namespaces? |ns )\"?([a-z0-9-]+)\"?",
+        said,
+    )
+    found = found or re.fullmatch(r"\"?(kube-[a-z-]+)\"?", said)
+    return f'pod.namespace == "{found[1]}"' if found is not None else None
+
+
 class HeadRemedies(Misplaced):
     """Looks at an error before a block; each method is one idea."""
 
@@ -63,6 +77,8 @@ class HeadRemedies(Misplaced):
             self._definition,
             self._result,
             self._top_level,
+            self._nodes,
+            self._condition_behind,
         )
 
     @property
@@ -140,7 +156,10 @@ class HeadRemedies(Misplaced):
     def _superfluous_order(self) -> Diagnostic | None:
         """`filter "x" priority 5 {`: filters have no order."""
         lexemes, at = self.lexemes, self.at
-        if self.item.text in _STRENGTHS and lexemes[at - 2].text in ("filter", "bind"):
+        is_inside = "REQUIRE" in self.accepted and "STRICT" not in self.accepted
+        is_inside = is_inside and (lexemes[at + 1].text in PARTS or lexemes[at + 1].closes)
+        is_before = lexemes[at - 2].text in ("filter", "bind")
+        if self.item.text in _STRENGTHS and (is_before or is_inside):
             hint = f"leave out `{self.item.text}`: what is required always holds"
             return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), ""), hint)
         if self.item.text not in _ORDERS or self.accepted != {"WHEN", "LBRACE"}:
@@ -188,3 +207,84 @@ class HeadRemedies(Misplaced):
                 found, Fix(lexemes.span(at, at), "policy"), "write `policy name { … }`"
             )
         return None
+
+    def _nodes(self) -> Diagnostic | None:
+        """`for nodes where node.zone == "a"`: a filter is about nodes."""
+        lexemes, at = self.lexemes, self.at
+        last = lexemes.expression_end(at + 2, STOPS)
+        is_where = self.item.text in ("node", "nodes") and lexemes[at + 1].text == "where"
+        if self.previous.text != "for" or not is_where or last < at + 2:
+            return None
+        made = f'filter "nodes" {{ require {lexemes.slice(at + 2, last)} }}'
+        return with_edit(self.unexpected(at, at), Fix(lexemes.span(at - 1, last), made))
+
+    # ---- the condition of a clause
+
+    def _condition_behind(self) -> Diagnostic | None:
+        """`if` in or before a block: the clause has a `when` behind its name."""
+        lexemes, at, word = self.lexemes, self.at, self.item.text
+        is_only = word == "only" and lexemes[at + 1].text in ("if", "when")
+        is_for = word == "for" and lexemes[at + 1].text == "pods"
+        if (
+            word not in ("if", "when", "where", *_EXCEPT)
+            and not is_for
+            and not (
+                is_only
+                or (word in ("for", "only", "provided", "given") and "WHEN" in self.accepted)
+            )
+        ):
+            return None
+        is_sql = self.previous.text == "{" and "REQUIRE" in self.accepted
+        if word == "where" and (is_sql or "ON" in self.accepted):
+            # The condition of a filter, as in SQL, and the nodes of a share.
+            return None
+        if "WHEN" in self.accepted and "LBRACE" in self.accepted:
+            opener = find(lexemes, at, ("{",))
+            if opener is None:
+                return None
+            first = at + 1 + (lexemes[at + 1].text in ("if", "when", "where", "for"))
+            if lexemes[first].text == "pods":
+                first += 1 + (lexemes[first + 1].text == "where")
+            condition = lexemes.slice(first, opener - 1)
+            condition = _of_namespace(condition) or condition
+            condition = f"!({condition})" if word in _EXCEPT else condition
+            edit = Fix(lexemes.span(at, opener - 1), f"when {condition}")
+            return with_edit(self.unexpected(at, at), edit)
+        if (moved := self._behind_block()) is not None:
+            return moved
+        opener = lexemes.opener(at)
+        is_clause = {"MESSAGE", "VALUE", "PROTECT"} & self.accepted
+        if opener is None or not is_clause or lexemes[opener].text != "{":
+            return None
+        first = at + 1 + is_only + 2 * is_for
+        end = lexemes.expression_end(first, STOPS | {"pods", "nodes"})
+        condition = lexemes.slice(first, end)
+        condition = f"!({condition})" if word in _EXCEPT else condition
+        if not condition or not any(
+            lexemes[n].text in CLAUSE_WORDS for n in range(opener - 6, opener)
+        ):
+            return None
+        body = lexemes.slice(opener, at - 1)
+        head = next(n for n in range(opener - 1, -1, -1) if lexemes[n].text in CLAUSE_WORDS)
+        shown = f"{lexemes.slice(head, opener - 1)} when {condition} {{"
+        edit = Fix(lexemes.span(opener, end), f"when {condition} {body}")
+        found = self.unexpected(at, at)
+        return with_edit(
+            found, edit, f"write `{one_line(shown)}`, with the condition before the block"
+        )
+
+    def _behind_block(self) -> Diagnostic | None:
+        """`filter "x" { … } when pod.priority > 5`: the condition stands before the block."""
+        lexemes, at = self.lexemes, self.at
+        opener = lexemes.partner.get(at - 1)
+        between = self.source.text[self.previous.end : self.item.start]
+        if self.previous.text != "}" or opener is None or "\n" in between:
+            return None
+        last = lexemes.expression_end(at + 1, STOPS)
+        condition = lexemes.slice(at + 1, last)
+        if lexemes[opener - 1].kind not in ("string", "number") or not condition:
+            return None
+        said = f"when {f'!({condition})' if self.item.text in _EXCEPT else condition}"
+        edit = Fix(lexemes.span(opener, last), f"{said} {lexemes.slice(opener, at - 1)}")
+        hint = f"write `{said}` before the block"
+        return with_edit(self.unexpected(at, at), edit, hint)

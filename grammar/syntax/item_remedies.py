@@ -65,6 +65,8 @@ class ItemRemedies(Misplaced):
         """`all(p.ready for p in pods)` and `[p.name for p in pods if p.ready]`."""
         lexemes, at = self.lexemes, self.at
         opener = lexemes.opener(at)
+        if lexemes[at - 1].text == "for" and opener == at - 2 and opener in lexemes.partner:
+            return self._items_before(opener)
         if self.item.text != "for" or opener is None or opener not in lexemes.partner:
             return None
         if lexemes[at + 2].text != "in" or lexemes[opener].text not in ("(", "["):
@@ -79,7 +81,11 @@ class ItemRemedies(Misplaced):
         if inner.text == "[" and lexemes.partner.get(opener + 1) == closer - 1:
             return None
         is_alone = lexemes[opener - 1].text == "(" and lexemes[closer + 1].text == ")"
-        if lexemes[opener].text == "[" and is_alone and lexemes[opener - 2].text in _ENDS:
+        if (
+            lexemes[opener].text == "["
+            and is_alone
+            and lexemes[opener - 2].text in _ENDS | {*_MACROS}
+        ):
             body, opener, closer = lexemes.slice(opener + 1, at - 1), opener - 1, closer + 1
         called = lexemes[opener - 1] if lexemes[opener].text == "(" else None
         first = opener if called is None or called.kind != "word" else opener - 1
@@ -96,6 +102,22 @@ class ItemRemedies(Misplaced):
             elif function in _SIZES:
                 made = f"size({made})"
         return with_edit(self.unexpected(at, at), Fix(lexemes.span(first, closer), made))
+
+    def _items_before(self, opener: int) -> Diagnostic | None:
+        """`[for t in node.spec.taints : t.key if t.effect == "NoExecute"]` of Terraform."""
+        lexemes, closer = self.lexemes, self.lexemes.partner[opener]
+        colon = find(lexemes, opener + 1, (":",))
+        if colon is None or lexemes[opener + 3].text != "in":
+            return None
+        name, items = lexemes[opener + 2].text, lexemes.slice(opener + 4, colon - 1)
+        test = find(lexemes, colon, ("if",)) or closer
+        if condition := lexemes.slice(test + 1, closer - 1):
+            items = f"{items}.filter({name}, {condition})"
+        body = lexemes.slice(colon + 1, test - 1)
+        made = items if body == name else f"{items}.map({name}, {body})"
+        return with_edit(
+            self.unexpected(opener + 1, opener + 1), Fix(lexemes.span(opener, closer), made)
+        )
 
     def _set_of_items(self) -> Diagnostic | None:
         """`count({p | p := node.pods[_]; p.ready})` of Rego: the items for which it is true."""
@@ -128,13 +150,15 @@ class ItemRemedies(Misplaced):
         word, first = lexemes[at + 1].text, lexemes.operand_before(at)
         if self.item.text != "|" or first is None or lexemes[at + 1].kind != "word":
             return None
-        row = habits.call(word, "dyn", 1)
-        if row is None or lexemes[at + 2].text in (".", "[", "("):
+        last, argument = at + 1, ""
+        if lexemes[at + 2].text == "(" and at + 2 in lexemes.partner:
+            last = lexemes.partner[at + 2]
+            argument = lexemes.slice(at + 3, last - 1)
+        row = habits.call(word, "string" if argument else "dyn", 1 + bool(argument))
+        if row is None or lexemes[last + 1].text in (".", "[", "("):
             return None
-        edit = Fix(
-            lexemes.span(first, at + 1), row.here.replace("{0}", lexemes.slice(first, at - 1))
-        )
-        return with_edit(self.unexpected(at, at), edit)
+        made = row.here.replace("{0}", lexemes.slice(first, at - 1)).replace("{1}", argument)
+        return with_edit(self.unexpected(at, at), Fix(lexemes.span(first, last), made))
 
     def _quantifier(self) -> Diagnostic | None:
         """`some p in pods; …` and `every p in pods { … }`, as in Rego and SQL."""
@@ -234,6 +258,18 @@ def function_of_items(lexemes: Lexemes, at: int) -> Fix | None:
     macro = lexemes[method].text
     row = habits.find(habits.MACROS, macro)
     said = lexemes.slice(body, last)
+    items, comma = lexemes.operand_after(opener + 1), find(lexemes, body, (",",))
+    if word == "lambda" and at == opener + 1 and comma is not None:
+        # `filter(lambda p: p.ready, node.pods)`: the list stands behind.
+        said, here = lexemes.slice(body, comma - 1), row.here if row is not None else macro
+        made = f"{lexemes.slice(comma + 1, closer - 1)}.{here}({names}, {said})"
+        return Fix(lexemes.span(method, closer), made)
+    if lexemes[method - 1].text != "." and items is not None and lexemes[items + 1].text == ",":
+        # `all(node.pods, p => p.ready)`: the list is the first argument.
+        here = row.here if row is not None else macro
+        head = f"{'!' * here.startswith('!')}{lexemes.slice(opener + 1, items)}"
+        made = f"{head}.{here.removeprefix('!')}({names}, {said})"
+        return Fix(lexemes.span(method, closer), made)
     if macro in ("find", "detect", "firstOrDefault", "findFirst"):
         return _found(lexemes, method, f"({names}, {said})")
     if macro in ("reduce", "fold", "inject", "foldLeft"):

@@ -12,8 +12,11 @@ from collections.abc import Callable
 from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.unexpected import PARTS, STOPS, WORDS, Misplaced, find, with_edit
+from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.printer import print_string
 
+_NAMES = frozenset("node pod peer victim victims now domain data true false null".split())
+_SIGNS = frozenset({"}", ")", "&&", "||", "==", "!=", "<", ">", "<=", ">="})
 _COMPARATIVES = {
     ">": frozenset("greater more above over exceeds larger older higher bigger longer".split()),
     "<": frozenset("less fewer below under smaller younger lower shorter".split()),
@@ -26,7 +29,7 @@ class OperatorRemedies(Misplaced):
     @property
     def ideas(self) -> tuple[Callable[[], Diagnostic | None], ...]:
         """In the order in which they are asked."""
-        return (self._alternative, self._default, self._operator)
+        return (self._alternative, self._default, self._either, self._repeated, self._operator)
 
     def _alternative(self) -> Diagnostic | None:
         """`if c then a else b`."""
@@ -101,7 +104,7 @@ class OperatorRemedies(Misplaced):
     def _operator(self) -> Diagnostic | None:
         """An operator of another language between two operands."""
         lexemes, at, word = self.lexemes, self.at, self.item.text
-        if word in ("$", "@"):
+        if word in ("$", "@") and lexemes[at + 1].text not in CLAUSE_WORDS:
             hint = f"leave out the `{word}`: names need no sign"
             found = catalogue.bad_character(word, lexemes.span(at, at))
             return with_edit(found, Fix(lexemes.span(at, at), ""), hint)
@@ -109,12 +112,12 @@ class OperatorRemedies(Misplaced):
             hint = f"leave out this `{word}`"
             return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), ""), hint)
         first = lexemes.operand_before(at)
-        if first is None or self.previous.text in WORDS:
+        is_of_sets = word in ("&", "|") and lexemes[first or 0].text in ("set", "[", "{")
+        if first is None or self.previous.text in WORDS or is_of_sets:
             return None
         # The signs that the lexer knows are unexpected only inside of others.
-        if word in (">", "=", "!", "?", "*") and lexemes.touches(at):
-            word = word if word == "=" else ""
-        word = "between" if word == "BETWEEN" else word
+        is_part = word in (">", "!", "?", "*") and lexemes.touches(at)
+        word = "" if is_part else word.lower() if word == "BETWEEN" else word
         behind, second = at + 1, lexemes[at + 1].text
         template = self._template(word, second)
         # Behind `over` a second domain is meant, and before a part no operand follows.
@@ -154,6 +157,8 @@ class OperatorRemedies(Misplaced):
             return self._like(first, behind, last)
         if word.lower() == "not" and lexemes[at + 1].text.lower() in ("like", "ilike"):
             return self._like(first, behind, last, "!")
+        if last == behind and re.search(r"\{1\} in \{0\}|\.\w+\(\{1\}\)", here):
+            right = self._quoted(right)
         left = lexemes.slice(first, at - 1)
         if here in ("{0} && {1}", "{0} || {1}", "{0} == {1}", "{0} != {1}"):
             sign = here.split()[1]
@@ -163,6 +168,40 @@ class OperatorRemedies(Misplaced):
         made = here.replace("{0}", left).replace("{1}", right)
         edit = Fix(lexemes.span(first, last), made)
         return with_edit(self.unexpected(at, behind - 1), edit, certain=certain)
+
+    def _repeated(self) -> Diagnostic | None:
+        """`require a or require b`, of which both are one condition."""
+        lexemes, at = self.lexemes, self.at - (self.item.text == "require")
+        sign = {"or": "||", "OR": "||", "||": "||"}.get(lexemes[at].text)
+        if sign is None or lexemes[at + 1].text != "require":
+            return None
+        return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at + 1), sign))
+
+    def _quoted(self, word: str) -> str:
+        """The `gpu` of `node.labels has gpu`, which is no name that anything gives, as a text."""
+        if re.fullmatch(r"[A-Za-z]\w*", word) is None or word in _NAMES:
+            return word
+        defined = re.search(rf"\b(?:let|policy)\b[^{{]*\b{word}\b", self.source.text)
+        return word if defined is not None else print_string(word)
+
+    def _either(self) -> Diagnostic | None:
+        """`a == b xor c`: one of two conditions, of which each is one side."""
+        lexemes, at, ends = self.lexemes, self.at, STOPS | {"&&", "||"}
+        if self.item.text.lower() not in ("xor", "^") or not self.behind:
+            return None
+        first = at
+        while first > 0 and not (lexemes[first - 1].opens or lexemes[first - 1].text in ends):
+            first = lexemes.partner.get(first - 1, first - 1)
+        last = lexemes.expression_end(at + 1, ends)
+        found = self.unexpected(at, at)
+        sides = (first, at - 1), (at + 1, last)
+        if all(lexemes.operand_after(start) == end for start, end in sides):
+            return with_edit(found, Fix(lexemes.span(at, at), "!="))
+        made = (
+            lexemes.slice(*s) if lexemes.operand_after(s[0]) == s[1] else f"({lexemes.slice(*s)})"
+            for s in sides
+        )
+        return with_edit(found, Fix(lexemes.span(first, last), " != ".join(made)))
 
     def _template(self, word: str, second: str) -> tuple[str, int, bool] | None:
         """What an operator is here, how many lexemes it has, and whether nothing else is meant."""
@@ -227,7 +266,9 @@ class OperatorRemedies(Misplaced):
             # `node.labels has key "gpu"`
             return "{1} in {0}", 1 + (words[1] in ("key", "label", "a", "the")), False
         if word in {"&", "|"}:
-            return "{0} && {1}" if word == "&" else "{0} || {1}", 1, True
+            # Behind a pipe stands a function, and sets have no `&` here.
+            is_plain = second in ("!", "(", *_NAMES) or second == "has" or third in _SIGNS
+            return "{0} && {1}" if word == "&" else "{0} || {1}", 1, is_plain
         if not self.behind and self.item.kind == "word":
             return None
         row = habits.find(habits.OPERATORS, word) if word else None
@@ -343,9 +384,14 @@ class PresenceRemedies(Misplaced):
         if other is None or first is None:
             return None
         end = lexemes.expression_end(other + 1, STOPS)
-        condition, last = lexemes.slice(at + 1, other - 1), lexemes.slice(other + 1, end)
-        text = f"{condition} ? {lexemes.slice(first, at - 1)} : {last}"
+        text = _chosen(lexemes.slice(first, end))
         return with_edit(self.unexpected(at, at), Fix(lexemes.span(first, end), text))
+
+
+def _chosen(text: str) -> str:
+    """`a if c else b`, in which `b` can be another such choice."""
+    found = re.fullmatch(r"(.+?)\s+if\s+(.+?)\s+else\s+(.+)", text, re.DOTALL)
+    return text if found is None else f"{found[2]} ? {found[1]} : {_chosen(found[3])}"
 
 
 def _as_list(right: str) -> str:

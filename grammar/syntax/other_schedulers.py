@@ -38,6 +38,12 @@ _ATTRIBUTES = {
 # ---- Nomad
 
 
+def of_attribute(name: str) -> str:
+    """What is read for an attribute of Nomad: a field, or the label that has its name."""
+    key = re.sub(r"^(?:meta|node\.meta|attr)\.", "", name)
+    return _ATTRIBUTES.get(name) or f"node.labels[{print_string(key)}]"
+
+
 def _nomad(body: str) -> Iterator[str]:
     """`constraint { attribute = "${node.datacenter}" value = "dc1" }`, and the other blocks."""
     places = re.fullmatch(r"datacenters\s*=\s*(\[[^\]]*\])", body)
@@ -47,25 +53,30 @@ def _nomad(body: str) -> Iterator[str]:
     if re.search(r"distinct_hosts", body):
         yield 'limit "distinct hosts" { per node at most 1 strict }'
         return
+    body = re.sub(
+        r"\A(\w+)\s*=?\s*\"(\$\{[^}]+\})\s*(==?|!=|[<>]=?)\s*([^\"]+?)\"",
+        r'\1 { attribute = "\2" operator = "\3" value = "\4"',
+        body,
+    )
     attribute = re.search(r"(?:attribute|distinct_property)\s*=\s*\"\$\{([^}]+)\}\"", body)
     if attribute is None:
         return
     name = attribute[1]
-    read = _ATTRIBUTES.get(name)
-    if read is None:
-        key = re.sub(r"^(?:meta|node\.meta|attr)\.", "", name)
-        read = f"node.labels[{print_string(key)}]"
+    read = of_attribute(name)
     word = re.match(r"\w+", body)
+    points = re.search(r"weight\s*=\s*\"?(-?\s*\d+)", body)
+    weight = re.sub(r"\s", "", points[1]) if points is not None else "10"
     targets = re.findall(r"target\s+(\"[^\"]+\")\s*\{\s*percent\s*=\s*(\d+)", body)
     if word is not None and word[0] == "spread" and targets:
         yield " ".join(
             f"share {value} {{ of replicas on nodes where {read} == {value}"
-            f" exactly {percent}% best effort weight 10 }}"
+            f" exactly {percent}% best effort weight {weight} }}"
             for value, percent in targets
         )
         return
     if word is not None and word[0] == "spread":
-        yield f'spread "{name}" {{ over {read} skew at most 1 best effort weight 10 }}'
+        bound = f"skew at most 1 best effort weight {weight}"
+        yield f'spread "over {name.rpartition(".")[2]}" {{ over {read} {bound} }}'
         return
     if "distinct_property" in body:
         most = re.search(r"value\s*=\s*\"?(\d+)", body)
@@ -85,9 +96,7 @@ def _nomad(body: str) -> Iterator[str]:
     if (made := _compared(read, sign, value[1])) is None:
         return
     if word is not None and word[0] == "affinity":
-        weight = re.search(r"weight\s*=\s*\"?(-?\s*\d+)", body)
-        points = re.sub(r"\s", "", weight[1]) if weight is not None else "10"
-        yield f'score "{name}" weight {points} {{ value {made} }}'
+        yield f'score "{name}" weight {weight} {{ value {made} }}'
     else:
         yield f'filter "{name}" {{ require {made} }}'
 
@@ -205,8 +214,19 @@ def _flag(found: re.Match[str]) -> str:
 
 def _of_class_ad(text: str) -> str:
     """An expression of a ClassAd: attributes with their scope, and amounts with their units."""
+    text = re.sub(
+        r"(?i)\bstringlistmember\(([^(),]+),\s*\"([^\"]*)\"\)",
+        lambda m: f"{m[1]} in {_names(m[2])}",
+        text,
+    )
+    text = re.sub(
+        r"(?<![\w.\"])(Has\w+|Is\w+)(?=\s*(?:=\?=|==)\s*(?i:true|false)\b)", r"TARGET.\1", text
+    )
     text = _BARE_ATTRIBUTE.sub(r"TARGET.\1", text)
-    text = re.sub(r"(?i)\s*=\?=\s*undefined\b", " == null", text)
+    text = re.sub(r"(?i)([\w.]+(?:\[[^\]]*\])?)\s*=\?=\s*undefined\b", r"!has(\1)", text)
+    text = re.sub(r"(?i)([\w.]+(?:\[[^\]]*\])?)\s*=!=\s*undefined\b", r"has(\1)", text)
+    text = re.sub(r"\bregexp\((\"[^\"]*\"),\s*([^(),]+)[^()]*\)", r"\2.matches(\1)", text)
+    text = re.sub(r"(?i)\bifthenelse\(([^(),]+),([^(),]+),([^(),]+)\)", r"(\1 ?\2 :\3)", text)
     text = text.replace("=?=", "==").replace("=!=", "!=")
     parts, done = list[str](), 0
     for found in _OF_AD.finditer(text):
@@ -238,11 +258,13 @@ def _class_ads(text: str) -> Iterator[str]:
     """`rank = node.free["memory"]`, `requirements = TARGET.Memory >= 2048` of HTCondor."""
     found = re.match(r"(?i)(rank|requirements)\s*[=:]\s*(.+)\Z", text)
     if found is None:
-        if _OF_AD.search(text):
+        if _OF_AD.search(text) or re.search(r"=[?!]=", text):
             yield _of_class_ad(text)
         return
-    said = _of_class_ad(_BARE_FLAG.sub(_flag, found[2]))
-    if found[1].lower() == "requirements":
+    is_flag = found[1].lower() == "requirements"
+    flag = _flag if is_flag else lambda m: f"TARGET.{m[1]}"
+    said = _of_class_ad(_BARE_FLAG.sub(flag, found[2]))
+    if is_flag:
         yield f'filter "requirements" {{ require {said} }}'
         return
     if said.startswith("node.labels["):
@@ -261,7 +283,7 @@ _OPTION = re.compile(
     r"-{1,2}([A-Za-z][a-z-]*)(?:\s*=\s*|\s+)?((?!-)\"[^\"]*\"|(?!-)[\w.,:\[\]/&|-]+)?"
 )
 # Options about what a job takes, which a pod says itself.
-_OF_POD = frozenset(
+OF_POD = frozenset(
     "mem mem-per-cpu cpus-per-task c n ntasks gres gpus gpus-per-node time t job-name J output o"
     " error e account A qos".split()
 )
@@ -306,12 +328,27 @@ def _of_option(name: str, value: str) -> str | None:
             return None
 
 
+def _expanded(value: str) -> str:
+    """`node[01-03,7]` as the names of its hosts."""
+    found = re.fullmatch(r"([\w.-]*)\[([\d,-]+)\]", value)
+    if found is None:
+        return value.strip("[]")
+    names = list[str]()
+    for part in found[2].split(","):
+        first, _, last = part.partition("-")
+        numbers = range(int(first), int(last or first) + 1) if first else ()
+        names += (f"{found[1]}{number:0{len(first)}}" for number in numbers[:100])
+    return ",".join(names)
+
+
 def _options(text: str) -> Iterator[str]:
-    """`--ntasks-per-node=4 --constraint=gpu` of Slurm."""
+    """`--ntasks-per-node=4 --constraint=gpu` and `exclude=node[01-04]` of Slurm."""
+    if re.match(r"(?:constraint|partition|nodelist|exclude|ntasks-per-node)\s*=\s*[\w-]", text):
+        text = f"--{text}"
     if not text.startswith("-"):
         return
-    found = [(each[1], (each[2] or "").strip('"[]')) for each in _OPTION.finditer(text)]
-    made = [_of_option(*each) for each in found if each[0] not in _OF_POD]
+    found = [(each[1], _expanded((each[2] or "").strip('"'))) for each in _OPTION.finditer(text)]
+    made = [_of_option(*each) for each in found if each[0] not in OF_POD]
     if made and None not in made:
         yield " ".join(each for each in made if each is not None)
 
@@ -328,7 +365,7 @@ def directives(source: Source) -> Iterator[Diagnostic]:
         hint = "write a clause that says it"
         if clause is not None:
             hint = f"write `{clause}`"
-        elif names <= _OF_POD:
+        elif names <= OF_POD:
             hint = f"leave it out: {habits.REQUESTED}"
         span = Span(found.start(1), found.end(2))
         message = f"this is a comment: nothing here reads `{found[1]}`"
@@ -412,5 +449,11 @@ def _constraints(body: str) -> Iterator[str]:
         yield " ".join(each for each in made if each is not None)
 
 
-OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (_class_ads, _options, _places)
-OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (_nomad, _constraints, _swarm, _plugins)
+OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (_class_ads, _places)
+OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (
+    _options,
+    _nomad,
+    _constraints,
+    _swarm,
+    _plugins,
+)

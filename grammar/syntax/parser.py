@@ -152,7 +152,7 @@ MAX_MISTAKES = 20
 
 # So many words say little without an example.
 _MANY_WORDS = 4
-_SYNONYMS = {"and": "&&", "or": "||", "not": "!", "=": "==", "&": "&&", "|": "||", "<>": "!="}
+_SYNONYMS = {"and": "&&", "or": "||", "not": "!", "=": "==", "<>": "!="}
 # The word `not` followed only by spaces, and an operand that no operator follows.
 _NEGATION = re.compile(r"(?<![\w.])not[ \t]+\Z")
 _OPERAND = re.compile(
@@ -415,7 +415,7 @@ def _bad_character(error: UnexpectedCharacters, source: Source, keep: Keep) -> D
         fix, hint = Fix(span, _SYNONYMS[found]), f"write `{_SYNONYMS[found]}`"
         said = catalogue.unexpected(found, (), span, hint=hint, fix=fix)
         return said if keep(said) else without_hint(said)
-    hints = {";": "lines need no `;`", "`": 'write a text between `"`'} | dict.fromkeys(
-        _SMART_QUOTES, "write straight quotes"
-    )
+    hints = {";": "lines need no `;`", "`": 'write a text between `"`'}
+    hints |= {sign: f"conditions have `{sign * 2}` between them" for sign in "&|"}
+    hints |= dict.fromkeys(_SMART_QUOTES, "write straight quotes")
     return catalogue.bad_character(found, span, hints.get(found))

@@ -149,7 +149,7 @@ _QUERY = re.compile(
     r"\b(?:avg|sum|max|min|count|topk|bottomk|quantile|stddev)\s*(?:by|without)\s*\("
     r"|(?<=[\w)}])\[\d+[smhd](?::\d*[smhd]?)?\]"
     r"|(?<![\w.\"])[a-z]\w*\{\s*[a-z]\w*\s*(?:=~?|!=|!~)\s*\""
-    r"|(?<![\w.\"])(?:kube|node|container|machine|kubelet|DCGM_FI)_\w+\s*[{\[(<>=]"
+    r"|(?<![\w.\"])(?:kube|node|container|machine|kubelet|DCGM_FI)_\w+\s*(?:[{\[(<>]|==)"
 )
 
 
@@ -166,7 +166,8 @@ class QueryRemedies(Misplaced):
         text, at = self.source.text, min(self.item.start, len(self.source.text))
         start = text.rfind("\n", 0, at) + 1
         found = _QUERY.search(text[start:].partition("\n")[0])
-        if self.item.kind == "end" or found is None:
+        is_counted = re.match(r"\s*(?:limit|spread|share)\b", text[start:]) is not None
+        if self.item.kind == "end" or found is None or is_counted:
             return None
         said = found[0].rstrip(" {[(<>=") or found[0]
         span = Span(start + found.start(), start + found.start() + len(said))
@@ -388,7 +389,12 @@ class ExpressionRemedies(Misplaced):
         if opener is None or closer is None or self.item.text not in (",", "}"):
             return None
         bracket, before = lexemes[opener].text, lexemes[opener - 1].text
-        if bracket not in ("{", "(") or before not in ("in", "IN", "==", "!=", "="):
+        # `name.startswith(("a", "b"))`
+        is_argument = before == "(" and lexemes[closer + 1].text == ")" == lexemes[closer].text
+        is_argument = is_argument and lexemes[opener - 2].kind == "word"
+        if bracket not in ("{", "(") or not (
+            before in ("in", "IN", "==", "!=", "=") or is_argument
+        ):
             return None
         if bracket == "(" and self.item.text != ",":
             return None

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator
 
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.messages.texts import template_of
+from grammar.messages.texts import filled, template_of
+from grammar.syntax.other_schedulers import of_attribute
 from grammar.syntax.unexpected import STOPS, Misplaced, with_edit
+from grammar.tree.printer import print_string
 from grammar.tree.source import Span
 
 _PLACEHOLDER = re.compile(
@@ -26,6 +28,7 @@ _CONTROL = frozenset(
     "if else end range with define include template block endif for endfor".split()
 )
 _NUMBERS = frozenset({"weight", "most", "least", "exactly"})
+_LITERAL = re.compile(r"`([^`\n]*\$\{[^`\n]*)`")
 _PATH = re.compile(r"\.?[A-Za-z_][\w.]*")
 
 
@@ -39,6 +42,8 @@ def placeholders(text: str) -> Iterator[tuple[str, str]]:
 
 def _hint(inner: str, kind: str = "string") -> str:
     """What to do about a placeholder, by what is in it."""
+    if inner.startswith("/*"):
+        return "leave it out: a comment stands behind `#`"
     words = _PATH.findall(inner.partition(":-")[0])
     paths = [w for w in words if "." in w] or [w for w in words if w not in _CONTROL]
     if not paths:
@@ -64,17 +69,38 @@ class TemplateRemedies(Misplaced):
     @property
     def ideas(self) -> tuple[Callable[[], Diagnostic | None], ...]:
         """In the order in which they are asked."""
-        return (self._placeholder, self._joined)
+        return (self._literal, self._placeholder, self._joined)
+
+    def _literal(self) -> Diagnostic | None:
+        """`no place for ${pod.name}` between backticks, as in JavaScript."""
+        found = _LITERAL.match(self.source.text, self.item.start)
+        if found is None:
+            return None
+        parts = re.split(r"\$\{([^{}]*)\}", found[1])
+        if self.previous.text in ("message", "detail"):
+            made = print_string("".join(f"{{{p}}}" if n % 2 else p for n, p in enumerate(parts)))
+        else:
+            made = " + ".join(p if n % 2 else print_string(p) for n, p in enumerate(parts) if p)
+        span = Span(*found.span())
+        return with_edit(catalogue.unexpected(found[0], (), span), Fix(span, made))
 
     def _joined(self) -> Diagnostic | None:
         """`message "no place for " + pod.name`, whose expressions stand in braces here."""
         lexemes, at = self.lexemes, self.at
         is_text = lexemes[at - 2].text in ("message", "detail") and self.previous.kind == "string"
+        if is_text and self.item.text == "." and lexemes[at + 1].text == "format":
+            closer = lexemes.partner.get(at + 2, at + 2)
+            values = (v.strip() for v in lexemes.slice(at + 3, closer - 1).split(","))
+            edit = Fix(lexemes.span(at - 1, closer), filled(self.previous.text, values))
+            return with_edit(self.unexpected(at, at + 1), edit)
         if self.item.text != "+" or not is_text:
             return None
         end = lexemes.expression_end(at + 1, STOPS)
-        edit = Fix(lexemes.span(at - 1, end), template_of(lexemes.slice(at - 1, end)))
-        return with_edit(self.unexpected(at, at), edit)
+        made, first = template_of(lexemes.slice(at - 1, end)), at - 1
+        if "{node" in made and lexemes[at - 2].text == "message":
+            # A message says the same of all nodes.
+            made, first = f"detail {made}", at - 2
+        return with_edit(self.unexpected(at, at), Fix(lexemes.span(first, end), made))
 
     def _placeholder(self) -> Diagnostic | None:
         """`{{ .Values.zone }}` and `${ZONE}` outside of a text."""
@@ -86,6 +112,10 @@ class TemplateRemedies(Misplaced):
             inner = next(filter(None, found.groups()), "")
             root = _PATH.match(inner.strip())
             is_own = root is not None and root[0].strip(".").partition(".")[0] in OWN
+            if inner.startswith(("attr.", "meta.")) and first <= at < start + found.end():
+                span = Span(first, start + found.end())
+                wrong = catalogue.unexpected(found[0], (), span)
+                return with_edit(wrong, Fix(span, of_attribute(inner)))
             if is_own or not first <= at < start + found.end():
                 continue
             before = self.lexemes[self.lexemes.at(first) - 1].text

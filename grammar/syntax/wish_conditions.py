@@ -36,6 +36,7 @@ _READS: tuple[tuple[str, str, str], ...] = (
         'node.usage["NAME"]',
         "part",
     ),
+    (r"(?P<name>gpus?)", 'node.allocatable["NAME"]', "amount"),
     (r"(?:(?:nodes?|hosts?)\s+)?(?:name|hostname)", "node.name", "text"),
     (r"(?:node\s+)?(?:zones?|az|availability\s+zones?)", "node.zone", "text"),
     (r"(?:node\s+)?regions?", "node.region", "text"),
@@ -65,6 +66,7 @@ _READS: tuple[tuple[str, str, str], ...] = (
 )
 # What nodes are told to have of a resource: `nodes with at least 8 cores`, `nodes above 80% cpu`.
 _OF_NODES: tuple[tuple[str, str, str], ...] = (
+    (r"(?:full|busy|used|loaded)", 'node.usage["cpu"]', "percentage"),
     (rf"(?P<name>{_R})", 'node.usage["NAME"]', "percentage"),
     (rf"(?P<name>{_R})", 'node.allocatable["NAME"]', "amount"),
 )
@@ -97,13 +99,13 @@ _ABSENT = re.compile(
 )
 _NODE_HAS = re.compile(
     r"(?:require\s+)?(?:(?:the\s+|a\s+|any\s+|all\s+)?(?:nodes?|machines?|hosts?)(?:'s)?\s+"
-    r"(?:(?:must|should|has\s+to|needs?\s+to)\s+)?(?:have|has|with|having|whose|where|needs?)\s+"
+    r"(?:(?:must|should|has\s+to|needs?\s+to)\s+)?(?:have|has|with|having|whose|where|needs?|(?:that|which)\s+(?:are|is|have|has))\s+"
     r"|(?:has|have|with|needs?|must\s+have|the)\s+)?(?:an?\s+|the\s+)?",
     re.IGNORECASE,
 )
 # Before the nodes that are meant, or that are not to be used.
 _PLACING = re.compile(
-    r"(?:please\s+)?(?:(?P<no>do\s+not|don't|never|avoid|not)\s+)?(?:only\s+)?"
+    r"(?:please\s+)?(?:(?P<no>do\s+not|don't|never|avoid|not|no|skip|exclude|ignore|reject)\s+)?(?:only\s+)?"
     r"(?:(?:use|using|run|running|schedule|scheduling|place|placing|put|select|choose|pick|overload)\s+)?"
     r"(?:only\s+)?(?:(?:on|to|onto)\s+)?(?=nodes?\b|machines?\b|hosts?\b)",
     re.IGNORECASE,

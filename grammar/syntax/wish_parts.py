@@ -156,6 +156,9 @@ def negated(condition: str) -> str:
     label = re.fullmatch(r'(\w+\.labels)\[("[^"]*")\] == ("[^"]*")', condition)
     if label is not None:
         return f'{label[1]}[?{label[2]}].orValue("") != {label[3]}'
+    twice = re.fullmatch(r"!\(([^()]*)\)|!([\w.]+)", condition)
+    if twice is not None:
+        return twice[1] or twice[2]
     plain = re.fullmatch(r"[\w.]+|has\([^()]*\)", condition)
     return f"!{condition}" if plain is not None else f"!({condition})"
 
@@ -172,6 +175,15 @@ def noun_of(text: str) -> str | None:
 def nodes_of(text: str) -> str | None:
     """The condition on nodes that a phrase names: `spot`, `zone eu-1a`, `disktype=ssd`."""
     text = text.strip().rstrip(".,;)").strip()
+    without = re.match(
+        r"(?:nodes?\s+)?(?:without|lacking|with\s+no)\s+(?:an?\s+|the\s+|any\s+)?(label\s+)?(.+)",
+        text,
+    )
+    if without is not None:
+        key = without[2].strip('"')
+        is_key = without[1] is not None and re.fullmatch(r"[\w./-]+", key) is not None
+        said = f"{print_string(key)} in node.labels" if is_key else nodes_of(without[2])
+        return None if said is None else negated(said)
     text = re.sub(
         r"^(?:nodes?|machines|hosts)\s+(?:where|with|that|having|in|labell?ed)\s+", "", text
     )
@@ -191,7 +203,7 @@ def nodes_of(text: str) -> str | None:
     zone = re.fullmatch(r"(?:the\s+)?(zone|region)s?\s*(?:==|=|:|is|in)?\s*\"?([\w-]+)\"?", text)
     if zone is not None:
         return f'node.{zone[1]} == "{zone[2]}"'
-    label = find(r"(?<!\d)([A-Za-z][\w./-]*)\s*(?:==|=|:)\s*\"?([\w.-]+)\"?", text)
+    label = find(r"(?<!\d)([A-Za-z][\w./-]*)\s*(?:==|=|:)\s*\"?([\w.-]+)\b\"?(?!\s*:)", text)
     label = label or re.fullmatch(
         r"(?:nodes?\s+)?(?:of|for|from|in)\s+(?:the\s+)?"
         r"(team|tenant|project|owner|pool|env|environment|tier|class|group|rack)\s+\"?([\w.-]+)\"?",

@@ -79,6 +79,11 @@ def _as_part(body: str) -> str:
 def _shares(body: str) -> Iterator[str]:
     """`40% on spot`, `half of the replicas on spot nodes`, `at most 40 percent in zone a`."""
     body = re.sub(r"(?i),?\s*(?:and\s+)?(?:the\s+)?rest\s+.*", "", body)
+    body = re.sub(
+        r"(?i)\A(?:split\s+)?(\d+)\s*[/:]\s*(\d+)\s+(?:split\s+)?(?:between|of|across|over|on|in)\s+(.+?)\s+and\s+(.+)",
+        r"exactly \1% on \3, exactly \2% on \4",
+        body,
+    )
     body = re.sub(r"(?<=\d%)\s+(?=[a-z][\w-]*\s+\d+%)", ", ", _as_part(body))
     many = [p for p in re.split(r"\s*(?:[,;]|\band\b)\s*", body) if find(PART, p)]
     if len(many) > 1:
@@ -97,7 +102,8 @@ def _shares(body: str) -> Iterator[str]:
         where, bound = nodes_of(counted[1]), bound_of(body[: counted.start()])
         if where is not None and bound is not None and bound[1] > 0:
             keeps = find(r"\b(?:keep|need|want|have|always)\b", body) and not find(ONLY, body)
-            said = f"{'at least' if keeps else bound[0]} {bound[1]}"
+            kind = "exactly" if find(r"\bexactly\b", body) else "at least" if keeps else bound[0]
+            said = f"{kind} {bound[1]}"
             kept = f"{said} {strength_of(body)}"
             yield f'share "{said}" {{ of replicas on nodes where {where} {kept} }}'
         return
@@ -128,18 +134,18 @@ def _spreads(body: str) -> Iterator[str]:
     wide = find(
         rf"\A(?:in|use|across|over|span)?\s*{ENOUGH}\s+({N})\s+(?:different\s+)?(\w+)\Z", body
     )
-    if wide is not None and (domain := domain_of(wide[2])) not in (None, "cluster", "node"):
-        expr = str(domain).removeprefix("domain ")
+    if wide is not None and (domain := domain_of(wide[2])) not in (None, "cluster"):
+        expr = "node.name" if domain == "node" else str(domain).removeprefix("domain ")
         bound = f"skew at most 1 min domains {number_of(wide[1])} {strength_of(body)}"
         yield f'spread "{wide[2]}" {{ over {expr} {bound} }}'
         return
     if not find(
-        r"\b(?:spread|balanced?|distributed?|even(?:ly)?|equal(?:ly)?|uniform(?:ly)?|same\s+number)\b",
+        r"\b(?:spread|cover|span|balanced?|distributed?|even(?:ly)?|equal(?:ly)?|uniform(?:ly)?|same\s+number)\b",
         body,
     ):
         return
     over = find(
-        rf"\b(?:across|over|between|among|by|per|in|on|to)\s+(?:all\s+|the\s+|different\s+|each\s+|every\s+)?{DOMAIN}",
+        rf"\b(?:across|over|between|among|by|per|in|on|to|cover|span)\s+(?:all\s+|the\s+|different\s+|each\s+|every\s+)?{DOMAIN}",
         body,
     )
     both = find(
@@ -196,6 +202,14 @@ def _neighbours(body: str) -> Iterator[str]:
         )
         yield f'limit "apart" {{ {who}per node at most 1 strict }}'
         return
+    other = find(
+        rf"\b(?:on|in|to|across|use)\s+(?:different|separate|distinct|unique|(?:its|their)\s+own)\s+({PLACES})s?\b",
+        body,
+    )
+    if other is not None and (domain := domain_of(other[1])) not in (None, "cluster"):
+        counted = counted_pods(pods_of(body[: other.start()]))
+        yield f'limit "apart" {{ {counted}per {domain} at most 1 {strength_of(body)} }}'
+        return
     if find(
         r"\b(?:apart|separately|not together|anti-?affinity"
         r"|(?:from|with)\s+(?:each\s+other|one\s+another))\s*\Z",
@@ -211,7 +225,8 @@ def _neighbours(body: str) -> Iterator[str]:
     is_never = find(rf"(?<![\w\"]){NEVER}(?=\s|\()", body)
     is_away = find(r"\b(?:away|apart|separated?|far) from\b", body)
     is_about_pods = is_never and find(r"\bpods?\s+where\b", body)
-    if not (beside or is_away or is_about_pods):
+    is_other = find(r"\bwith\s+(?:an?\s+)?(?:images?|priority|requests?|limits?)\b|\bfirst\Z", body)
+    if is_other or not (beside or is_away or is_about_pods):
         return
     # Pods of one kind are not to be beside those of another one.
     middle = beside or is_away
@@ -276,6 +291,10 @@ def _filters(body: str) -> Iterator[str]:
         first = re.sub(r"^(?:require)\s+", "", body[: unless.start()]).strip(" {},;")
         if first and (where := nodes_of(first)):
             yield f'filter "unless" when !({unless[2].strip(" {}")}) {{ require {where} }}'
+    either = find(r"\A(?:either\s+)?((?:zone|region)s?\s+.+\s+or\s+.+)\Z", body)
+    if either is not None and (where := nodes_of(either[1])) is not None:
+        yield f'filter "nodes" {{ require {where} }}'
+        return
     one = find(
         rf"\A{DENIES}\s+(?:the\s+)?"
         r"(?:(?:node|host|machine)\s+\"?(?P<name>[\w.-]+)\"?|(?P<place>(?:zone|region)\s+\S+))\s*\Z",
@@ -296,7 +315,7 @@ def _filters(body: str) -> Iterator[str]:
             yield f'filter "denied" {{ require {negated(where)} }}'
         return
     found = find(
-        r"\b(only|must be|must run|never|not|don't|don't run|keep|stay|no|avoid)\s+"
+        r"\b(only|must be|must run|\Arun|never|not|don't|don't run|keep|stay|no|avoid)\s+"
         r"(?:(?:be\s+)?(?:run|schedul|plac|put|start|us)\w*\s+)?"
         r"(?:on|in|onto|at|off|away from|out of)\s+(.+)\Z",
         body,
@@ -319,9 +338,14 @@ def _filters(body: str) -> Iterator[str]:
         return
     if found is None or (where := nodes_of(found[2])) is None:
         return
-    is_never = found[1].lower() not in ("only", "must be", "must run", "stay", "keep") or find(
-        r"\b(?:off|away from|out of)\b", found[0]
-    )
+    is_never = found[1].lower() not in (
+        "only",
+        "must be",
+        "must run",
+        "run",
+        "stay",
+        "keep",
+    ) or find(r"\b(?:off|away from|out of)\b", found[0])
     made = negated(where) if is_never else where
     yield f'filter "{found[1].lower()}" {{ require {made} }}'
 
@@ -432,6 +456,32 @@ def _rankings(body: str) -> Iterator[str]:
         name = "memory" if packed["what"].lower()[0] == "m" else "cpu"
         yield f'score "pack" weight 10 {{ value node.usage["{name}"] range 0 .. 1 }}'
         return
+    size = find(
+        r"\b(?:(?P<big>big(?:ger|gest)?|large(?:r|st)?)|small(?:er|est)?)\s+(?:nodes?|machines|hosts)\b",
+        body,
+    )
+    if size is not None and not find(r"\d|\bthan\b|\bonly\b", body):
+        is_big = bool(size["big"]) != bool(find(r"\b(?:avoid|not|never|last)\b", body))
+        sign = "" if is_big else "-"
+        yield f'score "size" weight {sign}10 {{ value node.allocatable["cpu"] range minmax }}'
+        return
+    if find(
+        r"\bbalanced?\s+(?:the\s+)?(?:cpu\s+and\s+memory|memory\s+and\s+cpu|resources?)\b", body
+    ):
+        apart = 'math.abs(node.usage["cpu"] - node.usage["memory"])'
+        yield f'score "balanced" weight 10 {{ value {apart} range 1 .. 0 }}'
+        return
+    if find(
+        r"\A(?:fill|pack)\w*\s+(?:up\s+)?(?:the\s+|one\s+)*(?:nodes?|machines|hosts)\b|\Apack\w*\s+tight",
+        body,
+    ):
+        yield 'score "pack" weight 10 { value node.usage["cpu"] range 0 .. 1 }'
+        return
+    yield from _orders_of_nodes(body)
+
+
+def _orders_of_nodes(body: str) -> Iterator[str]:
+    """`nodes with the fewest pods`, `newest nodes`, `emptier nodes first`."""
     pods = find(
         rf"\A(?:\w+\s+)?(?:nodes?\s+with\s+)?(?:the\s+)?(?:(?P<most>{MOST_OF})|{LEAST_OF})\s+pods\Z",
         body,
@@ -529,6 +579,11 @@ def _groups(body: str) -> Iterator[str]:
 
 def _targets(body: str) -> Iterator[str]:
     """`apply to pods in namespace shop`, `applies only to pods with label app=web`."""
+    body = re.sub(
+        r"(?i)\A(ignore|skip|exclude|only)\s+(?:for\s+)?(?:the\s+)?(?=(?:namespace|ns)\s)",
+        lambda m: f"{'apply to' if m[1].lower() == 'only' else m[1]} pods in ",
+        body,
+    )
     found = find(
         r"\b(?:appl(?:y|ies)|select|target)\s+(?:only\s+)?(?:to\s+|for\s+)?(?:all\s+)?(pods?\s+.+)\Z",
         body,

@@ -71,8 +71,8 @@ _RESERVED = re.compile(
 def reserved(body: str) -> Iterator[str]:
     """`nodes with label team=a are reserved for team a`, `… are forbidden for team b`."""
     body = re.sub(
-        r"(?i)\Aonly\s+(.+?)\s+(?:may|can|should|must|are\s+allowed\s+to)\s+"
-        r"(?:use|run\s+on|go\s+to|be\s+on|land\s+on)\s+(.+?)\Z",
+        r"(?i)\Aonly\s+(.+?)\s+(?:(?:may|can|should|must|are\s+allowed\s+to)\s+"
+        r"(?:use|run\s+on|go\s+to|be\s+on|land\s+on)|on(?=\s+nodes))\s+(.+?)\Z",
         r"\2 are reserved for \1",
         body,
     )
@@ -108,7 +108,7 @@ def restated(body: str) -> str:
     )
     body = re.sub(r"(?i)\bavailability\s+(?=zones?\b)", "", body)
     each = re.match(
-        rf"(?i)(?:(?:for\s*each|for\s+every|each|every|for)\s+)?({PLACES})s?\s*[:{{]\s*(.+?)\s*\}}?\Z",
+        rf"(?i)(?:(?:for\s*each|for\s+every|each|every|for)\s+)?({PLACES})s?(?:\s+in\s+[\w.]+)?\s*[:{{,]\s*(.+?)\s*\}}?\Z",
         body,
     )
     if each is not None and find(r"\d", each[2]) and not find(r"\b(?:per|require)\b", each[2]):

@@ -41,6 +41,7 @@ def hours(body: str) -> Iterator[str]:
         yield re.sub(r"(?<=now\.)(get\w+)\(\)", rf'\1("{zone[1]}")', clause)
 
 
+_DAYS = "sunday monday tuesday wednesday thursday friday saturday".split()
 _OF_CLOCK = re.compile(r"(?i)hour|time|now|o'clock|\d ?(?:am|pm|h)\b|:\d\d|clock|day|night|week")
 
 
@@ -88,8 +89,12 @@ def _hours(body: str) -> Iterator[str]:
 
 def _days(body: str) -> tuple[str, str] | None:
     """The days that a wish names, and the condition of them."""
-    if find(r"\bweek-?ends?\b|\bsaturday|\bsunday", body):
+    if find(r"\bweek-?ends?\b|\bsaturdays?\W+(?:and|or|,)?\W*sunday", body):
         return "weekend", "now.getDayOfWeek() in [0, 6]"
     if find(r"\b(?:week-?days?|working days?|business days?|monday (?:to|till|-) friday)\b", body):
         return "weekdays", "!(now.getDayOfWeek() in [0, 6])"
+    days = sorted({_DAYS.index(day) for day in re.findall(rf"\b({'|'.join(_DAYS)})", body.lower())})
+    if days:
+        one = f"== {days[0]}" if len(days) == 1 else f"in {days}"
+        return "days", f"now.getDayOfWeek() {one}"
     return None

@@ -19,7 +19,7 @@ from grammar.syntax.unexpected import ITEMS
 from grammar.syntax.wish_parts import pods_of
 from grammar.syntax.wish_readers import READERS
 from grammar.syntax.wish_sentences import by_subject, of_kind, reserved, restated, with_subject
-from grammar.syntax.wish_words import find, says_all
+from grammar.syntax.wish_words import PLACES, find, says_all
 from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Span
 
@@ -40,6 +40,9 @@ _NOT = re.compile(
 )
 
 
+_EACH_PLACE = rf"for (?:(?:each|every|all|any) )?{PLACES}s?\b"
+
+
 @dataclass(frozen=True, slots=True)
 class WishedItem:
     """The item of a policy that has an error: its place, and its words on one line."""
@@ -57,7 +60,8 @@ class WishedItem:
     def is_clause(self) -> bool:
         """Whether a clause of the language begins here."""
         word, _, rest = self.text.partition(" ")
-        return word in ITEMS and (word not in CLAUSE_WORDS or rest.startswith('"'))
+        named = {"use", *CLAUSE_WORDS}
+        return word in ITEMS and (word not in named or rest.startswith('"'))
 
 
 def item_at(text: str, offset: int, *, rules: bool = False) -> WishedItem | None:
@@ -83,6 +87,7 @@ def item_at(text: str, offset: int, *, rules: bool = False) -> WishedItem | None
         if lexemes[number].opens and closer is not None and closer < end:
             ends_block = lexemes[number].text == "{" and lexemes[number - 1].text not in _WITHIN
             number = closer + 1
+            number += lexemes[number].text == ";"
             if ends_block and number < end and lexemes[number].text not in ("else", "&&", "||"):
                 starts.append(number)
             continue
@@ -143,7 +148,9 @@ def _begins_item(lexemes: Lexemes, number: int, first: int) -> bool:
     if item.kind != "word" or lexemes[number - 1].text in (".", ".?", ":"):
         return False
     before = lexemes.text[lexemes[number - 1].end : item.start]
-    if "\n" in before and (item.text in ITEMS or _is_line(lexemes, number, first)):
+    is_key = lexemes[number + 1].text == ":"
+    is_item = item.text in ITEMS and not is_key
+    if "\n" in before and (is_item or _is_line(lexemes, number, first)):
         return True
     return item.text in CLAUSE_WORDS and lexemes[number + 1].kind == "string"
 
@@ -153,7 +160,8 @@ def _is_line(lexemes: Lexemes, number: int, first: int) -> bool:
     text, item, before = lexemes.text, lexemes[number], lexemes[number - 1]
     is_whole = before.kind in ("word", "string", "number") or before.closes
     # A key behind another one belongs to it.
-    is_key = lexemes[number + 1].text in (":", "=") and lexemes[first].text not in ITEMS
+    is_yaml = lexemes[first].text not in ITEMS or lexemes[first + 1].text == ":"
+    is_key = lexemes[number + 1].text in (":", "=") and is_yaml
     is_key = is_key or item.text.isupper()
     if not is_whole or is_key or item.text in _JOINS:
         return False
@@ -188,6 +196,9 @@ def wished(item: WishedItem) -> Iterator[str]:
     """The clauses for a wish in plain words, the likeliest first."""
     if _holds_policy(item) or (not item.in_policy and "{" in item.text):
         return
+    if re.fullmatch(r"(?:priority|order|precedence)\s*[:=]\s*\d+", item.text):
+        # A setting of the policy.
+        return
     written, item = item.text, replace(item, text=named_outside(item.text))
     # What stands in a text of several words is no wish.
     body = _TEXT.sub(lambda m: '""' if " " in m[0] else m[0], _body(item.text))
@@ -200,7 +211,7 @@ def wished(item: WishedItem) -> Iterator[str]:
         made = [*foreign_clauses.clauses(item.text, _body(item.text)), *made]
     made += loose(item.text)
     word = item.text.partition(" ")[0]
-    if word == "for":
+    if word == "for" and not re.match(_EACH_PLACE, item.text):
         where = pods_of(item.text)
         made = [f"for pods where {where.replace('peer.', 'pod.')}"] if where is not None else []
     elif word == "bind":
@@ -250,7 +261,7 @@ def _on_nodes(body: str, clause: str) -> str:
 
 def _holds_policy(item: WishedItem) -> bool:
     """Whether there are whole clauses or policies in the text: then one of them is wrong."""
-    if re.match(r"(?:if|when)\b", item.text):
+    if re.match(rf"(?:if|when)\b|{_EACH_PLACE}", item.text):
         # They say when the clauses apply.
         return False
     head = rf'\b(?:{"|".join(CLAUSE_WORDS)})\s+"(?:\\.|[^"\\])*"\s*(?:weight|when|\{{)'
@@ -273,6 +284,8 @@ def _named(item: WishedItem, made: Iterable[str]) -> Iterator[str]:
         own = re.search(r"\bweight (\d+)", item.text)
         if own is not None and "best effort weight 10" in named:
             named = named.replace("best effort weight 10", f"best effort weight {own[1]}")
+        elif own is not None and "strict" not in item.text and not named.startswith("score "):
+            named = re.sub(r"\bstrict\b", f"best effort weight {own[1]}", named)
         elif own is not None and named.startswith("score "):
             # The author's own weight stays, with the sign of the clause.
             named = re.sub(r"\bweight (-?)\d+", rf"weight \g<1>{own[1]}", named, count=1)
