@@ -56,7 +56,7 @@ from grammar.checks.populations import (
     filters_of_one_pod,
     pods_that_never_count,
 )
-from grammar.checks.ranges import equal_scores, impossible_ranges
+from grammar.checks.ranges import equal_scores, impossible_ranges, narrow_scores
 from grammar.checks.references import (
     bad_patterns,
     constant_domains,
@@ -65,8 +65,6 @@ from grammar.checks.references import (
 )
 from grammar.checks.repairs import repairs_of_nothing
 from grammar.checks.scales import (
-    narrow_scores,
-    negative_scores,
     numbers_as_texts,
     parts_as_scores,
     percentages_of_parts,
@@ -122,7 +120,6 @@ WRITTEN_OUT: tuple[Check, ...] = (
     has_below_absent,
     parts_as_scores,
     narrow_scores,
-    negative_scores,
     nodes_without_domain,
     ranges_without_unit,
     short_ranges,

@@ -257,7 +257,7 @@ def allowed_by(expr: ast.Expr) -> tuple[str, Allowed] | None:
     match expr:
         case ast.Binary("in", left, ast.ListLiteral(elements)):
             if all(isinstance(e, ast.Literal) for e in elements):
-                return print_expression(left), Allowed(frozenset(_value(e) for e in elements))
+                return print_expression(left), Allowed(frozenset(value_of(e) for e in elements))
         case ast.Binary(op, ast.Literal() as constant, right) if op in _MIRRORED:
             return _range(_MIRRORED[op], right, constant)
         case ast.Binary(op, left, ast.Literal() as constant) if op in _MIRRORED:
@@ -268,7 +268,7 @@ def allowed_by(expr: ast.Expr) -> tuple[str, Allowed] | None:
 def _range(op: str, path: ast.Expr, constant: ast.Literal) -> tuple[str, Allowed] | None:
     if isinstance(path, ast.Literal):
         return None
-    value, name = _value(constant), print_expression(path)
+    value, name = value_of(constant), print_expression(path)
     if op == "==":
         return name, Allowed(frozenset({value}))
     if op == "!=":
@@ -280,7 +280,7 @@ def _range(op: str, path: ast.Expr, constant: ast.Literal) -> tuple[str, Allowed
     return name, Allowed(low=value, open_low=op == ">")
 
 
-def _value(expr: ast.Expr) -> object:
+def value_of(expr: ast.Expr) -> object:
     """A constant as the language compares it: numbers, amounts and times as floats."""
     value = getattr(expr, "value", None)
     if isinstance(value, bool | str) or value is None:

@@ -17,6 +17,7 @@ from zoneinfo import available_timezones
 from grammar.checker.macro_types import inside
 from grammar.checker.parameters import is_example
 from grammar.checks.conditions import fold
+from grammar.checks.extents import PARTS_OF_TIME
 from grammar.meaning.environment import Environment
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
@@ -201,18 +202,6 @@ def _unknown_resource(name: str, span: Span, *, quoted: bool) -> Diagnostic:
 
 
 # ---- parts of the time, and time zones
-
-# The least and the greatest value of what is read of a time.
-PARTS_OF_TIME = {
-    "getDate": (1, 31),
-    "getDayOfMonth": (0, 30),
-    "getDayOfWeek": (0, 6),
-    "getDayOfYear": (0, 365),
-    "getHours": (0, 23),
-    "getMinutes": (0, 59),
-    "getMonth": (0, 11),
-    "getSeconds": (0, 59),
-}
 
 
 def unknown_times(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:

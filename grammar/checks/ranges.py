@@ -9,17 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import inf, isfinite
 
 from grammar.checker.policy_checker import Checked
-from grammar.checks.conditions import Allowed, allowed_by, conditions
-from grammar.checks.known_words import PARTS_OF_TIME
+from grammar.checks.conditions import Allowed, allowed_by, conditions, fold, value_of
+from grammar.checks.extents import PARTS_OF_TIME, Extent, extent, measured, said
+from grammar.checks.units import resource_of
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.tree import ast
 from grammar.tree.clauses import Score, of_kind
-from grammar.tree.types import BOOL, TIMESTAMP
+from grammar.tree.source import Span
+from grammar.tree.types import BOOL, DURATION, QUANTITY
 from grammar.tree.walk import roots, walk
 
+# The comparisons that differ in whether the end itself is meant.
+_LESS_OR_MORE = {"<": "<=", ">=": ">"}
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _BOTH = 2
 _COMPARISONS = frozenset(_NEGATED)
@@ -97,47 +102,110 @@ def _never(
 
 def _alone(expr: ast.Binary, checked: Checked) -> Iterator[Diagnostic]:
     """`now.getHours() < 24`, `size(node.pods) >= 0`, another namespace than that of the policy."""
+    found, opposite = allowed_by(expr), allowed_by(_opposite(expr))
+    if found is None or opposite is None:
+        return
     for read in (expr.left, expr.right):
-        if (range_ := _range(read, checked)) is None:
+        if isinstance(read, ast.Literal) or (known := _known(read, checked)) is None:
             continue
-        found, opposite = allowed_by(expr), allowed_by(_opposite(expr))
-        if found is None or opposite is None:
-            continue
-        possible, why = range_
+        possible, why = known
         if found[1].both(possible).empty:
             value = "false"
         elif opposite[1].both(possible).empty:
             value = "true"
         else:
             continue
-        if expr.op in ("==", "!=") and possible.values is None:
+        if (
+            expr.op in ("==", "!=")
+            and isinstance(read, ast.Call)
+            and read.function in PARTS_OF_TIME
+        ):
             # A number that is out of range has a warning of its own.
             continue
-        shown = print_as_written(read, checked.environment.schema)
-        message = f"this is always {value}: `{shown}` is {why}"
+        schema = checked.environment.schema
+        message = f"this is always {value}: `{print_as_written(read, schema)}` is {why}"
         hint = "correct it, or leave it out"
+        end = found[1].low if found[1].low == possible.low else found[1].high
+        if expr.op in _LESS_OR_MORE and end == possible.low:
+            near = print_as_written(replace(expr, op=_LESS_OR_MORE[expr.op]), schema)
+            hint = f"correct it, as in `{near}`, or leave it out"
         yield Diagnostic("P0348", "warning", message, expr.span, hint=hint)
 
 
-def _range(read: ast.Expr, checked: Checked) -> tuple[Allowed, str] | None:
+def _known(read: ast.Expr, checked: Checked) -> tuple[Allowed, str] | None:
     """What values an expression has, and how a message says it."""
     match read:
-        case ast.Call(name, moment) if name in PARTS_OF_TIME and moment is not None:
-            if moment.type != TIMESTAMP:
-                return None
-            least, most = PARTS_OF_TIME[name]
-            return Allowed(low=float(least), high=float(most)), f"from {least} to {most}"
-        case ast.Call("size", _, _):
-            return Allowed(low=0.0), "never negative"
         case ast.Select(
             ast.Ident("pod") | ast.Select(ast.Ident("pod"), "metadata"), "namespace"
         ) if (namespace := checked.policy.namespace) is not None:
             return Allowed(frozenset({namespace})), f"`{namespace}` in this policy"
+        case _ if (ends := extent(read)) is not None and ends != (-inf, inf):
+            return Allowed(low=ends[0], high=ends[1]), said(*ends)
         case _:
             return None
 
 
 # ---- scores that are equal for all nodes
+
+# Scores are points from 0 to 100, and answers whole numbers from 0 to 10.
+_POINTS, _MOST = 10, 100
+
+
+def narrow_scores(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0337) for a score without a range whose numbers give all nodes one answer."""
+    for clause in of_kind(checked.policy.items, Score):
+        value = clause.value
+        ends = _usual(value) or extent(value)
+        if ends is None or value.type == BOOL or isinstance(value, ast.Literal):
+            continue
+        if clause.range is not None:
+            yield from _beyond(clause, ends, checked)
+            continue
+        low, high = ends
+        same = high - low < _POINTS and round(low / _POINTS) == round(high / _POINTS)
+        # What is above or below the scale is cut off, and up to ten points is the scale of answers.
+        if not same and low < _MOST and high > _POINTS:
+            continue
+        shown = print_as_written(value, checked.environment.schema)
+        effect = "every node gets the same answer"
+        if not same and low < _MOST and high > 0:
+            effect = "it changes an answer by one of ten points"
+        what = "far above 100" if low == _MANY else said(low, high)
+        message = f"this is {what}, and a score from 0 to {_MOST}"
+        scale = f"{low:g} .. {high:g}" if isfinite(low) and isfinite(high) else "minmax"
+        behind = Span(value.span.end, value.span.end)
+        hint = f"write `{shown} range {scale}`, or {effect}"
+        edit: Fix | None = Fix(behind, f" range {scale}")
+        if high == 0 and isinstance(value, ast.Unary):
+            inner = print_as_written(value.operand, checked.environment.schema)
+            message, edit = f"a score below 0 counts as 0, so {effect}", None
+            hint = f"write `weight {-clause.weight:g}` and `value {inner}`"
+        elif low == high:
+            message, edit = f"this is {low:g} on every node", None
+            hint = "write two values that differ by ten points or more"
+        yield Diagnostic("P0337", "warning", message, value.span, hint=hint, remedy=edit)
+
+
+def _beyond(clause: Score, ends: Extent, checked: Checked) -> Iterator[Diagnostic]:
+    """`value -node.usage["cpu"] range 0 .. 1`, where no value is between the ends of the range."""
+    scale = [value_of(fold(end, checked.environment)) for end in clause.ends]
+    numbers = [each for each in scale if isinstance(each, float)]
+    if len(numbers) == _BOTH and (ends[1] <= min(numbers) or ends[0] >= max(numbers)):
+        message = f"this is {said(*ends)}, so no value is within the range"
+        hint = "write a range of values that nodes have, or `range minmax`"
+        yield Diagnostic("P0337", "warning", message, clause.value.span, hint=hint)
+
+
+def _usual(value: ast.Expr) -> Extent | None:
+    """What a number of bytes, or of nanoseconds, is on every node that is in use."""
+    if (read := measured(value)) is None:
+        return None
+    is_amount = read.type == QUANTITY and resource_of(read) in _IN_BYTES
+    return (_MANY, inf) if is_amount or (read.type == DURATION and extent(read)) else None
+
+
+_IN_BYTES = frozenset({"memory", "ephemeral-storage"})
+_MANY = 1000.0
 
 
 def equal_scores(checked: Checked) -> Iterator[Diagnostic]:

@@ -7,9 +7,8 @@ These checks look at policies that are written out.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from operator import add
 
 from grammar.checker.macro_types import inside
 from grammar.checker.policy_checker import Checked
@@ -21,7 +20,6 @@ from grammar.tree import ast
 from grammar.tree.clause_parts import Bounds
 from grammar.tree.clauses import Score, of_kind
 from grammar.tree.printer import print_expression
-from grammar.tree.source import Span
 from grammar.tree.types import QUANTITY, STRING
 from grammar.tree.walk import walk
 from grammar.values.errors import EvaluationError
@@ -44,8 +42,6 @@ _NUMBERS_OF_VERSIONS = frozenset({"major", "minor", "patch"})
 _FAR = 2
 _NUMBERS = ("double", "dyn")
 _PERCENT = 100
-# A step of an answer.
-_POINTS = 10
 
 
 def percentages_of_parts(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
@@ -71,30 +67,6 @@ def parts_as_scores(checked: Checked) -> Iterator[Diagnostic]:
             yield Diagnostic("P0332", "warning", message, value.span, hint=hint)
 
 
-def narrow_scores(checked: Checked) -> Iterator[Diagnostic]:
-    """A warning (P0337) for a score without a range whose numbers give all nodes one answer.
-
-    Scores are points from 0 to 100, and answers whole numbers from 0 to 10.
-    """
-    for clause in of_kind(checked.policy.items, Score):
-        if clause.range is not None or (ends := _ends(clause.value)) is None:
-            continue
-        low, high = ends
-        same = round(low / _POINTS) == round(high / _POINTS) and high - low < _POINTS
-        # What is above or below the scale is cut off, and up to ten points is the scale of answers.
-        if low < high and (same or low >= _PERCENT or high <= _POINTS):
-            message = f"this is from {low:g} to {high:g}, and a score from 0 to 100"
-            shown = print_as_written(clause.value, checked.environment.schema)
-            effect = "every node gets the same answer"
-            if not same and low < _PERCENT and high > 0:
-                effect = "it changes an answer by one of ten points"
-            hint = f"write `{shown} range {low:g} .. {high:g}`, or {effect}"
-            edit = Fix(
-                Span(clause.value.span.end, clause.value.span.end), f" range {low:g} .. {high:g}"
-            )
-            yield Diagnostic("P0337", "warning", message, clause.value.span, hint=hint, remedy=edit)
-
-
 def short_ranges(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0337) for a range of one core: every node has one, and so the same score."""
     for clause in of_kind(checked.policy.items, Score):
@@ -112,50 +84,6 @@ def short_ranges(checked: Checked) -> Iterator[Diagnostic]:
                 yield Diagnostic("P0337", "warning", message, clause.value.span, hint=hint)
             case _:
                 continue
-
-
-def negative_scores(checked: Checked) -> Iterator[Diagnostic]:
-    """A warning (P0337) for a score that is never above 0: what is below counts as 0."""
-    for clause in of_kind(checked.policy.items, Score):
-        match clause.value:
-            case ast.Unary("-", value) if clause.range is None and _ends(clause.value) is None:
-                shown = print_as_written(value, checked.environment.schema)
-                message = "a score below 0 counts as 0, so every node gets the same answer"
-                hint = f"write `weight {-clause.weight:g}` and `value {shown}`"
-                yield Diagnostic("P0337", "warning", message, clause.value.span, hint=hint)
-            case _:
-                continue
-
-
-def _ends(expr: ast.Expr) -> tuple[float, float] | None:
-    """The least and the greatest value of an expression of a few constants; None for any other."""
-    match expr:
-        case ast.Literal(int() | float() as number) if not isinstance(number, bool):
-            return float(number), float(number)
-        case ast.Conditional(_, then, otherwise):
-            return _of_both(_ends(then), _ends(otherwise), min, max)
-        case ast.Chain("+", operands):
-            found: tuple[float, float] | None = (0.0, 0.0)
-            for each in operands:
-                found = _of_both(found, _ends(each), add, add)
-            return found
-        case ast.Call("int" | "double", None, (value,)):
-            return _ends(value)
-        case ast.Unary("-", operand) if (ends := _ends(operand)) is not None:
-            return -ends[1], -ends[0]
-        case _:
-            return None
-
-
-def _of_both(
-    first: tuple[float, float] | None,
-    second: tuple[float, float] | None,
-    low: Callable[[float, float], float],
-    high: Callable[[float, float], float],
-) -> tuple[float, float] | None:
-    if first is None or second is None:
-        return None
-    return low(first[0], second[0]), high(first[1], second[1])
 
 
 # ---- numbers that are texts
