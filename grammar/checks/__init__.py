@@ -9,6 +9,12 @@ from collections.abc import Callable, Iterator
 
 from grammar.checker.policy_checker import Checked
 from grammar.checks.absence import comparisons_with_null, has_below_absent
+from grammar.checks.calendar import (
+    contradicted_calendars,
+    days_of_one_side,
+    unknown_times,
+    unknown_zones,
+)
 from grammar.checks.clause_numbers import (
     bounds,
     conflicting_shares,
@@ -33,16 +39,13 @@ from grammar.checks.gangs import gang_keys, gangs_of_the_same_pods
 from grammar.checks.known_labels import (
     empty_labels,
     impossible_labels,
+    impossible_names,
     known_otherwise,
+    misplaced_keys,
     phases_of_nodes,
     states_after_placement,
 )
-from grammar.checks.known_words import (
-    unknown_resources,
-    unknown_times,
-    unknown_words,
-    unknown_zones,
-)
+from grammar.checks.known_words import unknown_resources, unknown_words
 from grammar.checks.mutual import mutual_limits
 from grammar.checks.node_conditions import conditions_without_status
 from grammar.checks.patterns import (
@@ -128,6 +131,8 @@ WRITTEN_OUT: tuple[Check, ...] = (
     contradicted_names,
     reversed_conditions,
     unreachable_bounds,
+    days_of_one_side,
+    contradicted_calendars,
 )
 
 # The checks of single expressions of a policy written out, and the classes of expressions that
@@ -148,6 +153,8 @@ OF_EXPRESSIONS: tuple[ExpressionCheck, ...] = (
     placeholders_as_texts,
     known_otherwise,
     impossible_labels,
+    impossible_names,
+    misplaced_keys,
     phases_of_nodes,
     empty_labels,
     states_after_placement,

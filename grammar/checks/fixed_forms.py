@@ -16,7 +16,7 @@ from grammar.checker.parameters import is_example
 from grammar.checks.known_words import constants
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
-from grammar.messages.diagnostics import Diagnostic, write_instead
+from grammar.messages.diagnostics import Diagnostic, either, write_instead
 from grammar.tree import ast
 from grammar.tree.printer import print_string
 
@@ -160,10 +160,10 @@ def parts_of_values(expr: ast.Expr, environment: Environment) -> Iterator[Diagno
     for form in found:
         if not all(map(form.part.match, texts)):
             continue
-        meant = " || ".join(form.meant(shown, text) for text in texts)
-        is_plain = len(texts) == 1 and " == " in meant
-        if expr.op == "!=":
-            meant = meant.replace(" == ", " != ") if is_plain else f"!({meant})"
+        made = [form.meant(shown, text) for text in texts]
+        meant = either(made, denied=expr.op == "!=")
+        if expr.op == "!=" and len(made) == 1 and " == " in made[0]:
+            meant = made[0].replace(" == ", " != ")
         message = f"`{shown}` is never `{texts[0]}`: it {form.why}"
         yield write_instead("P0356", message, expr.span, meant)
         return

@@ -1,4 +1,4 @@
-"""Known words: constants that no field has, names that no resource has, and unknown time zones.
+"""Known words: constants that no field has, and names that no resource has.
 
 These checks look at one expression of a policy that is written out. A table has the words
 that Kubernetes 1.36 writes into fields, by record and field of `grammar/meaning/schema.txt`, and
@@ -8,25 +8,20 @@ a word that is nearly a known one is a mistake.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from zoneinfo import available_timezones
 
 from grammar.checker.macro_types import inside
 from grammar.checker.parameters import is_example
 from grammar.checks.conditions import fold
-from grammar.checks.extents import PARTS_OF_TIME
 from grammar.meaning.environment import Environment
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
 from grammar.tree import ast
 from grammar.tree.printer import print_string
 from grammar.tree.source import Span
-from grammar.tree.types import QUANTITY, STRING, TIMESTAMP, Type, map_of
-from grammar.values.errors import EvaluationError
-from grammar.values.time import Timestamp
+from grammar.tree.types import QUANTITY, STRING, Type, map_of
 
 _RESOURCES = map_of(STRING, QUANTITY)
 _MAPS = frozenset({"labels", "annotations", "nodeSelector", "matchLabels", "namespaceLabels"})
@@ -46,6 +41,30 @@ def constants(expr: ast.Expr, environment: Environment) -> tuple[ast.Literal, ..
             return constants(value, environment)
         case _:
             return ()
+
+
+def compared(
+    expr: ast.Expr, environment: Environment
+) -> Iterator[tuple[ast.Expr, tuple[ast.Literal, ...]]]:
+    """What `==`, `!=` or `in` compares with constants, and these."""
+    if not isinstance(expr, ast.Binary) or expr.op not in ("==", "!=", "in"):
+        return
+    sides = ((expr.left, expr.right), (expr.right, expr.left))
+    for read, other in sides[: 1 if expr.op == "in" else 2]:
+        listed = other.elements if isinstance(other, ast.ListLiteral) else (other,)
+        if found := tuple(c for each in listed for c in constants(each, environment)):
+            yield read, found
+
+
+def unwrapped(expr: ast.Expr) -> ast.Expr:
+    """What an expression reads, without what keeps its value, as `orValue` does."""
+    match expr:
+        case ast.Call(name, target) if target is not None and name in _KEEPING:
+            return unwrapped(target)
+        case ast.Call("optional.of" | "dyn" | "string", None, (value,)):
+            return unwrapped(value)
+        case _:
+            return expr
 
 
 # ---- words of fields
@@ -186,11 +205,23 @@ def _is_resource(name: str, holder: ast.Expr) -> bool:
     claims = Type("VolumeResourceRequirements")
     if isinstance(holder, ast.Select) and inside(holder.operand.type) == claims:
         return name == OF_CLAIMS or "/" in name
-    return name in RESOURCES or "/" in name or name.startswith(RESOURCE_PREFIXES)
+    if "/" in name:
+        return name in OF_VENDORS or _of_vendor(name) is None
+    return name in RESOURCES or name.startswith(RESOURCE_PREFIXES)
+
+
+def _of_vendor(name: str) -> str | None:
+    """The resource of a vendor that is nearly this one, such as `nvidia.com/gpus`."""
+    domain, _, kind = name.lower().partition("/")
+    if f"{domain}.com/{kind}" in OF_VENDORS:
+        return f"{domain}.com/{kind}"
+    close = get_close_matches(name.lower(), OF_VENDORS, 1, _NEARLY)
+    return close[0] if close else None
 
 
 def _unknown_resource(name: str, span: Span, *, quoted: bool) -> Diagnostic:
-    meant = RESOURCE_HABITS.get(name.lower()) or nearest(name, (*RESOURCES, *RESOURCE_PREFIXES))
+    meant = RESOURCE_HABITS.get(name.lower()) or _of_vendor(name)
+    meant = meant or nearest(name, (*RESOURCES, *RESOURCE_PREFIXES))
     hint = "a resource that is not of Kubernetes has a domain, as in `example.com/gpu`"
     if meant is not None:
         key = print_string(meant)
@@ -199,85 +230,6 @@ def _unknown_resource(name: str, span: Span, *, quoted: bool) -> Diagnostic:
             hint = f"write `[{key}]`"
     message = f"no pod and no node has a resource `{name}`"
     return Diagnostic("P0331", "warning", message, span, hint=hint)
-
-
-# ---- parts of the time, and time zones
-
-
-def unknown_times(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
-    """A warning (P0333) for a number that an hour, a day or the like, equal to it, never is."""
-    if not isinstance(expr, ast.Binary) or expr.op not in ("==", "!=", "in"):
-        return
-    right = expr.right.elements if isinstance(expr.right, ast.ListLiteral) else (expr.right,)
-    for other in right:
-        for read, constant in ((expr.left, other), (other, expr.left)):
-            match read:
-                case ast.Call(name, moment) if name in PARTS_OF_TIME and moment is not None:
-                    if moment.type == TIMESTAMP:
-                        for number in constants(constant, environment):
-                            yield from _unknown_time(name, number)
-                case _:
-                    continue
-
-
-def _unknown_time(name: str, constant: ast.Literal) -> Iterator[Diagnostic]:
-    (least, most), number = PARTS_OF_TIME[name], constant.value
-    if isinstance(number, int) and not isinstance(number, bool) and not least <= number <= most:
-        hint = f"write a number from {least} to {most}"
-        if name == "getDayOfWeek" and number == most + 1:
-            hint = "write `0`, which is Sunday"
-        elif number == most + 1:
-            hint = f"write `{least if name in _ROUND else most}`: it is from {least} to {most}"
-        message = f"`{name}()` is never {number}"
-        yield Diagnostic("P0333", "warning", message, constant.span, hint=hint)
-
-
-# After the last one, the first one comes again.
-_ROUND = frozenset({"getHours", "getMinutes", "getSeconds"})
-
-_ZONED = "get"
-# Longer names are like none; the comparison takes time by the length.
-_LONGEST = 40
-_SOME_ZONES = 'write an IANA name such as `"Europe/Berlin"`, or an offset such as `"+01:00"`'
-
-
-def unknown_zones(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
-    """An error (P0156) for each constant time zone of a call that does not exist."""
-    match expr:
-        case ast.Call(function, moment, (zone,)) if (
-            function.startswith(_ZONED) and moment is not None and moment.type == TIMESTAMP
-        ):
-            for constant in constants(zone, environment):
-                name = constant.value
-                if isinstance(name, str) and not _is_zone(name):
-                    yield catalogue.unknown_zone(name, _zone_hint(name), constant.span)
-        case _:
-            return
-
-
-def _is_zone(name: str) -> bool:
-    if not name or is_example(name):
-        return True
-    try:
-        Timestamp(0).local(name)
-    except EvaluationError:
-        return False
-    return True
-
-
-def _zone_hint(name: str) -> str:
-    zones = {zone.lower(): zone for zone in _zones()}
-    written = name.replace(" ", "_").lower()
-    # `Berlin` for `Europe/Berlin`.
-    cities = [low for low in zones if low.rpartition("/")[2] == written]
-    close = cities or get_close_matches(written[:_LONGEST], zones, n=1, cutoff=0.77)
-    return f"write `{print_string(zones[close[0]])}`" if close else _SOME_ZONES
-
-
-@functools.lru_cache(maxsize=1)
-def _zones() -> tuple[str, ...]:
-    """The names of all time zones; finding them takes the time of hundreds of files."""
-    return tuple(sorted(z for z in available_timezones() if "/" in z or z == "UTC"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,6 +344,9 @@ LABELS: Mapping[str, Words] = {
 }
 
 # The resources without a domain, and the beginnings of the names of others.
+OF_VENDORS = ("amd.com/gpu", "aws.amazon.com/neuron", "google.com/tpu", "nvidia.com/gpu")
+# Names that differ in a letter or two.
+_NEARLY = 0.93
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
 OF_CLAIMS = "storage"
 RESOURCE_PREFIXES = ("hugepages-", "attachable-volumes-")

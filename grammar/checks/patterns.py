@@ -14,7 +14,7 @@ from grammar.checks.known_words import constants
 from grammar.checks.references import glob_as_pattern
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
-from grammar.messages.diagnostics import Diagnostic, write_instead
+from grammar.messages.diagnostics import Diagnostic, either, write_instead
 from grammar.syntax.template_remedies import placeholders
 from grammar.tree import ast
 from grammar.tree.clause_parts import Template
@@ -23,13 +23,14 @@ from grammar.tree.types import STRING
 from grammar.tree.walk import children
 
 # Signs that no name of a node or zone and no value of a label can have, unlike other texts.
-_SIGNS = re.compile(r"[*?^$|()\[\]+\\]")
+_SIGNS = re.compile(r"[*?^$|()\[\]+\\%]")
 _MAPS = frozenset({"labels", "nodeSelector", "namespaceLabels", "matchLabels"})
 _WITH_ANY_SIGN = frozenset("value path mountPath subPath message reason key operator".split())
 _NAMES = frozenset({"name", "zone", "region", "namespace", "nodeName"})
 _IN_SLASHES = re.compile(r"/(.+)/[a-z]*\Z")
 # A glob that RE2 accepts: its star repeats the sign before it.
 _GLOB_AT_END = re.compile(r"[\w-]*-\*\Z")
+_ALTERNATIVES = re.compile(r"[\w./:-]+(?:\|[\w./:-]+)+\Z")
 _KEEPING = frozenset({"orValue", "value", "lowerAscii"})
 
 
@@ -85,7 +86,7 @@ def _as_pattern(text: str) -> str | None:
         return None
     if _SIGNS.search(text) is None and (_IN_SLASHES.match(text) is None or text[-1] != "/"):
         return None
-    if (glob := glob_as_pattern(text)) is not None:
+    if (glob := glob_as_pattern(text.replace("%", "*"))) is not None:
         return glob
     slashes = _IN_SLASHES.match(text)
     return slashes[1] if slashes is not None else text
@@ -122,7 +123,7 @@ def _in_list(
             parts.append(f"{shown} == {print_string(str(text))}")
         else:
             parts.append(f"{shown}.matches({print_string(pattern)})")
-    meant = " || ".join(parts)
+    meant = either(parts)
     yield _warning(found[0][0], "is compared as a text: `in` takes no patterns", expr, meant)
 
 
@@ -132,11 +133,13 @@ def _called(
     written = str(text.value)
     shown = print_as_written(target, environment.schema)
     plain = written.removeprefix("^").removesuffix("$")
-    plain = plain.removeprefix(".*").removesuffix(".*").strip("*")
+    plain = plain.removeprefix(".*").removesuffix(".*").strip("*%")
     if _SIGNS.search(plain) is None and plain:
         meant = f"{shown}.{name}({print_string(plain)})"
     elif (pattern := glob_as_pattern(written)) is not None:
         meant = f"{shown}.matches({print_string(pattern)})"
+    elif _ALTERNATIVES.match(written) is not None:
+        meant = either(f"{shown}.{name}({print_string(each)})" for each in written.split("|"))
     else:
         return
     sign = next(iter(_SIGNS.findall(written)))
@@ -187,12 +190,12 @@ _ROOTS = frozenset({"pod", "node", "now", "data", "namespaceObject"})
 def templates_in_texts(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0345) for `{{x}}`, `${x}` and `%s` in messages and details."""
     for clause in checked.policy.clauses:
-        for text in (getattr(clause, "message", None), getattr(clause, "detail", None)):
-            if isinstance(text, Template):
-                yield from _template(text, checked.environment)
+        for part in ("message", "detail"):
+            if isinstance(text := getattr(clause, part, None), Template):
+                yield from _template(text, checked.environment, is_detail=part == "detail")
 
 
-def _template(text: Template, environment: Environment) -> Iterator[Diagnostic]:
+def _template(text: Template, environment: Environment, *, is_detail: bool) -> Iterator[Diagnostic]:
     for number, part in enumerate(text.parts):
         if not isinstance(part, str):
             continue
@@ -207,7 +210,10 @@ def _template(text: Template, environment: Environment) -> Iterator[Diagnostic]:
             inner = print_as_written(following, environment.schema)
             yield _of_template(f"${{{inner}}}", f"{{{inner}}}", text)
         if (sign := _PERCENT.search(part)) is not None:
-            yield _of_template(sign[0], "{pod.name}", text, such=True)
+            path = sign[0].strip("$<>()")
+            is_read = path.split(".")[0] in _ROOTS and (is_detail or not path.startswith("node"))
+            meant = f"{{{path}}}" if is_read and "." in path else "{pod.name}"
+            yield _of_template(sign[0], meant, text, such=meant != f"{{{path}}}")
 
 
 def _of_template(written: str, meant: str, text: Template, *, such: bool = False) -> Diagnostic:

@@ -16,7 +16,7 @@ from grammar.checks.conditions import Allowed, allowed_by, conditions, fold, val
 from grammar.checks.extents import PARTS_OF_TIME, Extent, extent, measured, said
 from grammar.checks.units import resource_of
 from grammar.meaning.schema import print_as_written
-from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.diagnostics import Diagnostic, Fix, write_instead
 from grammar.tree import ast
 from grammar.tree.clauses import Score, of_kind
 from grammar.tree.source import Span
@@ -86,9 +86,11 @@ def _never(
 ) -> Diagnostic:
     schema = checked.environment.schema
     sides = [print_as_written(side, schema) for side in (first, second)]
-    other = "||" if op == "&&" else "&&"
     value = "false" if op == "&&" else "true"
-    meant = f"{sides[0]} {other} {sides[1]}"
+    made = replace(whole, op="||" if op == "&&" else "&&", operands=(first, second))
+    rest = (o for o in whole.operands if o is not second)
+    mended = replace(whole, operands=tuple(made if o is first else o for o in rest))
+    meant = print_as_written(mended if len(whole.operands) > _BOTH else made, schema)
     message = f"this is always {value}: `{sides[0]}` and `{sides[1]}` "
     message += "are never true together" if op == "&&" else "are never false together"
     ranges = [found[1] for side in (first, second) if (found := allowed_by(side)) is not None]
@@ -96,8 +98,7 @@ def _never(
         # Each is the opposite of the other.
         hint = "leave one of them out"
         return Diagnostic("P0348", "warning", message, whole.span, hint=hint)
-    edit = Fix(whole.span, meant) if len(whole.operands) == 2 else None
-    return Diagnostic("P0348", "warning", message, whole.span, hint=f"write `{meant}`", remedy=edit)
+    return write_instead("P0348", message, whole.span, meant)
 
 
 def _alone(expr: ast.Binary, checked: Checked) -> Iterator[Diagnostic]:

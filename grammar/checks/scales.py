@@ -15,12 +15,13 @@ from grammar.checker.policy_checker import Checked
 from grammar.checks.known_words import constants
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
-from grammar.messages.diagnostics import Diagnostic, Fix, write_instead
+from grammar.messages import catalogue
+from grammar.messages.diagnostics import Diagnostic, Fix, either, write_instead
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bounds
 from grammar.tree.clauses import Score, of_kind
 from grammar.tree.printer import print_expression
-from grammar.tree.types import QUANTITY, STRING
+from grammar.tree.types import DOUBLE, DYN, INT, QUANTITY, STRING
 from grammar.tree.walk import walk
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import NANO, Quantity
@@ -90,6 +91,7 @@ def short_ranges(checked: Checked) -> Iterator[Diagnostic]:
 
 _WRITTEN = re.compile(r"-?\d+(?:\.\d+)?\Z")
 _AMOUNT = re.compile(r"\d+(?:\.\d+)?(?:[KMGT]i?|m)\Z")
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:h|s|ms|d|w)|\d+h\d+m)\Z")
 _VERSION = re.compile(r"(?:v\d+(?:\.\d+){0,2}|\d+(?:\.\d+){1,2})(?:[-+][\w.]*)?\Z")
 _GPU_MEMORY = '"nvidia.com/gpu.memory"'
 _TEXTS_OF_USERS = frozenset({"labels", "annotations", "namespaceLabels"})
@@ -103,9 +105,15 @@ def numbers_as_texts(expr: ast.Expr, environment: Environment) -> Iterator[Diagn
     if not all(side.type == STRING for side in sides):
         return
     users = [_is_of_user(side) for side in sides]
-    if any(users) and any(
-        isinstance(s, ast.Literal) and _AMOUNT.match(str(s.value)) for s in sides
-    ):
+    for side, beside in ((sides[0], sides[1]), (sides[1], sides[0])):
+        match side:
+            case ast.Call("string", None, (value,)) if value.type not in (STRING, DYN):
+                yield _converted(value, side, beside, expr, environment)
+                return
+            case _:
+                continue
+    written = [str(s.value) for s in sides if isinstance(s, ast.Literal)]
+    if any(users) and written and (_AMOUNT.match(written[0]) or _DURATION.match(written[0])):
         yield _of_amounts(expr, environment)
         return
     numbers = [
@@ -141,6 +149,20 @@ def numbers_as_texts(expr: ast.Expr, environment: Environment) -> Iterator[Diagn
     yield Diagnostic("P0338", "warning", message, expr.span, hint=hint, remedy=remedy)
 
 
+def _converted(
+    value: ast.Expr, side: ast.Expr, beside: ast.Expr, expr: ast.Binary, environment: Environment
+) -> Diagnostic:
+    """`string(node.free["memory"]) > "8Gi"`, which makes a text of an amount to compare it."""
+    shown, other = (print_as_written(each, environment.schema) for each in (value, beside))
+    if isinstance(beside, ast.Literal) and value.type in (INT, DOUBLE):
+        other = str(beside.value)
+    elif isinstance(beside, ast.Call) and beside.function == "string" and len(beside.args) == 1:
+        other = print_as_written(beside.args[0], environment.schema)
+    pair = (shown, other) if side is expr.left else (other, shown)
+    message = f"this is an order of texts, and `{shown}` is {catalogue.an(value.type)}"
+    return write_instead("P0338", message, expr.span, f" {expr.op} ".join(pair))
+
+
 def _of_amounts(expr: ast.Binary, environment: Environment) -> Diagnostic:
     """`node.labels["disk"] >= "40Gi"`, where amounts are meant."""
     sides = [print_as_written(side, environment.schema) for side in (expr.left, expr.right)]
@@ -152,9 +174,11 @@ def _of_amounts(expr: ast.Binary, environment: Environment) -> Diagnostic:
         sides[constant] = str(amount.nanos // NANO // 1024**2)
         sides[other] = f"int({sides[other]})"
     else:
-        sides[other] = f"quantity({sides[other]})"
+        unit = "duration" if _DURATION.match(sides[constant].strip('"')) else "quantity"
+        sides[other] = f"{unit}({sides[other]})"
     text = f" {expr.op} ".join(sides)
-    message = 'this is an order of texts, in which `"9Gi"` is after `"10Gi"`'
+    unit = sides[constant].strip('"').lstrip("0123456789.")
+    message = f'this is an order of texts, in which `"9{unit}"` is after `"10{unit}"`'
     return write_instead("P0338", message, expr.span, text)
 
 
@@ -305,8 +329,7 @@ def _short_version(expr: ast.Binary, environment: Environment) -> Iterator[Diagn
         return
     shown = print_as_written(expr.left, environment.schema)
     calls = (f'{shown}.startsWith("v{text.removeprefix("v")}.")' for text in texts)
-    meant = " || ".join(calls)
-    meant = f"!({meant})" if expr.op == "!=" else meant
+    meant = either(calls, denied=expr.op == "!=")
     message = (
         f"`{field}` has a `v`, three numbers and perhaps a suffix, as in `v1.31.4-gke.1372000`"
     )
