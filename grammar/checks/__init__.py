@@ -25,6 +25,7 @@ from grammar.checks.conditions import (
     absent_negations,
     constant_conditions,
     contradictions,
+    misread_operators,
     silent_protections,
 )
 from grammar.checks.costs import LIMIT, expensive_expressions
@@ -96,6 +97,7 @@ CHECKS: tuple[Check, ...] = (
     absent_negations,
     constant_conditions,
     contradictions,
+    misread_operators,
     bad_patterns,
     bounds,
     conflicting_shares,

@@ -148,7 +148,11 @@ def ranges_without_unit(checked: Checked) -> Iterator[Diagnostic]:
             for found in constants(end, checked.environment):
                 if isinstance(found.value, Quantity):
                     compared = ast.Binary("<", value, found, end.span)
-                    yield from _without_unit(resource, found, value, compared, checked.environment)
+                    for said in _without_unit(
+                        resource, found, value, compared, checked.environment
+                    ):
+                        if said.remedy is not None:
+                            yield replace(said, hint=f"write `{said.remedy.text}`")
 
 
 def sums_without_unit(checked: Checked) -> Iterator[Diagnostic]:
