@@ -30,6 +30,7 @@ from grammar.values.time import Timestamp
 
 # ---- parts of a time
 
+_CENTURY = 100
 # After the last one, the first one comes again.
 _ROUND = frozenset({"getHours", "getMinutes", "getSeconds"})
 
@@ -62,6 +63,8 @@ def _unknown_time(name: str, number: int, constant: ast.Literal) -> Diagnostic:
     hint = f"write a number from {least} to {most}"
     if name == "getDayOfWeek" and number == most + 1:
         hint = "write `0`, which is Sunday"
+    elif name == "getFullYear" and 0 <= number < _CENTURY:
+        hint = f"write `{2000 + number}`"
     elif number == most + 1:
         hint = f"write `{least if name in _ROUND else most}`: it is from {least} to {most}"
     message = f"`{name}()` is never {number}"

@@ -246,7 +246,10 @@ def _on_different_nodes(
     if least and others <= 100 < others + least:
         message = f"the lower bounds of shares on different nodes are {others + least:g}% together"
         hint = "lower one of them: they can be 100% at most"
-        yield Diagnostic("P0312", "error", message, later.bound.span, hint=hint)
+        # What is rounded down can be met by a workload of few pods.
+        bounds_ = (*(b for b in apart.values()), later.bound)
+        severity: Severity = "error" if all(b.kind != "exactly" for b in bounds_) else "warning"
+        yield Diagnostic("P0312", severity, message, later.bound.span, hint=hint)
 
 
 def _value_apart(one: Expr, other: Expr) -> Literal | None:
@@ -262,8 +265,8 @@ def _value_apart(one: Expr, other: Expr) -> Literal | None:
 
 
 def _least_percent(bound: Bound, environment: Environment) -> float:
-    """The percentage of an `at least`; 0 for any other bound."""
-    if not bound.percent or bound.kind != "at least":
+    """The percentage of an `at least` or an `exactly`; 0 for any other bound."""
+    if not bound.percent or bound.kind == "at most":
         return 0.0
     return constant(bound.amount, environment) or 0.0
 

@@ -333,8 +333,17 @@ def _repeating(filters: Iterable[Filter]) -> Iterator[Diagnostic]:
 def _comparisons(clause: Filter) -> Iterator[_Comparison]:
     for require in clause.requires:
         for part in conjuncts(require):
-            if (found := allowed_by(part)) is not None:
+            if (found := allowed_by(part) or _holding(part)) is not None:
                 yield _Comparison(found[0], found[1], part, clause)
+
+
+def _holding(expr: ast.Expr) -> tuple[str, Allowed] | None:
+    """A condition that is no comparison, and that it must be true, or false behind a `!`."""
+    if isinstance(expr, ast.Literal):
+        return None
+    holds = not (isinstance(expr, ast.Unary) and expr.op == "!")
+    inner = expr.operand if isinstance(expr, ast.Unary) else expr
+    return print_expression(inner), Allowed(frozenset({holds}))
 
 
 def allowed_by(expr: ast.Expr) -> tuple[str, Allowed] | None:

@@ -327,11 +327,12 @@ def _size(value: object) -> float | None:
 def reversed_conditions(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0352) for each part of a clause that is the wrong way round."""
     for condition in conditions(checked.policy):
+        for part in conjuncts(condition.expr):
+            yield from _all_of_none(part, checked)
         if condition.word != "require":
             continue
         for part in conjuncts(condition.expr):
             yield from _too_small(part, checked)
-            yield from _all_of_none(part, checked)
             yield from _other_resource(part)
             yield from _whole_maps(part, checked)
             yield from _greatest_of_none(part, condition.expr, checked)
@@ -381,7 +382,7 @@ def _root(expr: ast.Expr) -> str | None:
 
 # Lists that many nodes and pods have nothing in, and what tells their items apart.
 _OFTEN_EMPTY = frozenset("hostPorts ownerReferences pods taints tolerations volumes".split())
-_TELLS_APART = frozenset({"key", "kind", "name", "type"})
+_TELLS_APART = frozenset({"hostPort", "key", "kind", "name", "type"})
 
 
 def _tells_apart(read: ast.Expr, item: str, listed: str) -> bool:

@@ -24,6 +24,7 @@ PARTS_OF_TIME: dict[str, tuple[int, int]] = {
     "getDayOfMonth": (0, 30),
     "getDayOfWeek": (0, 6),
     "getDayOfYear": (0, 365),
+    "getFullYear": (1000, 9999),
     "getHours": (0, 23),
     "getMilliseconds": (0, 999),
     "getMinutes": (0, 59),
@@ -146,6 +147,7 @@ def _of_two(op: str, left: Extent | None, right: Extent | None, *, whole: bool) 
 
 def said(low: float, high: float) -> str:
     """How a message names an extent."""
+    least, most = (f"{n:.0f}" if n % 1 == 0 else f"{n:g}" for n in (low, high))
     if high == inf:
-        return "never negative" if low == 0 else f"never below {low:g}"
-    return f"never above {high:g}" if low == -inf else f"from {low:g} to {high:g}"
+        return "never negative" if low == 0 else f"never below {least}"
+    return f"never above {most}" if low == -inf else f"from {least} to {most}"

@@ -71,6 +71,13 @@ _OF_REGION = re.compile(rf"(?:{_AREA}|{_CONTINENT})\Z")
 _OF_ZONE = re.compile(rf"(?:{_AREA}[a-f]|{_CONTINENT}-[a-f])\Z")
 
 _FIELDS: Mapping[tuple[str, str], tuple[_Form, ...]] = {
+    ("Container", "image"): (
+        _Form(
+            re.compile(r"(?:latest|stable|v?\d+(?:\.\d+)*)\Z"),
+            lambda read, text: f"{read}.endsWith({print_string(f':{text}')})",
+            "has its name before the tag, as in `registry.example/web:1.4.2`",
+        ),
+    ),
     ("NodeSystemInfo", "osImage"): (
         _Form(
             re.compile(r"[A-Za-z][\w-]*(?: \d+(?:\.\d+)?)?\Z"),

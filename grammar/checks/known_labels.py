@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from grammar.checker.macro_types import inside
 from grammar.checker.parameters import is_example
 from grammar.checks.known_words import compared, constants, unwrapped
+from grammar.checks.references import glob_as_pattern
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix, write_instead
@@ -97,6 +98,7 @@ _OWNED = {"ReplicaSet": "Deployment"}
 # What owns the pods of a workload, which it owns itself.
 _OWNERS = {"Deployment": "ReplicaSet", "CronJob": "Job"}
 _PENDING, _RUNNING = "Pending", ("Running", "Succeeded", "Failed")
+_CONDITIONS = frozenset({"ContainersReady", "Initialized", "Ready"})
 # What the pod that is being placed has not yet.
 _AFTER_PLACEMENT = frozenset(
     {"startTime", "podIP", "podIPs", "hostIP", "hostIPs", "containerStatuses"}
@@ -159,7 +161,10 @@ def misplaced_keys(expr: ast.Expr, environment: Environment) -> Iterator[Diagnos
             assert isinstance(found, ast.Select), "the pattern says so"
             text = print_as_written(replace(found, name=meant), environment.schema)
             edit = Fix(found.span, text)
-            yield _warning(f"`{key}` is one of the {meant}", expr, edit, f"read it from `{text}`")
+            found_ = _warning(
+                f"`{key}` is one of the {meant}", expr, edit, f"read it from `{text}`"
+            )
+            yield replace(found_, other_hint="leave it out: this policy may not read annotations")
         case _:
             return
 
@@ -350,7 +355,9 @@ def impossible_names(expr: ast.Expr, environment: Environment) -> Iterator[Diagn
             if not isinstance(text, str) or is_example(text) or _PATTERN.search(text):
                 continue
             if not _LOWER.match(text):
-                meant = re.sub(r"[ _]+", "-", text.lower())
+                # `HighPriority` is `high-priority`.
+                meant = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", text)
+                meant = re.sub(r"[ _]+", "-", meant.lower())
                 message = (
                     f"`{text}` is in no name: these have lower-case letters, digits, `-` and `.`"
                 )
@@ -371,10 +378,15 @@ def _is_name(read: ast.Expr) -> bool:
 
 def _pair(expr: ast.Expr, key: str, environment: Environment) -> Diagnostic | None:
     """`"gpu=true" in node.labels`, which asks for a key and its value."""
-    found = re.fullmatch(r"([\w./-]+)\s*[=:]\s*([\w.-]*)", key)
-    if found is None or not isinstance(expr, ast.Binary):
+    if not isinstance(expr, ast.Binary):
         return None
     holder = print_as_written(expr.right, environment.schema)
+    if (glob := glob_as_pattern(key)) is not None:
+        meant = f"{holder}.exists(k, k.matches({print_string(glob)}))"
+        return write_instead("P0344", f"`{key}` is a pattern, and no key", expr.span, meant)
+    found = re.fullmatch(r"([\w./-]+)\s*[=:]\s*([\w.-]*)", key)
+    if found is None:
+        return None
     meant = f"{holder}[{print_string(found[1])}] == {print_string(found[2])}"
     message = f"`{key}` is no key of a label, but a key and its value"
     return write_instead("P0333", message, expr.span, meant)
@@ -397,6 +409,10 @@ def states_after_placement(expr: ast.Expr, environment: Environment) -> Iterator
                 values = [each.value for each in found]
                 if _is_of_pod(unwrapped(read), "status", "phase"):
                     yield from _phase(expr, values)
+                if _is_condition_of_pod(read) and set(values) & _CONDITIONS:
+                    message = f"the pod that is being placed is not `{values[0]}` yet"
+                    hint = "leave it out: only pods that run are"
+                    yield Diagnostic("P0349", "warning", message, expr.span, hint=hint)
                 if _is_of_pod(unwrapped(read), "spec", "nodeName"):
                     yield _node_of_pod(expr, values, environment)
             is_of_node = any(_is_of_pod(e, "spec", "nodeName") for e in (left, right))
@@ -410,6 +426,14 @@ def states_after_placement(expr: ast.Expr, environment: Environment) -> Iterator
             yield Diagnostic("P0349", "warning", message, expr.span, hint=hint)
         case _:
             return
+
+
+def _is_condition_of_pod(read: ast.Expr) -> bool:
+    return (
+        isinstance(read, ast.Select)
+        and read.name == "type"
+        and inside(read.operand.type).name == "PodCondition"
+    )
 
 
 def _is_of_pod(read: ast.Expr, holder: str, field: str) -> bool:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from grammar.checker.policy_checker import Checked
-from grammar.checks.known_words import constants
+from grammar.checks.known_words import compared, constants
 from grammar.checks.references import glob_as_pattern
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
@@ -21,6 +21,8 @@ from grammar.tree.clause_parts import Template
 from grammar.tree.printer import print_string
 from grammar.tree.types import STRING
 from grammar.tree.walk import children
+from grammar.values.errors import EvaluationError
+from grammar.values.strings import pattern
 
 # Signs that no name of a node or zone and no value of a label can have, unlike other texts.
 _SIGNS = re.compile(r"[*?^$|()\[\]+\\%]")
@@ -37,8 +39,8 @@ _KEEPING = frozenset({"orValue", "value", "lowerAscii"})
 def patterns_as_texts(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
     """A warning (P0344) for each pattern that is compared as a text, or that is no RE2 pattern."""
     match expr:
-        case ast.Binary("==" | "!=", left, right):
-            for read, other in ((left, right), (right, left)):
+        case ast.Binary("==" | "!="):
+            for read, (other, *_) in compared(expr, environment):
                 yield from _compared(expr, read, other, environment)
         case ast.Binary("in", left, ast.ListLiteral(elements)) if _has_no_signs(left):
             yield from _in_list(expr, left, elements, environment)
@@ -93,10 +95,8 @@ def _as_pattern(text: str) -> str | None:
 
 
 def _compared(
-    expr: ast.Binary, read: ast.Expr, other: ast.Expr, environment: Environment
+    expr: ast.Binary, read: ast.Expr, other: ast.Literal, environment: Environment
 ) -> Iterator[Diagnostic]:
-    if not isinstance(other, ast.Literal):
-        return
     text = other.value
     is_glob = isinstance(text, str) and len(text.strip("*")) > 1 and text.strip("*") != text
     if not _has_no_signs(read) and not (is_glob and _has_no_star(read)):
@@ -104,6 +104,7 @@ def _compared(
     if not isinstance(text, str) or (pattern := _as_pattern(text)) is None:
         return
     shown = print_as_written(read, environment.schema)
+    shown += '.orValue("")' * (read.type.name == "optional")
     call = f"{'!' if expr.op == '!=' else ''}{shown}.matches({print_string(pattern)})"
     yield _warning(text, f"is compared as a text, which `{shown}` never is", expr, call)
 
@@ -136,14 +137,25 @@ def _called(
     plain = plain.removeprefix(".*").removesuffix(".*").strip("*%")
     if _SIGNS.search(plain) is None and plain:
         meant = f"{shown}.{name}({print_string(plain)})"
-    elif (pattern := glob_as_pattern(written)) is not None:
-        meant = f"{shown}.matches({print_string(pattern)})"
+    elif (glob := glob_as_pattern(written)) is not None:
+        meant = f"{shown}.matches({print_string(glob)})"
     elif _ALTERNATIVES.match(written) is not None:
         meant = either(f"{shown}.{name}({print_string(each)})" for each in written.split("|"))
+    elif _is_valid(written):
+        start, end = {"startsWith": ("^", ""), "endsWith": ("", "$")}.get(name, ("", ""))
+        meant = f"{shown}.matches({print_string(start + written + end)})"
     else:
         return
     sign = next(iter(_SIGNS.findall(written)))
     yield _warning(written, f"has a `{sign}`, and `{name}` takes no patterns", expr, meant)
+
+
+def _is_valid(text: str) -> bool:
+    try:
+        pattern(text)
+    except EvaluationError:
+        return False
+    return True
 
 
 def _matched(literal: ast.Literal, text: str) -> Iterator[Diagnostic]:
@@ -202,7 +214,11 @@ def _template(text: Template, environment: Environment, *, is_detail: bool) -> I
         following = text.parts[number + 1] if number + 1 < len(text.parts) else None
         for found in _BRACES.finditer(part):
             path = found[1].removeprefix(".")
-            if path.split(".")[0].split("[")[0] in _ROOTS:
+            if found[1].startswith(".") and path.split(".")[0] not in _ROOTS:
+                message = f"nothing fills in `{{{found[0]}}}` here"
+                hint = "fill it in before: nothing here reads templates"
+                yield Diagnostic("P0345", "warning", message, text.span, hint=hint)
+            elif path.split(".")[0].split("[")[0] in _ROOTS:
                 written = found[0]
                 shown = f"{{{{{written[1:-1]}}}}}"
                 yield _of_template(shown, f"{{{path}}}", text)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf, isfinite
 
+from grammar.checker.macro_types import inside
 from grammar.checker.policy_checker import Checked
 from grammar.checks.conditions import Allowed, allowed_by, conditions, fold, value_of
 from grammar.checks.extents import PARTS_OF_TIME, Extent, extent, measured, said
@@ -41,8 +42,31 @@ def impossible_ranges(checked: Checked) -> Iterator[Diagnostic]:
                     yield from _together(op, operands, expr, checked)
                 case ast.Binary(op) if op in _COMPARISONS:
                     yield from _alone(expr, checked)
+                case _ if (value := _by_form(expr)) is not None:
+                    message, hint = f"this is always {value}", "correct it, or leave it out"
+                    yield Diagnostic("P0348", "warning", message, expr.span, hint=hint)
                 case _:
                     continue
+
+
+_OF_ALL_TEXTS = frozenset({"", ".*", "^", "$", "^.*", ".*$", "^.*$"})
+_ALWAYS_THERE = frozenset({"metadata", "name", "spec", "status", "uid"})
+
+
+def _by_form(expr: ast.Expr) -> str | None:
+    """`x in []`, `x.startsWith("")` and `has(node.name)`: what they are, whatever the node is."""
+    match expr:
+        case ast.Binary("in", _, ast.ListLiteral(()) | ast.MapLiteral(())):
+            return "false"
+        case ast.Call("startsWith" | "endsWith" | "contains", _, (ast.Literal(""),)):
+            return "true"
+        case ast.Call("matches", _, (ast.Literal(str() as text),)) if text in _OF_ALL_TEXTS:
+            return "true"
+        case ast.Has(ast.Select(operand, name)) if name in _ALWAYS_THERE:
+            kind = inside(operand.type).name
+            return "true" if kind in ("Node", "ObjectMeta", "Peer", "Pod") else None
+        case _:
+            return None
 
 
 def _together(
@@ -171,7 +195,7 @@ def narrow_scores(checked: Checked) -> Iterator[Diagnostic]:
         effect = "every node gets the same answer"
         if not same and low < _MOST and high > 0:
             effect = "it changes an answer by one of ten points"
-        what = "far above 100" if low == _MANY else said(low, high)
+        what = "far above 100" if _usual(value) else said(low, high)
         message = f"this is {what}, and a score from 0 to {_MOST}"
         scale = f"{low:g} .. {high:g}" if isfinite(low) and isfinite(high) else "minmax"
         behind = Span(value.span.end, value.span.end)
@@ -199,14 +223,31 @@ def _beyond(clause: Score, ends: Extent, checked: Checked) -> Iterator[Diagnosti
 
 def _usual(value: ast.Expr) -> Extent | None:
     """What a number of bytes, or of nanoseconds, is on every node that is in use."""
-    if (read := measured(value)) is None:
-        return None
-    is_amount = read.type == QUANTITY and resource_of(read) in _IN_BYTES
-    return (_MANY, inf) if is_amount or (read.type == DURATION and extent(read)) else None
+    match value:
+        case ast.Binary("/" | "*" as op, made, by):
+            least, factor = _usual(made), extent(by)
+            if least is None or factor is None or factor[0] != factor[1] or factor[0] <= 0:
+                return None
+            most = least[0] / factor[0] if op == "/" else least[0] * factor[0]
+            return (most, inf) if most > _MOST else None
+        case ast.Call(
+            "double" | "int" | "math.floor" | "math.round",
+            None,
+            (ast.Call() | ast.Binary() as made,),
+        ):
+            return _usual(made)
+        case _ if (read := measured(value)) is not None:
+            in_bytes = read.type == QUANTITY and resource_of(read) in _IN_BYTES
+            if in_bytes or (read.type == DURATION and extent(read)):
+                seconds = isinstance(value, ast.Call) and value.function == "getSeconds"
+                return (_SECONDS if seconds else _MANY, inf)
+        case _:
+            pass
+    return None
 
 
 _IN_BYTES = frozenset({"memory", "ephemeral-storage"})
-_MANY = 1000.0
+_MANY, _SECONDS = 1e9, 1e3
 
 
 def equal_scores(checked: Checked) -> Iterator[Diagnostic]:

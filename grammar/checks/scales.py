@@ -20,7 +20,7 @@ from grammar.messages.diagnostics import Diagnostic, Fix, either, write_instead
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bounds
 from grammar.tree.clauses import Score, of_kind
-from grammar.tree.printer import print_expression
+from grammar.tree.printer import print_expression, print_string
 from grammar.tree.types import DOUBLE, DYN, INT, QUANTITY, STRING
 from grammar.tree.walk import walk
 from grammar.values.errors import EvaluationError
@@ -30,7 +30,7 @@ from grammar.values.semver import kubernetes_version
 _ORDERS = ("<", "<=", ">", ">=")
 _RELATIONS = (*_ORDERS, "==", "!=")
 _WHOLES = frozenset({"allocatable", "capacity"})
-_SHORT_VERSION = re.compile(r"v?\d+(?:\.\d+)?\Z")
+_SHORT_VERSION = re.compile(r"v?\d+(?:\.\d+)?\Z|\d+(?:\.\d+){2}\Z")
 # Versions with a suffix, and an example of each.
 _OF_KUBERNETES = "v1.31.4-gke.1372000"
 _VERSIONS = {
@@ -94,6 +94,7 @@ _AMOUNT = re.compile(r"\d+(?:\.\d+)?(?:[KMGT]i?|m)\Z")
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:h|s|ms|d|w)|\d+h\d+m)\Z")
 _VERSION = re.compile(r"(?:v\d+(?:\.\d+){0,2}|\d+(?:\.\d+){1,2})(?:[-+][\w.]*)?\Z")
 _GPU_MEMORY = '"nvidia.com/gpu.memory"'
+_RUNTIME = "containerRuntimeVersion"
 _TEXTS_OF_USERS = frozenset({"labels", "annotations", "namespaceLabels"})
 
 
@@ -105,6 +106,11 @@ def numbers_as_texts(expr: ast.Expr, environment: Environment) -> Iterator[Diagn
     if not all(side.type == STRING for side in sides):
         return
     users = [_is_of_user(side) for side in sides]
+    if any(isinstance(s, ast.Select) and s.name == _RUNTIME for s in sides):
+        called = (f"semver({_without_name(side, environment)}, true)" for side in sides)
+        message = "this is an order of texts, in which `1.9` is after `1.10`"
+        yield write_instead("P0338", message, expr.span, f" {expr.op} ".join(called))
+        return
     for side, beside in ((sides[0], sides[1]), (sides[1], sides[0])):
         match side:
             case ast.Call("string", None, (value,)) if value.type not in (STRING, DYN):
@@ -147,6 +153,13 @@ def numbers_as_texts(expr: ast.Expr, environment: Environment) -> Iterator[Diagn
     remedy = Fix(expr.span, text)
     hint = f"write `{text}`, or `quantity(…)` for amounts"
     yield Diagnostic("P0338", "warning", message, expr.span, hint=hint, remedy=remedy)
+
+
+def _without_name(side: ast.Expr, environment: Environment) -> str:
+    """The version of a runtime such as `containerd://2.0.5`."""
+    if isinstance(side, ast.Literal):
+        return print_string(str(side.value).rpartition("://")[2])
+    return f'{print_as_written(side, environment.schema)}.split("://")[1]'
 
 
 def _converted(
@@ -201,8 +214,6 @@ def _is_of_user(expr: ast.Expr) -> bool:
         case ast.Index(ast.Select(_, name)) | ast.Select(ast.Select(_, name)) if (
             name in _TEXTS_OF_USERS
         ):
-            return True
-        case ast.Select(_, "containerRuntimeVersion"):
             return True
         case ast.Call("orValue" | "value", ast.Index() as read):
             return _is_of_user(read)
@@ -311,6 +322,11 @@ def provider_versions(expr: ast.Expr, environment: Environment) -> Iterator[Diag
                 yield Diagnostic("P0335", "warning", message, expr.span, hint=hint)
             if op in ("==", "!=", "in"):
                 yield from _short_version(expr, environment)
+        case ast.Call("startsWith", ast.Select() as read, (ast.Literal(str() as text),)) if (
+            text[:1].isdigit() and _VERSIONS.get(_version(read) or "") == _OF_KUBERNETES
+        ):
+            message = f"`{_version(read)}` begins with a `v`, as in `{_OF_KUBERNETES}`"
+            yield write_instead("P0335", message, expr.args[0].span, print_string(f"v{text}"))
         case ast.Call(function, target, args) if function not in _NUMBERS_OF_VERSIONS:
             for side in (*args, *((target,) if target is not None else ())):
                 yield from _provider_version(side, environment)
@@ -328,7 +344,11 @@ def _short_version(expr: ast.Binary, environment: Environment) -> Iterator[Diagn
     if not texts or not all(map(_SHORT_VERSION.match, texts)):
         return
     shown = print_as_written(expr.left, environment.schema)
-    calls = (f'{shown}.startsWith("v{text.removeprefix("v")}.")' for text in texts)
+    version = _shown_version(expr.left, environment)
+    calls = (
+        f'{version} == "{text}"' if text.count(".") > 1 else f'{shown}.startsWith("v{number}.")'
+        for text, number in ((text, text.removeprefix("v")) for text in texts)
+    )
     meant = either(calls, denied=expr.op == "!=")
     message = (
         f"`{field}` has a `v`, three numbers and perhaps a suffix, as in `v1.31.4-gke.1372000`"

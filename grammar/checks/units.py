@@ -22,7 +22,7 @@ from grammar.tree.types import QUANTITY
 from grammar.tree.walk import walk
 from grammar.values.quantity import NANO, Quantity
 
-_RELATIONS = ("<", "<=", ">", ">=", "==", "!=")
+_RELATIONS = ("<", "<=", ">", ">=", "==", "!=", "in")
 # Nobody means less memory than this, except 0.
 _LEAST_BYTES = 100_000
 # So many cores no node has; and from here on, hundreds and fifties are millicores.
@@ -46,9 +46,11 @@ def amounts_without_unit(expr: ast.Expr, environment: Environment) -> Iterator[D
     for value, other in ((expr.left, expr.right), (expr.right, expr.left)):
         if value.type != QUANTITY or (resource := resource_of(value)) is None:
             continue
-        for found in constants(other, environment):
+        listed = other.elements if isinstance(other, ast.ListLiteral) else (other,)
+        for found in (c for each in listed for c in constants(each, environment)):
             if isinstance(found.value, Quantity):
-                yield from _without_unit(resource, found, value, expr, environment)
+                for said in _without_unit(resource, found, value, expr, environment):
+                    yield said if expr.op != "in" else _of_end(said)
 
 
 def resource_of(expr: ast.Expr) -> str | None:
@@ -83,7 +85,10 @@ def _without_unit(
     if rest:
         return
     if is_bytes and number < _LEAST_BYTES:
-        said, meant = f"{number} bytes", f"{number}Gi" if number <= 1024 else f"{number}Mi"
+        said, meant = (
+            f"{number} byte{'s' * (number > 1)}",
+            f"{number}Gi" if number <= 1024 else f"{number}Mi",
+        )
     elif resource == "cpu" and str(amount).endswith("i") and not found.let:
         # An amount of memory.
         shown = print_as_written(value, environment.schema)
@@ -136,6 +141,12 @@ def _part_of_byte(
     yield Diagnostic("P0343", "warning", message, found.span, hint=hint, remedy=edit)
 
 
+def _of_end(said: Diagnostic) -> Diagnostic:
+    """What is said of a comparison, for a constant that is in a list or a range."""
+    assert said.remedy is not None, "the amount with its unit"
+    return replace(said, hint=f"write `{said.remedy.text}`")
+
+
 def ranges_without_unit(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0343) for each end of a range of memory that is a few bytes."""
     for clause in of_kind(checked.policy.items, Score):
@@ -151,8 +162,7 @@ def ranges_without_unit(checked: Checked) -> Iterator[Diagnostic]:
                     for said in _without_unit(
                         resource, found, value, compared, checked.environment
                     ):
-                        if said.remedy is not None:
-                            yield replace(said, hint=f"write `{said.remedy.text}`")
+                        yield _of_end(said)
 
 
 def sums_without_unit(checked: Checked) -> Iterator[Diagnostic]:
