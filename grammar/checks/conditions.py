@@ -224,9 +224,17 @@ def _misread(operands: _Operands) -> Iterator[tuple[_Operands, _Operands]]:
 
 
 def _chosen(expr: ast.Expr) -> str | None:
-    """What an expression compares with one or several constants, of which it is one."""
-    found = allowed_by(expr)
-    return found[0] if found is not None and found[1].values is not None else None
+    """What of a pod or a node an expression compares with one constant."""
+    match expr:
+        case ast.Binary("==", read, ast.Literal()) | ast.Binary("==", ast.Literal(), read):
+            # A variable of a macro has several parts, which mostly are conditions of each other.
+            declared = any(isinstance(e, ast.Ident) and e.name in _DECLARED for e in walk(read))
+            return print_expression(read) if declared else None
+        case _:
+            return None
+
+
+_DECLARED = frozenset({"namespaceObject", "node", "peer", "pod", "victim"})
 
 
 # ---- contradictions

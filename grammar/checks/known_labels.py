@@ -161,10 +161,8 @@ def misplaced_keys(expr: ast.Expr, environment: Environment) -> Iterator[Diagnos
             assert isinstance(found, ast.Select), "the pattern says so"
             text = print_as_written(replace(found, name=meant), environment.schema)
             edit = Fix(found.span, text)
-            found_ = _warning(
-                f"`{key}` is one of the {meant}", expr, edit, f"read it from `{text}`"
-            )
-            yield replace(found_, other_hint="leave it out: this policy may not read annotations")
+            said = _warning(f"`{key}` is one of the {meant}", expr, edit, f"read it from `{text}`")
+            yield replace(said, other_hint="leave it out: this policy may not read annotations")
         case _:
             return
 

@@ -230,10 +230,8 @@ def _usual(value: ast.Expr) -> Extent | None:
                 return None
             most = least[0] / factor[0] if op == "/" else least[0] * factor[0]
             return (most, inf) if most > _MOST else None
-        case ast.Call(
-            "double" | "int" | "math.floor" | "math.round",
-            None,
-            (ast.Call() | ast.Binary() as made,),
+        case ast.Call("double" | "int", None, (ast.Call() | ast.Binary() as made,)) if (
+            made.type not in (DURATION, QUANTITY)
         ):
             return _usual(made)
         case _ if (read := measured(value)) is not None:

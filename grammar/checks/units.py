@@ -85,10 +85,8 @@ def _without_unit(
     if rest:
         return
     if is_bytes and number < _LEAST_BYTES:
-        said, meant = (
-            f"{number} byte{'s' * (number > 1)}",
-            f"{number}Gi" if number <= 1024 else f"{number}Mi",
-        )
+        said = f"{number} byte{'s' * (number > 1)}"
+        meant = f"{number}Gi" if number <= 1024 else f"{number}Mi"
     elif resource == "cpu" and str(amount).endswith("i") and not found.let:
         # An amount of memory.
         shown = print_as_written(value, environment.schema)
