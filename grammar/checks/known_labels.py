@@ -498,8 +498,10 @@ def _node_of_pod(
 
 
 def _phase(expr: ast.Binary, values: Sequence[object]) -> Iterator[Diagnostic]:
-    if all(value in (*_RUNNING, _PENDING) for value in values):
-        holds = str((_PENDING in values) is (expr.op != "!=")).lower()
+    # That a pod is pending is true, and says what is meant.
+    is_true = _PENDING in values and expr.op != "!="
+    if not is_true and all(value in (*_RUNNING, _PENDING) for value in values):
+        holds = "true" if _PENDING not in values and expr.op == "!=" else "false"
         message = f"the pod that is being placed is pending, so this is always {holds}"
         hint = "leave it out; `peer.phase` is that of a pod on a node"
         yield Diagnostic("P0349", "warning", message, expr.span, hint=hint)

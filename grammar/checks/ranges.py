@@ -15,6 +15,7 @@ from grammar.checker.macro_types import inside
 from grammar.checker.policy_checker import Checked
 from grammar.checks.conditions import Allowed, allowed_by, conditions, fold, value_of
 from grammar.checks.extents import PARTS_OF_TIME, Extent, extent, measured, said
+from grammar.checks.scales import scale_of
 from grammar.checks.units import resource_of
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix, write_instead
@@ -165,6 +166,9 @@ def _known(read: ast.Expr, checked: Checked) -> tuple[Allowed, str] | None:
         ) if (namespace := checked.policy.namespace) is not None:
             return Allowed(frozenset({namespace})), f"`{namespace}` in this policy"
         case _ if (ends := extent(read)) is not None and ends != (-inf, inf):
+            # What is left of a part of a node has a warning of its own.
+            if ends[0] == -inf and scale_of(read) is not None:
+                return None
             return Allowed(low=ends[0], high=ends[1]), said(*ends)
         case _:
             return None
@@ -182,6 +186,8 @@ def narrow_scores(checked: Checked) -> Iterator[Diagnostic]:
         value = clause.value
         ends = _usual(value) or extent(value)
         if ends is None or value.type == BOOL or isinstance(value, ast.Literal):
+            continue
+        if clause.range is None and scale_of(value) is not None:
             continue
         if clause.range is not None:
             yield from _beyond(clause, ends, checked)

@@ -61,7 +61,7 @@ def parts_as_scores(checked: Checked) -> Iterator[Diagnostic]:
         value, ends = clause.value, clause.range
         if isinstance(ends, Bounds):
             yield from _far(value, (ends.low, ends.high), checked.environment)
-        elif ends is None and (most := _scale(value)) is not None and most <= 1:
+        elif ends is None and (most := scale_of(value)) is not None and most <= 1:
             shown = print_as_written(value, checked.environment.schema)
             message = f"`{shown}` is from 0 to 1, and a score from 0 to 100"
             hint = f"write `{shown} range 0 .. 1`"
@@ -228,7 +228,7 @@ def _far(
     part: ast.Expr, others: tuple[ast.Expr, ...], environment: Environment
 ) -> Iterator[Diagnostic]:
     """The warnings for constants that are far above the scale of a part of a node."""
-    if part.type.name not in _NUMBERS or (most := _scale(part)) is None or most <= 0:
+    if part.type.name not in _NUMBERS or (most := scale_of(part)) is None or most <= 0:
         return
     for constant in (c for other in others for c in constants(other, environment)):
         number = constant.value
@@ -243,7 +243,7 @@ def _far(
             yield Diagnostic("P0332", "warning", message, constant.span, hint=hint)
 
 
-def _scale(expr: ast.Expr) -> float | None:
+def scale_of(expr: ast.Expr) -> float | None:
     """What an expression is if the node is full; None if it is not about parts of a node."""
     return _most(expr) if any(map(_is_part, walk(expr))) else None
 
