@@ -41,6 +41,7 @@ from grammar.checks.known_labels import (
     empty_labels,
     impossible_labels,
     impossible_names,
+    impossible_namespaces,
     known_otherwise,
     misplaced_keys,
     phases_of_nodes,
@@ -109,6 +110,7 @@ CHECKS: tuple[Check, ...] = (
     shares_without_percent,
     equal_scores,
     repairs_of_nothing,
+    impossible_namespaces,
 )
 
 # The checks that see through definitions, and so get the policy written out.

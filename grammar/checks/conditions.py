@@ -330,12 +330,26 @@ def _repeating(filters: Iterable[Filter]) -> Iterator[Diagnostic]:
         if clause.when is None or not clause.requires:
             continue
         known = conjuncts(clause.when)
-        if all(part in known for each in clause.requires for part in conjuncts(each)):
+        if all(_implied_by(known, part) for each in clause.requires for part in conjuncts(each)):
             message = "this is what the `when` says, so the filter rejects no node"
             hint = "leave out the `when`, or require something else"
             edit = Fix(Span(clause.name_span.end, clause.when.span.end), "")
             where = clause.requires[0].span
             yield Diagnostic("P0311", "warning", message, where, hint=hint, remedy=edit)
+
+
+def _implied_by(known: Iterable[ast.Expr], part: ast.Expr) -> bool:
+    """Whether one of several conditions is never true without this one."""
+    wanted = allowed_by(part)
+    for each in known:
+        given = allowed_by(each)
+        if each == part:
+            return True
+        if given is None or wanted is None or given[0] != wanted[0]:
+            continue
+        if given[1].both(wanted[1]) == given[1]:
+            return True
+    return False
 
 
 def _comparisons(clause: Filter) -> Iterator[_Comparison]:

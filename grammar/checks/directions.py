@@ -381,7 +381,9 @@ def _root(expr: ast.Expr) -> str | None:
 
 
 # Lists that many nodes and pods have nothing in, and what tells their items apart.
-_OFTEN_EMPTY = frozenset("hostPorts ownerReferences pods taints tolerations volumes".split())
+_OFTEN_EMPTY = frozenset(
+    "addresses conditions hostPorts ownerReferences pods taints tolerations volumes".split()
+)
 _TELLS_APART = frozenset({"hostPort", "key", "kind", "name", "type"})
 
 

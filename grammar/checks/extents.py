@@ -99,6 +99,8 @@ def extent(expr: ast.Expr) -> Extent | None:
             return _of_two(op, extent(left), extent(right), whole=expr.type == INT)
         case ast.Select(operand, name) if name in _FIELDS and inside(operand.type).is_record:
             return _FIELDS[name]
+        case ast.Index(ast.MapLiteral(entries)):
+            return _any_of(each.value for each in entries)
         case ast.Index(ast.Select(operand, name)) if name in _AMOUNTS:
             return _NOT_NEGATIVE if inside(operand.type).is_record else None
         case _:

@@ -14,6 +14,8 @@ from difflib import get_close_matches
 
 from grammar.checker.macro_types import inside
 from grammar.checker.parameters import is_example
+from grammar.checker.policy_checker import Checked
+from grammar.checker.type_remedies import of_taint
 from grammar.checks.known_words import compared, constants, unwrapped
 from grammar.checks.references import glob_as_pattern
 from grammar.meaning.environment import Environment
@@ -21,6 +23,7 @@ from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix, write_instead
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
+from grammar.tree.source import Span
 from grammar.tree.walk import walk
 
 _MAPS = frozenset({"labels", "nodeSelector", "matchLabels"})
@@ -122,7 +125,12 @@ def known_otherwise(expr: ast.Expr, environment: Environment) -> Iterator[Diagno
         case ast.Binary(
             "==" | "!=", ast.Select(holder, "key"), ast.Literal(str() as key) as found
         ) if inside(holder.type).name in ("Taint", "Toleration"):
-            if (close := FORMER.get(key) or _close_key(key, TAINTS)) is not None:
+            if re.search(r"[=:]", key) is not None:
+                meant = of_taint(print_as_written(holder, environment.schema), key)
+                meant = f"({meant})" if expr.op == "==" else f"!({meant})"
+                message = f"`{key}` is no key of a taint, but a whole one"
+                yield write_instead("P0333", message, expr.span, meant)
+            elif (close := FORMER.get(key) or _close_key(key, TAINTS)) is not None:
                 gone = "gone" if key in FORMER else "not one of Kubernetes"
                 edit = Fix(found.span, print_string(close))
                 yield _warning(f"the taint `{key}` is {gone}", found, edit, f"write `{edit.text}`")
@@ -334,8 +342,12 @@ def _listed(expr: ast.Binary, read: ast.Expr, text: str, environment: Environmen
 
 
 # The records of objects that have names, and the fields that name others.
-_NAMED = frozenset("Namespace Node ObjectMeta Peer Pod PeerWorkload Workload".split())
-_OF_OTHERS = frozenset("namespace nodeName priorityClassName runtimeClassName".split())
+_NAMED = frozenset(
+    "Container Namespace Node ObjectMeta Peer PeerWorkload Pod Volume Workload".split()
+)
+_OF_OTHERS = frozenset(
+    "namespace nodeName priorityClassName runtimeClassName serviceAccountName".split()
+)
 _LOWER = re.compile(r"[a-z0-9.-]*\Z", re.ASCII)
 
 
@@ -353,17 +365,24 @@ def impossible_names(expr: ast.Expr, environment: Environment) -> Iterator[Diagn
             if not isinstance(text, str) or is_example(text) or _PATTERN.search(text):
                 continue
             if not _LOWER.match(text):
-                # `HighPriority` is `high-priority`.
-                meant = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", text)
-                meant = re.sub(r"[ _]+", "-", meant.lower())
-                message = (
-                    f"`{text}` is in no name: these have lower-case letters, digits, `-` and `.`"
-                )
-                if _LOWER.match(meant):
-                    yield write_instead("P0333", message, where.span, print_string(meant))
-                else:
-                    hint = "correct it"
-                    yield Diagnostic("P0333", "warning", message, where.span, hint=hint)
+                yield _no_name(text, where.span)
+
+
+def impossible_namespaces(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0333) for a policy that is in no namespace that can be."""
+    policy = checked.policy
+    if policy.namespace and not is_example(policy.namespace) and not _LOWER.match(policy.namespace):
+        yield replace(_no_name(policy.namespace, policy.name_span), remedy=None)
+
+
+def _no_name(text: str, span: Span) -> Diagnostic:
+    # `HighPriority` is `high-priority`.
+    meant = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", text)
+    meant = re.sub(r"[ _]+", "-", meant.lower())
+    message = f"`{text}` is in no name: these have lower-case letters, digits, `-` and `.`"
+    if _LOWER.match(meant):
+        return write_instead("P0333", message, span, print_string(meant))
+    return Diagnostic("P0333", "warning", message, span, hint="correct it")
 
 
 def _is_name(read: ast.Expr) -> bool:
@@ -499,9 +518,9 @@ def _node_of_pod(
 
 def _phase(expr: ast.Binary, values: Sequence[object]) -> Iterator[Diagnostic]:
     # That a pod is pending is true, and says what is meant.
-    is_true = _PENDING in values and expr.op != "!="
+    is_true = set(values) == {_PENDING} and expr.op != "!="
     if not is_true and all(value in (*_RUNNING, _PENDING) for value in values):
-        holds = "true" if _PENDING not in values and expr.op == "!=" else "false"
+        holds = str((_PENDING in values) is (expr.op != "!=")).lower()
         message = f"the pod that is being placed is pending, so this is always {holds}"
         hint = "leave it out; `peer.phase` is that of a pod on a node"
         yield Diagnostic("P0349", "warning", message, expr.span, hint=hint)

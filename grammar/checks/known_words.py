@@ -8,6 +8,7 @@ a word that is nearly a known one is a mistake.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -123,13 +124,24 @@ def _unknown_word(name: str, words: Words, constant: ast.Literal) -> Iterator[Di
     # An absent field is an empty text.
     if not isinstance(text, str) or text in ("", *words.values) or is_example(text):
         return
-    close = nearest(text, words.values)
+    folded = {alphanumeric(word): word for word in words.values}
+    close = folded.get(alphanumeric(text)) or nearest(text, words.values)
+    opposite = text.removeprefix("Not")
+    if close is None and opposite != text and opposite in words.values:
+        hint = f'write `"{opposite}"`, and another `status`'
+        yield Diagnostic("P0333", "warning", f"`{text}` is no {name}", constant.span, hint=hint)
+        return
     if close is None and words.open:
         return
     meant = (close,) if close is not None else words.values
     hint = f"write {catalogue.listed(f'`{print_string(word)}`' for word in meant)}"
     message = f"`{text}` is no {'known ' if words.open else ''}{name}"
     yield Diagnostic("P0333", "warning", message, constant.span, hint=hint)
+
+
+def alphanumeric(text: str) -> str:
+    """A word in small letters and without signs, so that `ON_DEMAND` is `on-demand`."""
+    return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
 def _words(expr: ast.Expr) -> tuple[str, Words] | None:
@@ -212,9 +224,9 @@ def _is_resource(name: str, holder: ast.Expr) -> bool:
 
 def _of_vendor(name: str) -> str | None:
     """The resource of a vendor that is nearly this one, such as `nvidia.com/gpus`."""
-    domain, _, kind = name.lower().partition("/")
-    if f"{domain}.com/{kind}" in OF_VENDORS:
-        return f"{domain}.com/{kind}"
+    for known in OF_VENDORS:
+        if alphanumeric(name) in (alphanumeric(known), alphanumeric(known.replace(".com", ""))):
+            return known
     close = get_close_matches(name.lower(), OF_VENDORS, 1, _NEARLY)
     return close[0] if close else None
 

@@ -19,7 +19,7 @@ from grammar.syntax.template_remedies import placeholders
 from grammar.tree import ast
 from grammar.tree.clause_parts import Template
 from grammar.tree.printer import print_string
-from grammar.tree.types import STRING
+from grammar.tree.types import INT, STRING
 from grammar.tree.walk import children
 from grammar.values.errors import EvaluationError
 from grammar.values.strings import pattern
@@ -222,9 +222,11 @@ def _template(text: Template, environment: Environment, *, is_detail: bool) -> I
                 written = found[0]
                 shown = f"{{{{{written[1:-1]}}}}}"
                 yield _of_template(shown, f"{{{path}}}", text)
-        if part.endswith("$") and isinstance(following, ast.Expr):
+        # A `#` before a number is one.
+        is_number = getattr(following, "type", INT) == INT
+        if isinstance(following, ast.Expr) and part.endswith("$" if is_number else ("$", "#")):
             inner = print_as_written(following, environment.schema)
-            yield _of_template(f"${{{inner}}}", f"{{{inner}}}", text)
+            yield _of_template(f"{part[-1]}{{{inner}}}", f"{{{inner}}}", text)
         if (sign := _PERCENT.search(part)) is not None:
             path = sign[0].strip("$<>()")
             is_read = path.split(".")[0] in _ROOTS and (is_detail or not path.startswith("node"))
@@ -234,7 +236,7 @@ def _template(text: Template, environment: Environment, *, is_detail: bool) -> I
 
 def _of_template(written: str, meant: str, text: Template, *, such: bool = False) -> Diagnostic:
     message = f"`{written}` is shown as it stands: an expression is in single braces"
-    if written.startswith("${"):
-        message = f"the `$` of `{written}` is shown: an expression is in braces alone"
+    if written.startswith(("${", "#{")):
+        message = f"the `{written[0]}` of `{written}` is shown: an expression is in braces alone"
     hint = f"write {'an expression such as ' if such else ''}`{meant}`"
     return Diagnostic("P0345", "warning", message, text.span, hint=hint)

@@ -40,32 +40,53 @@ def impossible_ranges(checked: Checked) -> Iterator[Diagnostic]:
         for expr in walk(condition.expr):
             match expr:
                 case ast.Chain("&&" | "||" as op, operands):
+                    if condition.word != "require" or op == "||":
+                        yield from _twice(operands)
                     yield from _together(op, operands, expr, checked)
+                case ast.Binary("in", _, ast.ListLiteral(operands)) if operands:
+                    yield from _twice(operands)
+                case _ if (why := _by_form(expr)) is not None:
+                    hint = "correct it, or leave it out"
+                    yield Diagnostic("P0348", "warning", why, expr.span, hint=hint)
                 case ast.Binary(op) if op in _COMPARISONS:
                     yield from _alone(expr, checked)
-                case _ if (value := _by_form(expr)) is not None:
-                    message, hint = f"this is always {value}", "correct it, or leave it out"
-                    yield Diagnostic("P0348", "warning", message, expr.span, hint=hint)
                 case _:
                     continue
 
 
+def _twice(parts: Sequence[ast.Expr]) -> Iterator[Diagnostic]:
+    """`x == "a" || x == "a"` and `x in ["a", "a"]`, of which one was to be another."""
+    for number, part in enumerate(parts):
+        if part in parts[:number]:
+            message, hint = "this is here twice", "correct one of them, or leave it out"
+            yield Diagnostic("P0348", "warning", message, part.span, hint=hint)
+
+
 _OF_ALL_TEXTS = frozenset({"", ".*", "^", "$", "^.*", ".*$", "^.*$"})
+_OR_EQUAL = frozenset({"==", "<=", ">="})
 _ALWAYS_THERE = frozenset({"metadata", "name", "spec", "status", "uid"})
 
 
 def _by_form(expr: ast.Expr) -> str | None:
-    """`x in []`, `x.startsWith("")` and `has(node.name)`: what they are, whatever the node is."""
+    """What is said of `x in []`, `x == x`, `x.startsWith("")` and `has(node.name)`."""
     match expr:
         case ast.Binary("in", _, ast.ListLiteral(()) | ast.MapLiteral(())):
-            return "false"
+            return "this is always false: nothing is in it"
+        case ast.Binary(op, left, right) if op in _COMPARISONS and left == right:
+            if isinstance(left, ast.Literal):
+                return None
+            return (
+                f"this is always {'true' if op in _OR_EQUAL else 'false'}: both sides are the same"
+            )
+        case ast.Conditional(_, then, otherwise) if then == otherwise:
+            return "both results of this are the same"
         case ast.Call("startsWith" | "endsWith" | "contains", _, (ast.Literal(""),)):
-            return "true"
+            return "this is always true: it is so of every text"
         case ast.Call("matches", _, (ast.Literal(str() as text),)) if text in _OF_ALL_TEXTS:
-            return "true"
+            return "this is always true: it is so of every text"
         case ast.Has(ast.Select(operand, name)) if name in _ALWAYS_THERE:
-            kind = inside(operand.type).name
-            return "true" if kind in ("Node", "ObjectMeta", "Peer", "Pod") else None
+            is_object = inside(operand.type).name in ("Node", "ObjectMeta", "Peer", "Pod")
+            return "this is always true: every object has it" if is_object else None
         case _:
             return None
 
@@ -82,7 +103,7 @@ def _together(
             message = f"this is always {value}: `{shown}` and its opposite are in it"
             yield Diagnostic("P0348", "warning", message, whole.span, hint="leave one of them out")
             return
-        found = allowed_by(operand if op == "&&" else _opposite(operand))
+        found = allowed_by(_opposite(_opposite(operand)) if op == "&&" else _opposite(operand))
         if found is None:
             continue
         path, allowed = found
@@ -102,8 +123,10 @@ def _opposite(expr: ast.Expr) -> ast.Expr:
     match expr:
         case ast.Binary(op) if op in _NEGATED:
             return replace(expr, op=_NEGATED[op])
+        case ast.Unary("!", operand):
+            return operand
         case _:
-            return ast.Literal(True, BOOL)
+            return ast.Unary("!", expr)
 
 
 def _never(

@@ -251,6 +251,8 @@ def scale_of(expr: ast.Expr) -> float | None:
 def _is_part(expr: ast.Expr) -> bool:
     """Whether an expression is a quantity divided by what the node has of it."""
     match expr:
+        case ast.Binary("/", ast.Call("double", None, (left,)), ast.Call("double", None, (right,))):
+            return _is_part(replace(expr, left=left, right=right))
         case ast.Binary("/", left, ast.Index(holder) | ast.Select(holder)):
             return (
                 left.type == QUANTITY and isinstance(holder, ast.Select) and holder.name in _WHOLES

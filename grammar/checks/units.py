@@ -47,10 +47,20 @@ def amounts_without_unit(expr: ast.Expr, environment: Environment) -> Iterator[D
         if value.type != QUANTITY or (resource := resource_of(value)) is None:
             continue
         listed = other.elements if isinstance(other, ast.ListLiteral) else (other,)
-        for found in (c for each in listed for c in constants(each, environment)):
-            if isinstance(found.value, Quantity):
-                for said in _without_unit(resource, found, value, expr, environment):
-                    yield said if expr.op != "in" else _of_end(said)
+        amounts = [c for each in listed for c in constants(each, environment)]
+        said = {
+            found: warning
+            for found in amounts
+            if isinstance(found.value, Quantity)
+            for warning in _without_unit(resource, found, value, expr, environment)
+        }
+        if expr.op != "in" or not said:
+            yield from said.values()
+            continue
+        texts = [_meant(said[a]) if a in said else f'"{a.value}"' for a in amounts]
+        meant = f"[{', '.join(texts)}]"
+        edit, first = Fix(other.span, meant), next(iter(said.values()))
+        yield replace(first, span=other.span, hint=f"write `{meant}`", remedy=edit)
 
 
 def resource_of(expr: ast.Expr) -> str | None:
@@ -126,10 +136,12 @@ def _part_of_byte(
     root = value
     while isinstance(root, ast.Index | ast.Select):
         root = root.operand
-    if written.endswith("m") and amount.nanos * 1000 % NANO == 0 and part not in _PARTS:
+    is_node = isinstance(root, ast.Ident) and root.name == "node"
+    is_milli = written.endswith("m") and amount.nanos * 1000 % NANO == 0
+    if is_milli and not (is_node and part in _PARTS):
         meant = f'"{amount.nanos * 1000 // NANO}Mi"'
         edit, hint = Fix(found.span, meant), f"write `{meant}`"
-    elif isinstance(value, ast.Index) and isinstance(root, ast.Ident) and root.name == "node":
+    elif isinstance(value, ast.Index) and is_node:
         whole = f'{shown} / node.allocatable["{resource}"]'
         sides = (whole, f"{part:g}") if value is expr.left else (f"{part:g}", whole)
         meant = f"{sides[0]} {expr.op} {sides[1]}"
@@ -139,10 +151,10 @@ def _part_of_byte(
     yield Diagnostic("P0343", "warning", message, found.span, hint=hint, remedy=edit)
 
 
-def _of_end(said: Diagnostic) -> Diagnostic:
-    """What is said of a comparison, for a constant that is in a list or a range."""
+def _meant(said: Diagnostic) -> str:
+    """The amount with its unit that a warning says to write."""
     assert said.remedy is not None, "the amount with its unit"
-    return replace(said, hint=f"write `{said.remedy.text}`")
+    return said.remedy.text
 
 
 def ranges_without_unit(checked: Checked) -> Iterator[Diagnostic]:
@@ -160,7 +172,7 @@ def ranges_without_unit(checked: Checked) -> Iterator[Diagnostic]:
                     for said in _without_unit(
                         resource, found, value, compared, checked.environment
                     ):
-                        yield _of_end(said)
+                        yield replace(said, hint=f"write `{_meant(said)}`")
 
 
 def sums_without_unit(checked: Checked) -> Iterator[Diagnostic]:
@@ -181,8 +193,7 @@ def sums_without_unit(checked: Checked) -> Iterator[Diagnostic]:
             if isinstance(found.value, Quantity):
                 compared = ast.Binary("<", added, found, amount.span)
                 for said in _without_unit(resource, found, added, compared, checked.environment):
-                    assert said.remedy is not None, "the amount with its unit"
-                    meant = f"{clause.bound.kind} {said.remedy.text}"
+                    meant = f"{clause.bound.kind} {_meant(said)}"
                     edit = Fix(clause.bound.span, meant)
                     yield replace(said, hint=f"write `{meant}`", remedy=edit)
 
