@@ -165,7 +165,15 @@ OF_EXPRESSIONS: tuple[ExpressionCheck, ...] = (
     parts_of_values,
     conditions_without_status,
 )
-_LOOKED_AT = (ast.Binary, ast.Call, ast.Chain, ast.Comprehension, ast.Index, ast.Select)
+_LOOKED_AT = (
+    ast.Binary,
+    ast.Call,
+    ast.Chain,
+    ast.Comprehension,
+    ast.Has,
+    ast.Index,
+    ast.Select,
+)
 
 
 def run(checked: Checked, cost_limit: int = LIMIT) -> list[Diagnostic]:

@@ -151,6 +151,7 @@ def _meant(part: str | None, numbers: list[int], said: set[str]) -> list[int] | 
 # ---- time zones
 
 _ZONED = "get"
+_OFFSET = re.compile(r"(?:UTC|GMT) ?([+-])(\d{1,2})(?::?(\d\d))?\Z", re.IGNORECASE)
 # Longer names are like none; the comparison takes time by the length.
 _LONGEST = 40
 _SOME_ZONES = 'write an IANA name such as `"Europe/Berlin"`, or an offset such as `"+01:00"`'
@@ -181,6 +182,9 @@ def _is_zone(name: str) -> bool:
 
 
 def _zone_hint(name: str) -> str:
+    # The sign of `Etc/GMT+1` is that of the other direction.
+    if (offset := _OFFSET.match(name)) is not None:
+        return f'write `"{offset[1]}{int(offset[2]):02}:{offset[3] or "00"}"`'
     zones = {zone.lower(): zone for zone in _zones()}
     written = name.replace(" ", "_").lower()
     # `Berlin` for `Europe/Berlin`.

@@ -83,6 +83,7 @@ _SHORT = {
     "topology.kubernetes.io/region": "node.region",
     "topology.kubernetes.io/zone": "node.zone",
 }
+_RECOMMENDED = "app.kubernetes.io/"
 _ROLE = "node-role.kubernetes.io/"
 _FORMER_ROLE = "kubernetes.io/role"
 ARCHITECTURES: Mapping[str, str] = {
@@ -160,7 +161,8 @@ def misplaced_keys(expr: ast.Expr, environment: Environment) -> Iterator[Diagnos
             "in", ast.Literal(str() as key), ast.Select(holder, name) as found
         ):
             is_node = any(isinstance(e, ast.Ident) and e.name == "node" for e in walk(holder))
-            if name == "annotations" and is_node and (key in KEYS or key.startswith(_ROLE)):
+            of_node = is_node and (key in KEYS or key.startswith(_ROLE))
+            if name == "annotations" and (of_node or key.startswith(_RECOMMENDED)):
                 meant = "labels"
             elif name == "labels" and key in ANNOTATIONS:
                 meant = "annotations"
@@ -433,10 +435,13 @@ def states_after_placement(expr: ast.Expr, environment: Environment) -> Iterator
                 if _is_of_pod(unwrapped(read), "spec", "nodeName"):
                     yield _node_of_pod(expr, values, environment)
             is_of_node = any(_is_of_pod(e, "spec", "nodeName") for e in (left, right))
-            if op == "==" and is_of_node and not [*compared(expr, environment)]:
+            if op in ("==", "!=") and is_of_node and not [*compared(expr, environment)]:
                 message = "the pod that is being placed has no node yet"
                 hint = "leave it out; `peer.nodeName` is the node of a pod that is there"
                 yield Diagnostic("P0349", "warning", message, expr.span, hint=hint)
+        case ast.Has(operand) if _is_of_pod(operand, "spec", "nodeName"):
+            message = "the pod that is being placed has no node yet, so this is always false"
+            yield Diagnostic("P0349", "warning", message, expr.span, hint="leave it out")
         case ast.Select(ast.Select(ast.Ident("pod"), "status"), name) if name in _AFTER_PLACEMENT:
             message = f"the pod that is being placed has no `{name}` yet"
             hint = "leave it out: only pods that run have it"

@@ -25,13 +25,14 @@ from grammar.values.errors import EvaluationError
 from grammar.values.strings import pattern
 
 # Signs that no name of a node or zone and no value of a label can have, unlike other texts.
-_SIGNS = re.compile(r"[*?^$|()\[\]+\\%]")
+_SIGNS = re.compile(r"[*?^$|()\[\]\\%]")
 _MAPS = frozenset({"labels", "nodeSelector", "namespaceLabels", "matchLabels"})
 _WITH_ANY_SIGN = frozenset("value path mountPath subPath message reason key operator".split())
 _NAMES = frozenset({"name", "zone", "region", "namespace", "nodeName"})
 _IN_SLASHES = re.compile(r"/(.+)/[a-z]*\Z")
 # A glob that RE2 accepts: its star repeats the sign before it.
 _GLOB_AT_END = re.compile(r"[\w-]*-\*\Z")
+_STARRED = re.compile(r"(?:\*[\w./:-]+\*?|[\w./:-]+\*)\Z")
 _ALTERNATIVES = re.compile(r"[\w./:-]+(?:\|[\w./:-]+)+\Z")
 _KEEPING = frozenset({"orValue", "value", "lowerAscii"})
 
@@ -48,7 +49,7 @@ def patterns_as_texts(expr: ast.Expr, environment: Environment) -> Iterator[Diag
             "startsWith" | "endsWith" | "contains" as name, target, (ast.Literal() as text,)
         ) if target is not None and _is_pattern(target, str(text.value)):
             yield from _called(expr, name, target, text, environment)
-        case ast.Call("matches", target, (ast.Literal(str() as text) as literal,)) if (
+        case ast.Call("matches" | "find", target, (ast.Literal(str() as text) as literal,)) if (
             target is not None
         ):
             yield from _matched(literal, text)
@@ -79,6 +80,8 @@ def _is_pattern(target: ast.Expr, text: str) -> bool:
 
 def _has_no_star(expr: ast.Expr) -> bool:
     """Whether an expression is a field of a text, as that of an image, that no `*` is in."""
+    if isinstance(expr, ast.Index) and isinstance(expr.operand, ast.Select):
+        return expr.operand.name == "annotations"
     return isinstance(expr, ast.Select) and expr.type == STRING and expr.name not in _WITH_ANY_SIGN
 
 
@@ -98,7 +101,7 @@ def _compared(
     expr: ast.Binary, read: ast.Expr, other: ast.Literal, environment: Environment
 ) -> Iterator[Diagnostic]:
     text = other.value
-    is_glob = isinstance(text, str) and len(text.strip("*")) > 1 and text.strip("*") != text
+    is_glob = isinstance(text, str) and _STARRED.match(text) is not None
     if not _has_no_signs(read) and not (is_glob and _has_no_star(read)):
         return
     if not isinstance(text, str) or (pattern := _as_pattern(text)) is None:
@@ -194,7 +197,7 @@ def _warning(text: str, why: str, where: ast.Expr, meant: str) -> Diagnostic:
 _PATH = r"\.?[A-Za-z_][\w.]*(?:\[[^\]\s]+\])?[\w.]*"
 _BRACES = re.compile(rf"\{{\s*({_PATH})\s*\}}")
 _PERCENT = re.compile(
-    r"%(?:s|d|v|q|f)\b|%\((\w+)\)s|\$[A-Z][A-Z_]+\b|\$(?:pod|node|namespace)\b[\w.]*|\$\([A-Za-z_.]+\)|<(?:pod|node)\.[\w.]+>"
+    r"%(?:s|d|v|q|f)\b|%\((\w+)\)s|\$[A-Z][A-Z_]+\b|\$(?:pod|node|namespace)\b[\w.]*|\$\([A-Za-z_.]+\)|<(?:pod|node)\.[\w.]+>|\\\((?:pod|node)\.[\w.]+\)|\[(?:pod|node)\.[\w.]+\]"
 )
 _ROOTS = frozenset({"pod", "node", "now", "data", "namespaceObject"})
 
@@ -228,7 +231,7 @@ def _template(text: Template, environment: Environment, *, is_detail: bool) -> I
             inner = print_as_written(following, environment.schema)
             yield _of_template(f"{part[-1]}{{{inner}}}", f"{{{inner}}}", text)
         if (sign := _PERCENT.search(part)) is not None:
-            path = sign[0].strip("$<>()")
+            path = sign[0].strip("\\$<>()[]")
             is_read = path.split(".")[0] in _ROOTS and (is_detail or not path.startswith("node"))
             meant = f"{{{path}}}" if is_read and "." in path else "{pod.name}"
             yield _of_template(sign[0], meant, text, such=meant != f"{{{path}}}")

@@ -25,8 +25,6 @@ from grammar.tree.source import Span
 from grammar.tree.types import BOOL, DURATION, QUANTITY
 from grammar.tree.walk import roots, walk
 
-# The comparisons that differ in whether the end itself is meant.
-_LESS_OR_MORE = {"<": "<=", ">=": ">"}
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _BOTH = 2
 _COMPARISONS = frozenset(_NEGATED)
@@ -174,9 +172,8 @@ def _alone(expr: ast.Binary, checked: Checked) -> Iterator[Diagnostic]:
         schema = checked.environment.schema
         message = f"this is always {value}: `{print_as_written(read, schema)}` is {why}"
         hint = "correct it, or leave it out"
-        end = found[1].low if found[1].low == possible.low else found[1].high
-        if expr.op in _LESS_OR_MORE and end == possible.low:
-            near = print_as_written(replace(expr, op=_LESS_OR_MORE[expr.op]), schema)
+        if expr.op == ">=" and found[1].low == possible.low:
+            near = print_as_written(replace(expr, op=">"), schema)
             hint = f"correct it, as in `{near}`, or leave it out"
         yield Diagnostic("P0348", "warning", message, expr.span, hint=hint)
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from grammar.checker.policy_checker import Checked
 from grammar.checks.clause_numbers import constant
+from grammar.checks.extents import measured
 from grammar.checks.known_words import constants
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
@@ -41,26 +42,58 @@ _PARTS = frozenset(
 
 def amounts_without_unit(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
     """A warning (P0343) for memory that is compared with a few bytes, or cpu with many cores."""
-    if not isinstance(expr, ast.Binary) or expr.op not in _RELATIONS:
-        return
+    match expr:
+        case ast.Call("compareTo" | "isGreaterThan" | "isLessThan", value, (amount,)) if value:
+            compared = ast.Binary("<", value, amount, expr.span)
+            for said in amounts_without_unit(compared, environment):
+                meant = f"quantity({_meant(said)})"
+                edit = Fix(amount.span, meant)
+                yield replace(said, hint=f"write `{meant}`", remedy=edit)
+            return
+        case ast.Binary(op, left, right) if op in _RELATIONS:
+            for number, other in ((left, right), (right, left)):
+                yield from _number_of_bytes(expr, number, other, environment)
+        case _:
+            return
     for value, other in ((expr.left, expr.right), (expr.right, expr.left)):
         if value.type != QUANTITY or (resource := resource_of(value)) is None:
             continue
         listed = other.elements if isinstance(other, ast.ListLiteral) else (other,)
         amounts = [c for each in listed for c in constants(each, environment)]
-        said = {
+        warned = {
             found: warning
             for found in amounts
             if isinstance(found.value, Quantity)
             for warning in _without_unit(resource, found, value, expr, environment)
         }
-        if expr.op != "in" or not said:
-            yield from said.values()
+        if expr.op != "in" or not warned:
+            yield from warned.values()
             continue
-        texts = [_meant(said[a]) if a in said else f'"{a.value}"' for a in amounts]
+        texts = [_meant(warned[a]) if a in warned else f'"{a.value}"' for a in amounts]
         meant = f"[{', '.join(texts)}]"
-        edit, first = Fix(other.span, meant), next(iter(said.values()))
+        edit, first = Fix(other.span, meant), next(iter(warned.values()))
         yield replace(first, span=other.span, hint=f"write `{meant}`", remedy=edit)
+
+
+def _number_of_bytes(
+    expr: ast.Binary, number: ast.Expr, other: ast.Expr, environment: Environment
+) -> Iterator[Diagnostic]:
+    """`int(node.free["memory"]) > 16`, which makes a number of an amount to compare it."""
+    read = measured(number)
+    if read is None or read.type != QUANTITY or (resource := resource_of(read)) is None:
+        return
+    for found in constants(other, environment):
+        if not isinstance(found.value, int):
+            continue
+        amount = ast.Literal(Quantity(found.value * NANO), QUANTITY, found.span)
+        sides = (read, amount) if number is expr.left else (amount, read)
+        compared = replace(expr, left=sides[0], right=sides[1])
+        for said in _without_unit(resource, amount, read, compared, environment):
+            shown = print_as_written(read, environment.schema)
+            pair = (shown, _meant(said)) if number is expr.left else (_meant(said), shown)
+            text = f"{pair[0]} {expr.op} {pair[1]}"
+            edit = Fix(expr.span, text)
+            yield replace(said, span=expr.span, hint=f"write `{text}`", remedy=edit)
 
 
 def resource_of(expr: ast.Expr) -> str | None:
