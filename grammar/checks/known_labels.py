@@ -16,7 +16,7 @@ from grammar.checker.macro_types import inside
 from grammar.checker.parameters import is_example
 from grammar.checker.policy_checker import Checked
 from grammar.checker.type_remedies import of_taint
-from grammar.checks.known_words import compared, constants, unwrapped
+from grammar.checks.known_words import compared, constants, key_of, unwrapped
 from grammar.checks.references import glob_as_pattern
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
@@ -216,7 +216,7 @@ def _value(
 ) -> Iterator[Diagnostic]:
     """The warnings for the constants that a label or a kind is compared with."""
     read = unwrapped(written)
-    key = _key(read)
+    key = key_of(read, _MAPS)
     for found in values:
         text = found.value
         if not isinstance(text, str):
@@ -251,17 +251,6 @@ def _value(
             edit = Fix(found.span, print_string(_OWNED[text]))
             message = f"the workload of a pod of a Deployment is the `{_OWNED[text]}`"
             yield _warning(message, found, edit, f"write `{edit.text}`")
-
-
-def _key(read: ast.Expr) -> str | None:
-    """The key of the label that an expression reads."""
-    match read:
-        case ast.Index(ast.Select(_, holder), ast.Literal(str() as key)) if holder in _MAPS:
-            return key
-        case ast.Select(ast.Select(_, holder), key) if holder in _MAPS:
-            return key
-        case _:
-            return None
 
 
 def _workload(read: ast.Expr, environment: Environment) -> str:
@@ -310,7 +299,7 @@ def impossible_labels(expr: ast.Expr, environment: Environment) -> Iterator[Diag
                 yield _pair(expr, key, environment) or _no_label("key", key, where)
         case ast.Binary(op):
             for read, values in compared(expr, environment):
-                for where in values if _is_label(unwrapped(read)) else ():
+                for where in values if key_of(unwrapped(read), ("labels",)) is not None else ():
                     text = where.value
                     # Patterns and templates have warnings of their own.
                     if not isinstance(text, str) or is_example(text) or _PATTERN.search(text):
@@ -325,14 +314,6 @@ def impossible_labels(expr: ast.Expr, environment: Environment) -> Iterator[Diag
 
 _PATTERN = re.compile(r"[*?^${}<>|\[\]\\%]")
 _LISTED = re.compile(r"[\w.-]+(?:, ?[\w.-]+)+\Z")
-
-
-def _is_label(read: ast.Expr) -> bool:
-    match read:
-        case ast.Index(ast.Select(_, "labels")) | ast.Select(ast.Select(_, "labels")):
-            return True
-        case _:
-            return False
 
 
 def _listed(expr: ast.Binary, read: ast.Expr, text: str, environment: Environment) -> Diagnostic:
@@ -355,7 +336,7 @@ _LOWER = re.compile(r"[a-z0-9.-]*\Z", re.ASCII)
 
 def impossible_names(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
     """A warning (P0333) for a text with signs that no name of an object has."""
-    pairs = [*compared(expr, environment)]
+    pairs = [*compared(expr, environment, items=True)]
     match expr:
         case ast.Call("startsWith" | "endsWith" | "contains", read, (arg,)) if read is not None:
             pairs = [(read, constants(arg, environment))]
@@ -496,7 +477,7 @@ def empty_labels(expr: ast.Expr, environment: Environment) -> Iterator[Diagnosti
     """A warning (P0330) for a label of Kubernetes that is compared with an empty text."""
     match expr:
         case ast.Binary("==" | "!=" as op, ast.Index() as read, ast.Literal("")) if (
-            _key(read) in _NEVER_EMPTY
+            key_of(read, _MAPS) in _NEVER_EMPTY
         ):
             shown = print_as_written(read, environment.schema)
             meant = f"{'!' * (op == '==')}has({shown})"

@@ -9,7 +9,7 @@ a word that is nearly a known one is a mistake.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -45,16 +45,30 @@ def constants(expr: ast.Expr, environment: Environment) -> tuple[ast.Literal, ..
 
 
 def compared(
-    expr: ast.Expr, environment: Environment
+    expr: ast.Expr, environment: Environment, *, items: bool = False
 ) -> Iterator[tuple[ast.Expr, tuple[ast.Literal, ...]]]:
-    """What `==`, `!=` or `in` compares with constants, and these."""
+    """What `==`, `!=` or `in` compares with constants, and these; with `items` also what lists hold."""
     if not isinstance(expr, ast.Binary) or expr.op not in ("==", "!=", "in"):
         return
-    sides = ((expr.left, expr.right), (expr.right, expr.left))
-    for read, other in sides[: 1 if expr.op == "in" else 2]:
+    for read, other in ((expr.left, expr.right), (expr.right, expr.left)):
         listed = other.elements if isinstance(other, ast.ListLiteral) else (other,)
-        if found := tuple(c for each in listed for c in constants(each, environment)):
+        found = tuple(c for each in listed for c in constants(each, environment))
+        if found and (expr.op != "in" or read is expr.left):
             yield read, found
+        if found and items:
+            inner = read.elements if isinstance(read, ast.ListLiteral) else ()
+            yield from ((each, found) for each in (*inner, *_items(read)))
+
+
+def key_of(read: ast.Expr, maps: Container[str]) -> str | None:
+    """The constant key of what an expression reads of one of these maps, of labels for example."""
+    match read:
+        case ast.Index(ast.Select(_, holder), ast.Literal(str() as key)) if holder in maps:
+            return key
+        case ast.Select(ast.Select(_, holder), key) if holder in maps:
+            return key
+        case _:
+            return None
 
 
 def unwrapped(expr: ast.Expr) -> ast.Expr:
@@ -76,27 +90,14 @@ def unknown_words(expr: ast.Expr, environment: Environment) -> Iterator[Diagnost
 
     The constant is compared with the field, or with the items of a list of fields.
     """
-    if not isinstance(expr, ast.Binary) or expr.op not in ("==", "!=", "in"):
-        return
-    pairs = [(expr.left, expr.right), (expr.right, expr.left)]
-    if expr.op == "in":
-        items = expr.right.elements if isinstance(expr.right, ast.ListLiteral) else ()
-        pairs = [(expr.left, item) for item in items]
-        pairs += [(item, expr.left) for item in (*items, *_items(expr.right))]
-    else:
-        pairs += [
-            (read, item)
-            for one, other in tuple(pairs)
-            if isinstance(other, ast.ListLiteral)
-            for read in _items(one)
-            for item in other.elements
-        ]
-    for read, other in pairs:
-        if (known := _words(read)) is not None:
-            for constant in constants(other, environment):
-                if (found := _kind_of_owner(read, constant, expr)) is not None:
-                    yield found
-                    continue
+    for read, values in compared(expr, environment, items=True):
+        if (known := _words(read)) is None:
+            continue
+        for constant in values:
+            assert isinstance(expr, ast.Binary), "it compares"
+            if (found := _kind_of_owner(read, constant, expr)) is not None:
+                yield found
+            else:
                 yield from _unknown_word(*known, constant)
 
 
@@ -144,24 +145,19 @@ def alphanumeric(text: str) -> str:
     return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
-def _words(expr: ast.Expr) -> tuple[str, Words] | None:
+def _words(written: ast.Expr) -> tuple[str, Words] | None:
     """The field or label that an expression reads, as a message names it, with its words."""
-    match expr:
+    read = unwrapped(written)
+    if (key := key_of(read, _MAPS)) is not None:
+        return (f"value of `{key}`", LABELS[key]) if key in LABELS else None
+    match read:
         case ast.Select(operand, name) if (record := inside(operand.type)).is_record:
             words = FIELDS.get((record.name, name))
             return (f"`{name}` of {catalogue.an(record)}", words) if words is not None else None
-        case ast.Select(ast.Select(_, holder), key) if holder in _MAPS:
-            return (f"value of `{key}`", LABELS[key]) if key in LABELS else None
-        case ast.Index(ast.Select(_, holder), ast.Literal(str() as key)) if holder in _MAPS:
-            return (f"value of `{key}`", LABELS[key]) if key in LABELS else None
-        case ast.Index(listed, _) if inside(listed.type).name == "list":
+        case ast.Index(listed) if inside(listed.type).name == "list":
             return next(filter(None, map(_words, _items(listed))), None)
-        case ast.Call(function, target) if target is not None and function in _KEEPING:
-            return _words(target)
         case ast.Call("first" | "last", target) if target is not None:
             return next(filter(None, map(_words, _items(target))), None)
-        case ast.Call("optional.of" | "dyn" | "string", None, (value,)):
-            return _words(value)
         case _:
             return None
 

@@ -7,10 +7,10 @@ and a message has its expressions in single braces. The checks look at policies 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from grammar.checker.policy_checker import Checked
-from grammar.checks.known_words import compared, constants
+from grammar.checks.known_words import compared, key_of
 from grammar.checks.references import glob_as_pattern
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
@@ -40,11 +40,11 @@ _KEEPING = frozenset({"orValue", "value", "lowerAscii"})
 def patterns_as_texts(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
     """A warning (P0344) for each pattern that is compared as a text, or that is no RE2 pattern."""
     match expr:
-        case ast.Binary("==" | "!="):
-            for read, (other, *_) in compared(expr, environment):
-                yield from _compared(expr, read, other, environment)
-        case ast.Binary("in", left, ast.ListLiteral(elements)) if _has_no_signs(left):
-            yield from _in_list(expr, left, elements, environment)
+        case ast.Binary():
+            for read, values in compared(expr, environment):
+                texts = [v.value for v in values if isinstance(v.value, str)]
+                if len(texts) == len(values):
+                    yield from _compared(expr, read, texts, environment)
         case ast.Call(
             "startsWith" | "endsWith" | "contains" as name, target, (ast.Literal() as text,)
         ) if target is not None and _is_pattern(target, str(text.value)):
@@ -60,15 +60,14 @@ def patterns_as_texts(expr: ast.Expr, environment: Environment) -> Iterator[Diag
 def _has_no_signs(expr: ast.Expr) -> bool:
     """Whether an expression is a name or the value of a label."""
     match expr:
-        case ast.Select(operand, name):
-            is_label = isinstance(operand, ast.Select) and operand.name in _MAPS
-            return expr.type == STRING and (name in _NAMES or is_label)
+        case ast.Select(_, name) if expr.type == STRING and name in _NAMES:
+            return True
         case ast.Index(ast.Select(_, holder)):
             return holder in _MAPS
         case ast.Call(name, target) if target is not None and name in _KEEPING:
             return _has_no_signs(target)
         case _:
-            return False
+            return key_of(expr, _MAPS) is not None
 
 
 def _is_pattern(target: ast.Expr, text: str) -> bool:
@@ -98,37 +97,30 @@ def _as_pattern(text: str) -> str | None:
 
 
 def _compared(
-    expr: ast.Binary, read: ast.Expr, other: ast.Literal, environment: Environment
+    expr: ast.Binary, read: ast.Expr, texts: Sequence[str], environment: Environment
 ) -> Iterator[Diagnostic]:
-    text = other.value
-    is_glob = isinstance(text, str) and _STARRED.match(text) is not None
-    if not _has_no_signs(read) and not (is_glob and _has_no_star(read)):
+    of_name = _has_no_signs(read)
+    if not of_name and not (_has_no_star(read) and any(map(_STARRED.match, texts))):
         return
-    if not isinstance(text, str) or (pattern := _as_pattern(text)) is None:
+    patterns = [_as_pattern(text) for text in texts]
+    first = next((t for t, p in zip(texts, patterns, strict=True) if p is not None), None)
+    if first is None or (expr.op == "in" and not _is_of(len(texts), expr.right)):
         return
     shown = print_as_written(read, environment.schema)
     shown += '.orValue("")' * (read.type.name == "optional")
-    call = f"{'!' if expr.op == '!=' else ''}{shown}.matches({print_string(pattern)})"
-    yield _warning(text, f"is compared as a text, which `{shown}` never is", expr, call)
+    parts = (
+        f"{shown} == {print_string(text)}" if p is None else f"{shown}.matches({print_string(p)})"
+        for text, p in zip(texts, patterns, strict=True)
+    )
+    why = "`in` takes no patterns"
+    why = f": {why}" if expr.op == "in" else f", which `{shown}` never is"
+    meant = either(parts, denied=expr.op == "!=")
+    yield _warning(first, f"is compared as a text{why}", expr, meant)
 
 
-def _in_list(
-    expr: ast.Binary, read: ast.Expr, elements: tuple[ast.Expr, ...], environment: Environment
-) -> Iterator[Diagnostic]:
-    texts = [c.value for e in elements for c in constants(e, environment)]
-    found = [(t, p) for t in texts if isinstance(t, str) and (p := _as_pattern(t)) is not None]
-    if not found or len(texts) != len(elements):
-        return
-    shown = print_as_written(read, environment.schema)
-    parts = []
-    for text in texts:
-        pattern = _as_pattern(str(text))
-        if pattern is None:
-            parts.append(f"{shown} == {print_string(str(text))}")
-        else:
-            parts.append(f"{shown}.matches({print_string(pattern)})")
-    meant = either(parts)
-    yield _warning(found[0][0], "is compared as a text: `in` takes no patterns", expr, meant)
+def _is_of(number: int, listed: ast.Expr) -> bool:
+    """Whether a list has so many items, all of which are known then."""
+    return isinstance(listed, ast.ListLiteral) and len(listed.elements) == number
 
 
 def _called(

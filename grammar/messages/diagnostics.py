@@ -73,7 +73,8 @@ def either(conditions: Iterable[str], *, denied: bool = False) -> str:
     """The condition that one of several is true, or that none is, for the place of one."""
     made = [*conditions]
     joined = " || ".join(made)
-    joined = f"({joined})" if denied or len(made) > 1 else joined
+    is_call = len(made) == 1 and joined.endswith(")") and " " not in joined.partition("(")[0]
+    joined = joined if is_call or (len(made) == 1 and not denied) else f"({joined})"
     return f"!{joined}" if denied else joined
 
 
