@@ -47,7 +47,7 @@ def constants(expr: ast.Expr, environment: Environment) -> tuple[ast.Literal, ..
 def compared(
     expr: ast.Expr, environment: Environment, *, items: bool = False
 ) -> Iterator[tuple[ast.Expr, tuple[ast.Literal, ...]]]:
-    """What `==`, `!=` or `in` compares with constants, and these; with `items` also what lists hold."""
+    """What `==`, `!=` or `in` compares with constants, and these; `items` are those of lists."""
     if not isinstance(expr, ast.Binary) or expr.op not in ("==", "!=", "in"):
         return
     for read, other in ((expr.left, expr.right), (expr.right, expr.left)):
