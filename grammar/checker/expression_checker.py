@@ -489,6 +489,10 @@ class Checker:
             case ast.Binary(op, left, right) as binary if op == function:
                 return self._ask(lambda r: r.operator(binary, self._kind(left), self._kind(right)))
             case ast.Unary("!", operand) as negation if function == "!_":
+                above = self._around[-2] if len(self._around) > 1 else None
+                if isinstance(above, ast.Binary) and above.left is negation:
+                    denied = ast.Unary("!", replace(above, left=operand))
+                    return Remedy(above.span, print_expression(denied))
                 return self._ask(lambda r: r.negation(negation, self._kind(operand)))
             case ast.Chain("+", operands):
                 return self._ask(lambda r: r.sum(operands, [self._kind(o) for o in operands]))

@@ -59,7 +59,7 @@ def _added_amounts(expr: ast.Expr) -> str | None:
     return " + ".join(f"quantity({print_string(text)})" for text in texts)
 
 
-def _of_taint(name: str, text: str) -> str:
+def of_taint(name: str, text: str) -> str:
     """`gpu=true:NoSchedule`, as kubectl writes a taint, as a condition on a taint."""
     key, _, effect = (f":{text}" if text in EFFECTS else text).partition(":")
     key, sign, value = key.partition("=")
@@ -151,7 +151,7 @@ class Remedies(CallRemedies):
             beside = expr.right if value is expr.left else expr.left
             text = beside.value if isinstance(beside, ast.Literal) else None
             if "effect" in schema.records[kind.name].fields and isinstance(text, str):
-                said = _of_taint(grouped(value), text)
+                said = of_taint(grouped(value), text)
                 return Remedy(expr.span, said if expr.op == "==" else f"!({said})")
             is_kind = isinstance(beside, ast.Literal) and beside.value in KINDS
             field = "kind" if is_kind and schema.field(kind.name, "kind") else "name"
@@ -278,7 +278,7 @@ class Remedies(CallRemedies):
         fields = schema.records[record.name].fields if schema and record.is_record else {}
         name = self._variable(expr.right)
         if {"key", "effect"} <= set(fields):
-            said = _of_taint(name, text)
+            said = of_taint(name, text)
         elif field := next((f for f in ("name", "key", "type") if f in fields), None):
             said = f"{name}.{field} == {print_string(text)}"
         else:

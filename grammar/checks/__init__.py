@@ -9,6 +9,12 @@ from collections.abc import Callable, Iterator
 
 from grammar.checker.policy_checker import Checked
 from grammar.checks.absence import comparisons_with_null, has_below_absent
+from grammar.checks.calendar import (
+    contradicted_calendars,
+    days_of_one_side,
+    unknown_times,
+    unknown_zones,
+)
 from grammar.checks.clause_numbers import (
     bounds,
     conflicting_shares,
@@ -19,6 +25,7 @@ from grammar.checks.conditions import (
     absent_negations,
     constant_conditions,
     contradictions,
+    misread_operators,
     silent_protections,
 )
 from grammar.checks.costs import LIMIT, expensive_expressions
@@ -33,16 +40,14 @@ from grammar.checks.gangs import gang_keys, gangs_of_the_same_pods
 from grammar.checks.known_labels import (
     empty_labels,
     impossible_labels,
+    impossible_names,
+    impossible_namespaces,
     known_otherwise,
+    misplaced_keys,
     phases_of_nodes,
     states_after_placement,
 )
-from grammar.checks.known_words import (
-    unknown_resources,
-    unknown_times,
-    unknown_words,
-    unknown_zones,
-)
+from grammar.checks.known_words import unknown_resources, unknown_words
 from grammar.checks.mutual import mutual_limits
 from grammar.checks.node_conditions import conditions_without_status
 from grammar.checks.patterns import (
@@ -56,7 +61,7 @@ from grammar.checks.populations import (
     filters_of_one_pod,
     pods_that_never_count,
 )
-from grammar.checks.ranges import equal_scores, impossible_ranges
+from grammar.checks.ranges import equal_scores, impossible_ranges, narrow_scores
 from grammar.checks.references import (
     bad_patterns,
     constant_domains,
@@ -65,8 +70,6 @@ from grammar.checks.references import (
 )
 from grammar.checks.repairs import repairs_of_nothing
 from grammar.checks.scales import (
-    narrow_scores,
-    negative_scores,
     numbers_as_texts,
     parts_as_scores,
     percentages_of_parts,
@@ -95,6 +98,7 @@ CHECKS: tuple[Check, ...] = (
     absent_negations,
     constant_conditions,
     contradictions,
+    misread_operators,
     bad_patterns,
     bounds,
     conflicting_shares,
@@ -106,6 +110,7 @@ CHECKS: tuple[Check, ...] = (
     shares_without_percent,
     equal_scores,
     repairs_of_nothing,
+    impossible_namespaces,
 )
 
 # The checks that see through definitions, and so get the policy written out.
@@ -122,7 +127,6 @@ WRITTEN_OUT: tuple[Check, ...] = (
     has_below_absent,
     parts_as_scores,
     narrow_scores,
-    negative_scores,
     nodes_without_domain,
     ranges_without_unit,
     short_ranges,
@@ -131,6 +135,8 @@ WRITTEN_OUT: tuple[Check, ...] = (
     contradicted_names,
     reversed_conditions,
     unreachable_bounds,
+    days_of_one_side,
+    contradicted_calendars,
 )
 
 # The checks of single expressions of a policy written out, and the classes of expressions that
@@ -151,13 +157,23 @@ OF_EXPRESSIONS: tuple[ExpressionCheck, ...] = (
     placeholders_as_texts,
     known_otherwise,
     impossible_labels,
+    impossible_names,
+    misplaced_keys,
     phases_of_nodes,
     empty_labels,
     states_after_placement,
     parts_of_values,
     conditions_without_status,
 )
-_LOOKED_AT = (ast.Binary, ast.Call, ast.Chain, ast.Comprehension, ast.Index, ast.Select)
+_LOOKED_AT = (
+    ast.Binary,
+    ast.Call,
+    ast.Chain,
+    ast.Comprehension,
+    ast.Has,
+    ast.Index,
+    ast.Select,
+)
 
 
 def run(checked: Checked, cost_limit: int = LIMIT) -> list[Diagnostic]:

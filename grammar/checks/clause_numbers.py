@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from math import floor
+from math import ceil, floor
 
 from grammar.checker.policy_checker import Checked
 from grammar.checks.conditions import conjuncts, fold
 from grammar.meaning.environment import Environment
 from grammar.messages import catalogue
-from grammar.messages.diagnostics import Diagnostic, Severity
+from grammar.messages.diagnostics import Diagnostic, Fix, Severity
 from grammar.tree.ast import Binary, Call, Expr, LetReference, Literal, Select
 from grammar.tree.clause_parts import Bound
 from grammar.tree.clauses import Gang, Limit, Share, Spread, of_kind
+from grammar.tree.walk import walk
 from grammar.values.quantity import Quantity
 
 
@@ -106,8 +107,21 @@ def vanishing_percentages(checked: Checked) -> Iterator[Diagnostic]:
     for clause in _vanishing_shares(checked):
         conditions = (checked.policy.selector, clause.when)
         known = [n for c in conditions if c for n in _most_replicas(c, checked.environment)]
+        amount = constant(clause.bound.amount, checked.environment) or 0
+        if not known and 0 < amount < _SMALL and not _of_replicas(conditions):
+            known = [ceil(_WHOLE / amount) - 1]
         if known and _vanishes(clause, min(known), checked.environment):
             yield _vanishing(clause, f"up to {_counted(min(known))}", checked.environment)
+
+
+# Few workloads have so many pods that a smaller percentage is one of them.
+_SMALL = 5
+_WHOLE = 100
+
+
+def _of_replicas(conditions: Sequence[Expr | None]) -> bool:
+    """Whether a condition says how many replicas there are."""
+    return any(_is_replicas(each) for c in conditions if c is not None for each in walk(c))
 
 
 def vanishing_percentages_of(
@@ -156,10 +170,13 @@ def _counted(pods: int) -> str:
 def _vanishing(clause: Share, whole: str, environment: Environment) -> Diagnostic:
     amount = constant(clause.bound.amount, environment)
     message = f"{amount}% of {whole} is 0"
-    hint = (
-        f"write `{clause.bound.kind} {amount}% rounding up` if such a workload may have a pod there"
-    )
-    return Diagnostic("P0313", "warning", message, clause.bound.span, hint=hint)
+    meant = f"{clause.bound.kind} {amount}% rounding up"
+    hint = f"write `{meant}` if such a workload may have a pod there"
+    if amount is not None and amount < 1:
+        meant = f"{clause.bound.kind} {_WHOLE * amount:g}%"
+        hint = f"write `{meant}`"
+    edit = Fix(clause.bound.span, meant)
+    return Diagnostic("P0313", "warning", message, clause.bound.span, hint=hint, remedy=edit)
 
 
 _MOST = {"<": -1, "<=": 0, "==": 0}
@@ -229,7 +246,10 @@ def _on_different_nodes(
     if least and others <= 100 < others + least:
         message = f"the lower bounds of shares on different nodes are {others + least:g}% together"
         hint = "lower one of them: they can be 100% at most"
-        yield Diagnostic("P0312", "error", message, later.bound.span, hint=hint)
+        # What is rounded down can be met by a workload of few pods.
+        bounds_ = (*(b for b in apart.values()), later.bound)
+        severity: Severity = "error" if all(b.kind != "exactly" for b in bounds_) else "warning"
+        yield Diagnostic("P0312", severity, message, later.bound.span, hint=hint)
 
 
 def _value_apart(one: Expr, other: Expr) -> Literal | None:
@@ -245,8 +265,8 @@ def _value_apart(one: Expr, other: Expr) -> Literal | None:
 
 
 def _least_percent(bound: Bound, environment: Environment) -> float:
-    """The percentage of an `at least`; 0 for any other bound."""
-    if not bound.percent or bound.kind != "at least":
+    """The percentage of an `at least` or an `exactly`; 0 for any other bound."""
+    if not bound.percent or bound.kind == "at most":
         return 0.0
     return constant(bound.amount, environment) or 0.0
 

@@ -13,7 +13,7 @@ from grammar.checker.policy_checker import Checked
 from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
 from grammar.meaning.schema import Schema, print_as_written
-from grammar.messages.diagnostics import Diagnostic
+from grammar.messages.diagnostics import Diagnostic, Fix, write_instead
 from grammar.tree import ast
 from grammar.tree.clause_parts import WrittenCondition
 from grammar.tree.clauses import (
@@ -24,8 +24,9 @@ from grammar.tree.clauses import (
     of_kind,
 )
 from grammar.tree.printer import print_expression
+from grammar.tree.source import Span
 from grammar.tree.types import BOOL, NULL, QUANTITY, STRING
-from grammar.tree.walk import children, rewritten
+from grammar.tree.walk import children, rewritten, walk
 from grammar.values.errors import EvaluationError
 
 
@@ -159,6 +160,83 @@ def _warning(expr: ast.Expr, value: object, meaning: str | None) -> Diagnostic:
     )
 
 
+# ---- operators that are read another way
+
+
+def misread_operators(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0361) for `x == "a" || x == "b" && y`, and for `in` before a map."""
+    schema = checked.environment.schema
+    for expr in walk(checked.policy):
+        match expr:
+            case ast.Chain("||", operands):
+                for choice, turned in _misread(operands):
+                    texts = [
+                        print_as_written(_of_any(each, expr), schema) for each in (choice, turned)
+                    ]
+                    message = "`&&` goes before `||`, so a part of this is about one value"
+                    hint = f"write `{texts[0]}`, or `{texts[1]}` if that is meant"
+                    edit = Fix(expr.span, texts[0])
+                    yield Diagnostic("P0361", "warning", message, expr.span, hint=hint, remedy=edit)
+            case ast.Binary("in", _, ast.MapLiteral(entries) as map_) if entries and any(
+                not isinstance(e.value, ast.Literal) or e.value.value is not True for e in entries
+            ):
+                keys = ", ".join(print_as_written(e.key, schema) for e in entries)
+                message = "`in` looks at the keys of a map, and not at its values"
+                yield write_instead("P0361", message, map_.span, f"[{keys}]")
+            case _:
+                continue
+
+
+_Operands = tuple[ast.Expr, ...]
+
+
+def _of_any(operands: _Operands, whole: ast.Chain) -> ast.Expr:
+    return operands[0] if len(operands) == 1 else replace(whole, operands=operands)
+
+
+def _misread(operands: _Operands) -> Iterator[tuple[_Operands, _Operands]]:
+    """The operands of `||` where an `&&` without parentheses cuts a choice: as they may be meant.
+
+    In the first ones the choice is whole. The second ones are the same as those that are given.
+    """
+    for number, chain in enumerate(operands):
+        match chain:
+            case ast.Chain("&&", parts) if chain.span.start == parts[0].span.start:
+                pass
+            case _:
+                continue
+        for at, rest in ((0, parts[1:]), (-1, parts[:-1])):
+            beside = operands[:number][::-1] if at == 0 else operands[number + 1 :]
+            path = _chosen(parts[at])
+            same = tuple(p for p in beside[:1] if path is not None and _chosen(p) == path)
+            while same and len(same) < len(beside) and _chosen(beside[len(same)]) == path:
+                same = (*same, beside[len(same)])
+            if not same or any(str(path) in print_expression(p) for p in rest):
+                continue
+            before = operands[: number - len(same)] if at == 0 else operands[:number]
+            behind = operands[number + 1 :] if at == 0 else operands[number + 1 + len(same) :]
+            chosen = (*same[::-1], parts[0]) if at == 0 else (parts[-1], *same)
+            choice = ast.Chain("||", chosen, type=BOOL)
+            whole = replace(chain, operands=(choice, *rest) if at == 0 else (*rest, choice))
+            turned = (chain, *same[::-1]) if at == 0 else (*same, chain)
+            yield (*before, whole, *behind), (*before, *turned, *behind)
+            return
+
+
+def _chosen(expr: ast.Expr) -> str | None:
+    """What of a pod or a node an expression compares with one constant."""
+    match expr:
+        case ast.Binary("==", read, ast.Literal()) | ast.Binary("==", ast.Literal(), read):
+            # A variable of a macro has several parts, which mostly are conditions of each other.
+            declared = any(isinstance(e, ast.Ident) and e.name in _DECLARED for e in walk(read))
+            return print_expression(read) if declared else None
+        case _:
+            return None
+
+
+_DECLARED = frozenset({"namespaceObject", "node", "peer", "pod", "victim"})
+
+
 # ---- contradictions
 #
 # For each path that filters compare with constants: the set of strings, or the interval of numbers,
@@ -218,6 +296,7 @@ def contradictions(checked: Checked) -> Iterator[Diagnostic]:
     """Warnings for filters that no node passes together (P0310) or that others imply (P0311)."""
     filters = [c for c in of_kind(checked.policy.items, Filter) if not c.at_bind]
     yield from _rejecting_all(filters)
+    yield from _repeating(filters)
     comparisons = [comparison for f in filters for comparison in _comparisons(f)]
     for number, later in enumerate(comparisons):
         for earlier in comparisons[:number]:
@@ -245,11 +324,48 @@ def _rejecting_all(filters: Iterable[Filter]) -> Iterator[Diagnostic]:
             yield Diagnostic("P0310", "warning", message, require.span, hint=hint)
 
 
+def _repeating(filters: Iterable[Filter]) -> Iterator[Diagnostic]:
+    """`filter … when x { require x }`, which rejects no node."""
+    for clause in filters:
+        if clause.when is None or not clause.requires:
+            continue
+        known = conjuncts(clause.when)
+        if all(_implied_by(known, part) for each in clause.requires for part in conjuncts(each)):
+            message = "this is what the `when` says, so the filter rejects no node"
+            hint = "leave out the `when`, or require something else"
+            edit = Fix(Span(clause.name_span.end, clause.when.span.end), "")
+            where = clause.requires[0].span
+            yield Diagnostic("P0311", "warning", message, where, hint=hint, remedy=edit)
+
+
+def _implied_by(known: Iterable[ast.Expr], part: ast.Expr) -> bool:
+    """Whether one of several conditions is never true without this one."""
+    wanted = allowed_by(part)
+    for each in known:
+        given = allowed_by(each)
+        if each == part:
+            return True
+        if given is None or wanted is None or given[0] != wanted[0]:
+            continue
+        if given[1].both(wanted[1]) == given[1]:
+            return True
+    return False
+
+
 def _comparisons(clause: Filter) -> Iterator[_Comparison]:
     for require in clause.requires:
         for part in conjuncts(require):
-            if (found := allowed_by(part)) is not None:
+            if (found := allowed_by(part) or _holding(part)) is not None:
                 yield _Comparison(found[0], found[1], part, clause)
+
+
+def _holding(expr: ast.Expr) -> tuple[str, Allowed] | None:
+    """A condition that is no comparison, and that it must be true, or false behind a `!`."""
+    if isinstance(expr, ast.Literal):
+        return None
+    holds = not (isinstance(expr, ast.Unary) and expr.op == "!")
+    inner = expr.operand if isinstance(expr, ast.Unary) else expr
+    return print_expression(inner), Allowed(frozenset({holds}))
 
 
 def allowed_by(expr: ast.Expr) -> tuple[str, Allowed] | None:
@@ -257,7 +373,7 @@ def allowed_by(expr: ast.Expr) -> tuple[str, Allowed] | None:
     match expr:
         case ast.Binary("in", left, ast.ListLiteral(elements)):
             if all(isinstance(e, ast.Literal) for e in elements):
-                return print_expression(left), Allowed(frozenset(_value(e) for e in elements))
+                return print_expression(left), Allowed(frozenset(value_of(e) for e in elements))
         case ast.Binary(op, ast.Literal() as constant, right) if op in _MIRRORED:
             return _range(_MIRRORED[op], right, constant)
         case ast.Binary(op, left, ast.Literal() as constant) if op in _MIRRORED:
@@ -268,7 +384,7 @@ def allowed_by(expr: ast.Expr) -> tuple[str, Allowed] | None:
 def _range(op: str, path: ast.Expr, constant: ast.Literal) -> tuple[str, Allowed] | None:
     if isinstance(path, ast.Literal):
         return None
-    value, name = _value(constant), print_expression(path)
+    value, name = value_of(constant), print_expression(path)
     if op == "==":
         return name, Allowed(frozenset({value}))
     if op == "!=":
@@ -280,7 +396,7 @@ def _range(op: str, path: ast.Expr, constant: ast.Literal) -> tuple[str, Allowed
     return name, Allowed(low=value, open_low=op == ">")
 
 
-def _value(expr: ast.Expr) -> object:
+def value_of(expr: ast.Expr) -> object:
     """A constant as the language compares it: numbers, amounts and times as floats."""
     value = getattr(expr, "value", None)
     if isinstance(value, bool | str) or value is None:

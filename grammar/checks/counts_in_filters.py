@@ -275,6 +275,8 @@ def is_counted(where: ast.Expr, checked: Checked) -> bool | None:
             case ast.Binary("in", ast.Literal(str() as key), holder):
                 if f"{shown(holder)}[{print_string(key)}]" in values:
                     return True
+            case ast.Binary("in", read, ast.ListLiteral(elements)) if shown(read) in values:
+                return values[shown(read)] in [getattr(each, "value", None) for each in elements]
             case _:
                 pass
         if shown(expr) in known:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from grammar.checker.policy_checker import Checked
 from grammar.checks.clause_numbers import constant, literal
 from grammar.checks.conditions import conditions, conjuncts
+from grammar.checks.known_words import compared, unwrapped
 from grammar.checks.units import resource_of
 from grammar.meaning.schema import Schema, print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix, write_instead
@@ -326,11 +327,12 @@ def _size(value: object) -> float | None:
 def reversed_conditions(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0352) for each part of a clause that is the wrong way round."""
     for condition in conditions(checked.policy):
+        for part in conjuncts(condition.expr):
+            yield from _all_of_none(part, checked)
         if condition.word != "require":
             continue
         for part in conjuncts(condition.expr):
             yield from _too_small(part, checked)
-            yield from _all_of_none(part, checked)
             yield from _other_resource(part)
             yield from _whole_maps(part, checked)
             yield from _greatest_of_none(part, condition.expr, checked)
@@ -379,8 +381,24 @@ def _root(expr: ast.Expr) -> str | None:
 
 
 # Lists that many nodes and pods have nothing in, and what tells their items apart.
-_OFTEN_EMPTY = frozenset({"taints", "tolerations", "ownerReferences", "volumes", "hostPorts"})
-_TELLS_APART = frozenset({"key", "kind", "name", "type"})
+_OFTEN_EMPTY = frozenset(
+    "addresses conditions hostPorts ownerReferences pods taints tolerations volumes".split()
+)
+_TELLS_APART = frozenset({"hostPort", "key", "kind", "name", "type"})
+
+
+def _tells_apart(read: ast.Expr, item: str, listed: str) -> bool:
+    """Whether a text is what some items of a list are known by; pods have names and labels."""
+    match read:
+        case ast.Index(ast.Select(ast.Ident(found), "labels")) | ast.Select(
+            ast.Select(ast.Ident(found), "labels")
+        ):
+            return found == item and listed == "pods"
+        case ast.Select(ast.Ident(found), field):
+            known = {"name"} if listed == "pods" else _TELLS_APART
+            return found == item and field in known
+        case _:
+            return False
 
 
 def _all_of_none(part: ast.Expr, checked: Checked) -> Iterator[Diagnostic]:
@@ -393,10 +411,9 @@ def _all_of_none(part: ast.Expr, checked: Checked) -> Iterator[Diagnostic]:
         case _:
             return
     for each in conjuncts(said):
-        match each:
-            case ast.Binary("==", ast.Select(ast.Ident(found), field), ast.Literal(str())) if (
-                found == item and field in _TELLS_APART
-            ):
+        found = [unwrapped(read) for read, _ in compared(each, checked.environment)]
+        match each, found:
+            case ast.Binary("=="), [read] if _tells_apart(read, item, name):
                 schema = checked.environment.schema
                 head, body = print_as_written(listed, schema), print_as_written(said, schema)
                 meant = f"{head}.exists({item}, {body})"

@@ -13,16 +13,15 @@ from dataclasses import dataclass
 
 from grammar.checker.macro_types import inside
 from grammar.checker.parameters import is_example
-from grammar.checks.known_words import constants
+from grammar.checks.known_words import compared, unwrapped
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
-from grammar.messages.diagnostics import Diagnostic, write_instead
+from grammar.messages.diagnostics import Diagnostic, either, write_instead
 from grammar.tree import ast
 from grammar.tree.printer import print_string
 
 _ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 _SHORT = {"zone": _ZONE, "region": _REGION}
-_KEEPING = frozenset({"orValue", "value"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +70,13 @@ _OF_REGION = re.compile(rf"(?:{_AREA}|{_CONTINENT})\Z")
 _OF_ZONE = re.compile(rf"(?:{_AREA}[a-f]|{_CONTINENT}-[a-f])\Z")
 
 _FIELDS: Mapping[tuple[str, str], tuple[_Form, ...]] = {
+    ("Container", "image"): (
+        _Form(
+            re.compile(r"(?:latest|stable|v?\d+(?:\.\d+)*)\Z"),
+            lambda read, text: f"{read}.endsWith({print_string(f':{text}')})",
+            "has its name before the tag, as in `registry.example/web:1.4.2`",
+        ),
+    ),
     ("NodeSystemInfo", "osImage"): (
         _Form(
             re.compile(r"[A-Za-z][\w-]*(?: \d+(?:\.\d+)?)?\Z"),
@@ -146,41 +152,32 @@ _LABELS: Mapping[str, tuple[_Form, ...]] = {
 
 def parts_of_values(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
     """A warning (P0356) for each comparison with a text that is only a part of any value."""
-    if not isinstance(expr, ast.Binary) or expr.op not in ("==", "!=", "in"):
-        return
-    listed = expr.right.elements if isinstance(expr.right, ast.ListLiteral) else (expr.right,)
-    texts = [str(c.value) for e in listed for c in constants(e, environment)]
-    read, found = _read(expr.left)
-    if expr.op != "in" and not texts:
-        texts = [str(c.value) for c in constants(expr.left, environment)]
-        read, found = _read(expr.right)
-    if read is None or not texts or any(map(is_example, texts)):
-        return
-    shown = print_as_written(read, environment.schema)
-    for form in found:
-        if not all(map(form.part.match, texts)):
-            continue
-        meant = " || ".join(form.meant(shown, text) for text in texts)
-        is_plain = len(texts) == 1 and " == " in meant
-        if expr.op == "!=":
-            meant = meant.replace(" == ", " != ") if is_plain else f"!({meant})"
-        message = f"`{shown}` is never `{texts[0]}`: it {form.why}"
-        yield write_instead("P0356", message, expr.span, meant)
-        return
+    for read, values in compared(expr, environment):
+        texts = [str(each.value) for each in values]
+        shown = print_as_written(read, environment.schema)
+        for form in () if any(map(is_example, texts)) else _forms(unwrapped(read)):
+            if not all(map(form.part.match, texts)):
+                continue
+            assert isinstance(expr, ast.Binary), "it compares"
+            made = [form.meant(shown, text) for text in texts]
+            meant = either(made, denied=expr.op == "!=")
+            if expr.op == "!=" and len(made) == 1 and " == " in made[0]:
+                meant = made[0].replace(" == ", " != ")
+            message = f"`{shown}` is never `{texts[0]}`: it {form.why}"
+            yield write_instead("P0356", message, expr.span, meant)
+            return
 
 
-def _read(expr: ast.Expr) -> tuple[ast.Expr | None, tuple[_Form, ...]]:
-    """What an expression reads, and the forms of its values."""
-    match expr:
-        case ast.Call(name, target) if target is not None and name in _KEEPING:
-            return expr, _read(target)[1]
+def _forms(read: ast.Expr) -> tuple[_Form, ...]:
+    """The forms of the values of what is read."""
+    match read:
         case ast.Select(ast.Ident("node"), "zone" | "region" as name):
-            return expr, _LABELS[_SHORT[name]]
+            return _LABELS[_SHORT[name]]
         case ast.Select(operand, name) if (inside(operand.type).name, name) in _FIELDS:
-            return expr, _FIELDS[inside(operand.type).name, name]
-        case ast.Index(ast.Select(operand, "labels"), ast.Literal(str() as key)) if (
-            inside(operand.type).name in ("Node", "ObjectMeta") and key in _LABELS
-        ):
-            return expr, _LABELS[key]
+            return _FIELDS[inside(operand.type).name, name]
+        case ast.Index(ast.Select(operand, "labels"), ast.Literal(str() as key)) if inside(
+            operand.type
+        ).name in ("Node", "ObjectMeta"):
+            return _LABELS.get(key, ())
         case _:
-            return None, ()
+            return ()

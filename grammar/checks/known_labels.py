@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 
 from grammar.checker.macro_types import inside
 from grammar.checker.parameters import is_example
-from grammar.checks.known_words import constants
+from grammar.checker.policy_checker import Checked
+from grammar.checker.type_remedies import of_taint
+from grammar.checks.known_words import compared, constants, key_of, unwrapped
+from grammar.checks.references import glob_as_pattern
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix, write_instead
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
-from grammar.tree.types import STRING
+from grammar.tree.source import Span
+from grammar.tree.walk import walk
 
 _MAPS = frozenset({"labels", "nodeSelector", "matchLabels"})
-_KEEPING = frozenset({"orValue", "value"})
 # The former keys of labels of nodes, and those that nodes have now.
 FORMER: Mapping[str, str] = {
     "beta.kubernetes.io/arch": "kubernetes.io/arch",
@@ -49,12 +53,37 @@ KEYS = frozenset(
         "nvidia.com/gpu.present",
     )
 )
+# Keys of taints that Kubernetes itself sets.
+TAINTS = frozenset(
+    f"node.kubernetes.io/{state}"
+    for state in (
+        "not-ready unreachable unschedulable memory-pressure disk-pressure pid-pressure"
+        " network-unavailable out-of-service"
+    ).split()
+) | {
+    "node-role.kubernetes.io/control-plane",
+    "node.cloudprovider.kubernetes.io/shutdown",
+    "node.cloudprovider.kubernetes.io/uninitialized",
+}
+# Annotations that are known by their keys.
+ANNOTATIONS = frozenset(
+    (
+        "cluster-autoscaler.kubernetes.io/safe-to-evict",
+        "cluster-autoscaler.kubernetes.io/scale-down-disabled",
+        "controller.kubernetes.io/pod-deletion-cost",
+        "karpenter.sh/do-not-disrupt",
+        "kubectl.kubernetes.io/restartedAt",
+        "node.alpha.kubernetes.io/ttl",
+        "volumes.kubernetes.io/controller-managed-attach-detach",
+    )
+)
 # Keys that differ in a letter or two.
-_NEARLY = 0.95
+_NEARLY = 0.93
 _SHORT = {
     "topology.kubernetes.io/region": "node.region",
     "topology.kubernetes.io/zone": "node.zone",
 }
+_RECOMMENDED = "app.kubernetes.io/"
 _ROLE = "node-role.kubernetes.io/"
 _FORMER_ROLE = "kubernetes.io/role"
 ARCHITECTURES: Mapping[str, str] = {
@@ -72,7 +101,8 @@ _OF_ARCHITECTURE = "kubernetes.io/arch"
 _OWNED = {"ReplicaSet": "Deployment"}
 # What owns the pods of a workload, which it owns itself.
 _OWNERS = {"Deployment": "ReplicaSet", "CronJob": "Job"}
-_RUNNING = frozenset({"Running", "Succeeded", "Failed"})
+_PENDING, _RUNNING = "Pending", ("Running", "Succeeded", "Failed")
+_CONDITIONS = frozenset({"ContainersReady", "Initialized", "Ready"})
 # What the pod that is being placed has not yet.
 _AFTER_PLACEMENT = frozenset(
     {"startTime", "podIP", "podIPs", "hostIP", "hostIPs", "containerStatuses"}
@@ -95,12 +125,19 @@ def known_otherwise(expr: ast.Expr, environment: Environment) -> Iterator[Diagno
             yield _whole_map(expr, labels, entries, environment)
         case ast.Binary(
             "==" | "!=", ast.Select(holder, "key"), ast.Literal(str() as key) as found
-        ) if inside(holder.type).name in ("Taint", "Toleration") and key in FORMER:
-            edit = Fix(found.span, print_string(FORMER[key]))
-            yield _warning(f"the taint `{key}` is gone", found, edit, f"write `{edit.text}`")
-        case ast.Binary("==" | "!=" | "in", left, right):
-            for read, other in ((left, right), (right, left)):
-                yield from _value(expr, read, other, environment)
+        ) if inside(holder.type).name in ("Taint", "Toleration"):
+            if re.search(r"[=:]", key) is not None:
+                meant = of_taint(print_as_written(holder, environment.schema), key)
+                meant = f"({meant})" if expr.op == "==" else f"!({meant})"
+                message = f"`{key}` is no key of a taint, but a whole one"
+                yield write_instead("P0333", message, expr.span, meant)
+            elif (close := FORMER.get(key) or _close_key(key, TAINTS)) is not None:
+                gone = "gone" if key in FORMER else "not one of Kubernetes"
+                edit = Fix(found.span, print_string(close))
+                yield _warning(f"the taint `{key}` is {gone}", found, edit, f"write `{edit.text}`")
+        case ast.Binary():
+            for read, values in compared(expr, environment):
+                yield from _value(expr, read, values, environment)
         case _:
             return
 
@@ -117,9 +154,32 @@ def _whole_map(
     return _warning(message, expr, Fix(expr.span, meant), f"write `{meant}`")
 
 
+def misplaced_keys(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0346) for a label that is read as an annotation, and for the opposite."""
+    match expr:
+        case ast.Index(ast.Select(holder, name) as found, ast.Literal(str() as key)) | ast.Binary(
+            "in", ast.Literal(str() as key), ast.Select(holder, name) as found
+        ):
+            is_node = any(isinstance(e, ast.Ident) and e.name == "node" for e in walk(holder))
+            of_node = is_node and (key in KEYS or key.startswith(_ROLE))
+            if name == "annotations" and (of_node or key.startswith(_RECOMMENDED)):
+                meant = "labels"
+            elif name == "labels" and key in ANNOTATIONS:
+                meant = "annotations"
+            else:
+                return
+            assert isinstance(found, ast.Select), "the pattern says so"
+            text = print_as_written(replace(found, name=meant), environment.schema)
+            edit = Fix(found.span, text)
+            said = _warning(f"`{key}` is one of the {meant}", expr, edit, f"read it from `{text}`")
+            yield replace(said, other_hint="leave it out: this policy may not read annotations")
+        case _:
+            return
+
+
 def _former(expr: ast.Index, key: str) -> Iterator[Diagnostic]:
     if key not in FORMER:
-        if key not in KEYS and (close := _close_key(key)) is not None:
+        if (close := _close_key(key, KEYS)) is not None:
             edit = Fix(expr.index.span, print_string(close))
             message = f"the label `{key}` is not one of Kubernetes"
             yield _warning(message, expr.index, edit, f"write `{edit.text}`")
@@ -133,12 +193,14 @@ def _former(expr: ast.Index, key: str) -> Iterator[Diagnostic]:
     yield _warning(f"the label `{key}` is gone", expr.index, edit, f"write `{edit.text}`")
 
 
-def _close_key(key: str) -> str | None:
-    """The key of Kubernetes that is nearly this one, or has its name behind another domain."""
-    if close := get_close_matches(key, KEYS, 1, _NEARLY):
+def _close_key(key: str, known: frozenset[str]) -> str | None:
+    """The known key that is nearly this one, or has its name behind another domain."""
+    if key in known or is_example(key):
+        return None
+    if close := get_close_matches(key, known, 1, _NEARLY):
         return close[0]
     domain, _, name = key.rpartition("/")
-    same = (k for k in sorted(KEYS) if _is_of_kubernetes(k) and k.rpartition("/")[2] == name)
+    same = (k for k in sorted(known) if _is_of_kubernetes(k) and k.rpartition("/")[2] == name)
     return next(same, None) if domain.endswith("kubernetes.io") else None
 
 
@@ -147,22 +209,26 @@ def _is_of_kubernetes(key: str) -> bool:
 
 
 def _value(
-    expr: ast.Binary, read: ast.Expr, other: ast.Expr, environment: Environment
+    expr: ast.Binary,
+    written: ast.Expr,
+    values: Sequence[ast.Literal],
+    environment: Environment,
 ) -> Iterator[Diagnostic]:
     """The warnings for the constants that a label or a kind is compared with."""
-    listed = other.elements if isinstance(other, ast.ListLiteral) else (other,)
-    key = _key(read)
-    for found in (c for e in listed for c in constants(e, environment)):
+    read = unwrapped(written)
+    key = key_of(read, _MAPS)
+    for found in values:
         text = found.value
         if not isinstance(text, str):
             continue
         if key is not None and key.startswith(_ROLE) and text:
-            shown = print_as_written(read, environment.schema)
-            is_there = expr.op == "==" and text.lower() not in ("false", "no")
+            assert isinstance(read, ast.Index | ast.Select), "it has a key"
+            shown = print_as_written(replace(read, optional=False), environment.schema)
+            is_there = (expr.op != "!=") is (text.lower() not in ("false", "no"))
             meant = f"{'' if is_there else '!'}has({shown})"
-            if isinstance(read, ast.Index | ast.Select) and expr.op != "in":
-                edit = Fix(expr.span, meant)
-                yield _warning("a label of a role has no value", expr, edit, f"write `{meant}`")
+            edit = Fix(expr.span, meant)
+            yield _warning("a label of a role has no value", expr, edit, f"write `{meant}`")
+            return
         elif key == _FORMER_ROLE and text and expr.op in ("==", "!="):
             role = "control-plane" if text == "master" else text
             meant = f"{'!' * (expr.op == '!=')}has(node.labels[{print_string(_ROLE + role)}])"
@@ -185,17 +251,6 @@ def _value(
             edit = Fix(found.span, print_string(_OWNED[text]))
             message = f"the workload of a pod of a Deployment is the `{_OWNED[text]}`"
             yield _warning(message, found, edit, f"write `{edit.text}`")
-
-
-def _key(read: ast.Expr) -> str | None:
-    """The key of the label that an expression reads."""
-    match read:
-        case ast.Index(ast.Select(_, holder), ast.Literal(str() as key)) if holder in _MAPS:
-            return key
-        case ast.Call(name, target) if target is not None and name in _KEEPING:
-            return _key(target)
-        case _:
-            return None
 
 
 def _workload(read: ast.Expr, environment: Environment) -> str:
@@ -242,26 +297,96 @@ def impossible_labels(expr: ast.Expr, environment: Environment) -> Iterator[Diag
         ):
             if not is_example(key) and not _LABEL_KEY.match(key):
                 yield _pair(expr, key, environment) or _no_label("key", key, where)
-        case ast.Binary("==", left, right):
-            for read, other in ((left, right), (right, left)):
-                match read, other:
-                    case ast.Index(ast.Select(_, "labels")), ast.Literal(str() as text) as where:
-                        # Patterns and templates have warnings of their own.
-                        plain = not is_example(text) and not re.search(r"[*?^${}<>|\[\]\\]", text)
-                        if plain and not _LABEL_VALUE.match(text):
-                            yield _no_label("value", text, where)
-                    case _:
+        case ast.Binary(op):
+            for read, values in compared(expr, environment):
+                for where in values if key_of(unwrapped(read), ("labels",)) is not None else ():
+                    text = where.value
+                    # Patterns and templates have warnings of their own.
+                    if not isinstance(text, str) or is_example(text) or _PATTERN.search(text):
                         continue
+                    if _LISTED.match(text) and op != "in":
+                        yield _listed(expr, read, text, environment)
+                    elif not _LABEL_VALUE.match(text):
+                        yield _no_label("value", text, where)
         case _:
             return
 
 
+_PATTERN = re.compile(r"[*?^${}<>|\[\]\\%]")
+_LISTED = re.compile(r"[\w.-]+(?:, ?[\w.-]+)+\Z")
+
+
+def _listed(expr: ast.Binary, read: ast.Expr, text: str, environment: Environment) -> Diagnostic:
+    """`node.zone == "a,b"`, where a list is meant."""
+    texts = ", ".join(print_string(each.strip()) for each in text.split(","))
+    shown = f"{print_as_written(read, environment.schema)} in [{texts}]"
+    meant = f"!({shown})" if expr.op == "!=" else shown
+    return write_instead("P0333", f"`{text}` is one text, and no list", expr.span, meant)
+
+
+# The records of objects that have names, and the fields that name others.
+_NAMED = frozenset(
+    "Container Namespace Node ObjectMeta Peer PeerWorkload Pod Volume Workload".split()
+)
+_OF_OTHERS = frozenset(
+    "namespace nodeName priorityClassName runtimeClassName serviceAccountName".split()
+)
+_LOWER = re.compile(r"[a-z0-9.-]*\Z", re.ASCII)
+
+
+def impossible_names(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0333) for a text with signs that no name of an object has."""
+    pairs = [*compared(expr, environment, items=True)]
+    match expr:
+        case ast.Call("startsWith" | "endsWith" | "contains", read, (arg,)) if read is not None:
+            pairs = [(read, constants(arg, environment))]
+        case _:
+            pass
+    for read, values in pairs:
+        for where in values if _is_name(unwrapped(read)) else ():
+            text = where.value
+            if not isinstance(text, str) or is_example(text) or _PATTERN.search(text):
+                continue
+            if not _LOWER.match(text):
+                yield _no_name(text, where.span)
+
+
+def impossible_namespaces(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0333) for a policy that is in no namespace that can be."""
+    policy = checked.policy
+    if policy.namespace and not is_example(policy.namespace) and not _LOWER.match(policy.namespace):
+        yield replace(_no_name(policy.namespace, policy.name_span), remedy=None)
+
+
+def _no_name(text: str, span: Span) -> Diagnostic:
+    # `HighPriority` is `high-priority`.
+    meant = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", text)
+    meant = re.sub(r"[ _]+", "-", meant.lower())
+    message = f"`{text}` is in no name: these have lower-case letters, digits, `-` and `.`"
+    if _LOWER.match(meant):
+        return write_instead("P0333", message, span, print_string(meant))
+    return Diagnostic("P0333", "warning", message, span, hint="correct it")
+
+
+def _is_name(read: ast.Expr) -> bool:
+    match read:
+        case ast.Select(operand, name) if (record := inside(operand.type)).is_record:
+            return name in _OF_OTHERS or (name == "name" and record.name in _NAMED)
+        case _:
+            return False
+
+
 def _pair(expr: ast.Expr, key: str, environment: Environment) -> Diagnostic | None:
     """`"gpu=true" in node.labels`, which asks for a key and its value."""
-    found = re.fullmatch(r"([\w./-]+)\s*[=:]\s*([\w.-]*)", key)
-    if found is None or not isinstance(expr, ast.Binary):
+    if not isinstance(expr, ast.Binary):
         return None
     holder = print_as_written(expr.right, environment.schema)
+    if (glob := glob_as_pattern(key)) is not None:
+        meant = f"{holder}.exists(k, k.matches({print_string(glob)}))"
+        return write_instead("P0344", f"`{key}` is a pattern, and no key", expr.span, meant)
+    found = re.fullmatch(r"([\w./-]+)\s*[=:]\s*([\w.-]*)", key)
+    if found is None:
+        return None
     meant = f"{holder}[{print_string(found[1])}] == {print_string(found[2])}"
     message = f"`{key}` is no key of a label, but a key and its value"
     return write_instead("P0333", message, expr.span, meant)
@@ -279,18 +404,47 @@ def _no_label(what: str, text: str, where: ast.Expr) -> Diagnostic:
 def states_after_placement(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
     """A warning (P0349) for a state that the pod which is being placed does not have yet."""
     match expr:
-        case ast.Binary("==" | "!=" | "in", left, right):
-            for read, other in ((left, right), (right, left)):
-                if _is_phase(read):
-                    yield from _phase(expr, other, environment)
-                if _is_node_of_pod(read):
-                    yield from _node_of_pod(expr, other, environment)
+        case ast.Binary(op, left, right):
+            for read, found in compared(expr, environment):
+                values = [each.value for each in found]
+                if _is_of_pod(unwrapped(read), "status", "phase"):
+                    yield from _phase(expr, values)
+                if _is_condition_of_pod(read) and set(values) & _CONDITIONS:
+                    message = f"the pod that is being placed is not `{values[0]}` yet"
+                    hint = "leave it out: only pods that run are"
+                    yield Diagnostic("P0349", "warning", message, expr.span, hint=hint)
+                if _is_of_pod(unwrapped(read), "spec", "nodeName"):
+                    yield _node_of_pod(expr, values, environment)
+            is_of_node = any(_is_of_pod(e, "spec", "nodeName") for e in (left, right))
+            if op in ("==", "!=") and is_of_node and not [*compared(expr, environment)]:
+                message = "the pod that is being placed has no node yet"
+                hint = "leave it out; `peer.nodeName` is the node of a pod that is there"
+                yield Diagnostic("P0349", "warning", message, expr.span, hint=hint)
+        case ast.Has(operand) if _is_of_pod(operand, "spec", "nodeName"):
+            message = "the pod that is being placed has no node yet, so this is always false"
+            yield Diagnostic("P0349", "warning", message, expr.span, hint="leave it out")
         case ast.Select(ast.Select(ast.Ident("pod"), "status"), name) if name in _AFTER_PLACEMENT:
             message = f"the pod that is being placed has no `{name}` yet"
             hint = "leave it out: only pods that run have it"
             yield Diagnostic("P0349", "warning", message, expr.span, hint=hint)
         case _:
             return
+
+
+def _is_condition_of_pod(read: ast.Expr) -> bool:
+    return (
+        isinstance(read, ast.Select)
+        and read.name == "type"
+        and inside(read.operand.type).name == "PodCondition"
+    )
+
+
+def _is_of_pod(read: ast.Expr, holder: str, field: str) -> bool:
+    match read:
+        case ast.Select(ast.Select(ast.Ident("pod"), above), name):
+            return (above, name) == (holder, field)
+        case _:
+            return False
 
 
 def phases_of_nodes(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
@@ -323,7 +477,7 @@ def empty_labels(expr: ast.Expr, environment: Environment) -> Iterator[Diagnosti
     """A warning (P0330) for a label of Kubernetes that is compared with an empty text."""
     match expr:
         case ast.Binary("==" | "!=" as op, ast.Index() as read, ast.Literal("")) if (
-            _key(read) in _NEVER_EMPTY
+            key_of(read, _MAPS) in _NEVER_EMPTY
         ):
             shown = print_as_written(read, environment.schema)
             meant = f"{'!' * (op == '==')}has({shown})"
@@ -334,43 +488,25 @@ def empty_labels(expr: ast.Expr, environment: Environment) -> Iterator[Diagnosti
 
 
 def _node_of_pod(
-    expr: ast.Binary, other: ast.Expr, environment: Environment
-) -> Iterator[Diagnostic]:
+    expr: ast.Binary, values: Sequence[object], environment: Environment
+) -> Diagnostic:
     """`pod.spec.nodeName == "worker-1"`, where the node that is asked about is meant."""
-    listed = other.elements if isinstance(other, ast.ListLiteral) else (other,)
-    texts = [c.value for e in listed for c in constants(e, environment)]
     message = "the pod that is being placed has no node yet"
-    if texts and all(texts):
-        sides = (print_as_written(e, environment.schema) for e in (expr.left, expr.right))
-        meant = f" {expr.op} ".join(sides).replace("pod.spec.nodeName", "node.name")
-        edit, hint = Fix(expr.span, meant), f"write `{meant}` for the node that is asked about"
-        yield Diagnostic("P0349", "warning", message, expr.span, hint=hint, remedy=edit)
-    elif expr.op == "==" and not texts:
-        hint = "leave it out; `peer.nodeName` is the node of a pod that is there"
-        yield Diagnostic("P0349", "warning", message, expr.span, hint=hint)
+    if not all(values):
+        holds = "false" if expr.op == "!=" else "true"
+        message, hint = f"{message}, so this is always {holds}", "leave it out"
+        return Diagnostic("P0349", "warning", message, expr.span, hint=hint)
+    sides = (print_as_written(e, environment.schema) for e in (expr.left, expr.right))
+    meant = f" {expr.op} ".join(sides).replace("pod.spec.nodeName", "node.name")
+    edit, hint = Fix(expr.span, meant), f"write `{meant}` for the node that is asked about"
+    return Diagnostic("P0349", "warning", message, expr.span, hint=hint, remedy=edit)
 
 
-def _is_node_of_pod(read: ast.Expr) -> bool:
-    match read:
-        case ast.Select(ast.Select(ast.Ident("pod"), "spec"), "nodeName"):
-            return True
-        case _:
-            return False
-
-
-def _is_phase(read: ast.Expr) -> bool:
-    match read:
-        case ast.Select(ast.Select(ast.Ident("pod"), "status"), "phase"):
-            return read.type == STRING
-        case _:
-            return False
-
-
-def _phase(expr: ast.Binary, other: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
-    listed = other.elements if isinstance(other, ast.ListLiteral) else (other,)
-    found = [c.value for e in listed for c in constants(e, environment)]
-    if found and all(value in _RUNNING for value in found):
-        holds = "true" if expr.op == "!=" else "false"
+def _phase(expr: ast.Binary, values: Sequence[object]) -> Iterator[Diagnostic]:
+    # That a pod is pending is true, and says what is meant.
+    is_true = set(values) == {_PENDING} and expr.op != "!="
+    if not is_true and all(value in (*_RUNNING, _PENDING) for value in values):
+        holds = str((_PENDING in values) is (expr.op != "!=")).lower()
         message = f"the pod that is being placed is pending, so this is always {holds}"
         hint = "leave it out; `peer.phase` is that of a pod on a node"
         yield Diagnostic("P0349", "warning", message, expr.span, hint=hint)

@@ -1,4 +1,4 @@
-"""Known words: constants that no field has, names that no resource has, and unknown time zones.
+"""Known words: constants that no field has, and names that no resource has.
 
 These checks look at one expression of a policy that is written out. A table has the words
 that Kubernetes 1.36 writes into fields, by record and field of `grammar/meaning/schema.txt`, and
@@ -8,11 +8,10 @@ a word that is nearly a known one is a mistake.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from zoneinfo import available_timezones
 
 from grammar.checker.macro_types import inside
 from grammar.checker.parameters import is_example
@@ -23,9 +22,7 @@ from grammar.messages.diagnostics import Diagnostic, Fix, nearest
 from grammar.tree import ast
 from grammar.tree.printer import print_string
 from grammar.tree.source import Span
-from grammar.tree.types import QUANTITY, STRING, TIMESTAMP, Type, map_of
-from grammar.values.errors import EvaluationError
-from grammar.values.time import Timestamp
+from grammar.tree.types import QUANTITY, STRING, Type, map_of
 
 _RESOURCES = map_of(STRING, QUANTITY)
 _MAPS = frozenset({"labels", "annotations", "nodeSelector", "matchLabels", "namespaceLabels"})
@@ -47,6 +44,44 @@ def constants(expr: ast.Expr, environment: Environment) -> tuple[ast.Literal, ..
             return ()
 
 
+def compared(
+    expr: ast.Expr, environment: Environment, *, items: bool = False
+) -> Iterator[tuple[ast.Expr, tuple[ast.Literal, ...]]]:
+    """What `==`, `!=` or `in` compares with constants, and these; `items` are those of lists."""
+    if not isinstance(expr, ast.Binary) or expr.op not in ("==", "!=", "in"):
+        return
+    for read, other in ((expr.left, expr.right), (expr.right, expr.left)):
+        listed = other.elements if isinstance(other, ast.ListLiteral) else (other,)
+        found = tuple(c for each in listed for c in constants(each, environment))
+        if found and (expr.op != "in" or read is expr.left):
+            yield read, found
+        if found and items:
+            inner = read.elements if isinstance(read, ast.ListLiteral) else ()
+            yield from ((each, found) for each in (*inner, *_items(read)))
+
+
+def key_of(read: ast.Expr, maps: Container[str]) -> str | None:
+    """The constant key of what an expression reads of one of these maps, of labels for example."""
+    match read:
+        case ast.Index(ast.Select(_, holder), ast.Literal(str() as key)) if holder in maps:
+            return key
+        case ast.Select(ast.Select(_, holder), key) if holder in maps:
+            return key
+        case _:
+            return None
+
+
+def unwrapped(expr: ast.Expr) -> ast.Expr:
+    """What an expression reads, without what keeps its value, as `orValue` does."""
+    match expr:
+        case ast.Call(name, target) if target is not None and name in _KEEPING:
+            return unwrapped(target)
+        case ast.Call("optional.of" | "dyn" | "string", None, (value,)):
+            return unwrapped(value)
+        case _:
+            return expr
+
+
 # ---- words of fields
 
 
@@ -55,27 +90,14 @@ def unknown_words(expr: ast.Expr, environment: Environment) -> Iterator[Diagnost
 
     The constant is compared with the field, or with the items of a list of fields.
     """
-    if not isinstance(expr, ast.Binary) or expr.op not in ("==", "!=", "in"):
-        return
-    pairs = [(expr.left, expr.right), (expr.right, expr.left)]
-    if expr.op == "in":
-        items = expr.right.elements if isinstance(expr.right, ast.ListLiteral) else ()
-        pairs = [(expr.left, item) for item in items]
-        pairs += [(item, expr.left) for item in (*items, *_items(expr.right))]
-    else:
-        pairs += [
-            (read, item)
-            for one, other in tuple(pairs)
-            if isinstance(other, ast.ListLiteral)
-            for read in _items(one)
-            for item in other.elements
-        ]
-    for read, other in pairs:
-        if (known := _words(read)) is not None:
-            for constant in constants(other, environment):
-                if (found := _kind_of_owner(read, constant, expr)) is not None:
-                    yield found
-                    continue
+    for read, values in compared(expr, environment, items=True):
+        if (known := _words(read)) is None:
+            continue
+        for constant in values:
+            assert isinstance(expr, ast.Binary), "it compares"
+            if (found := _kind_of_owner(read, constant, expr)) is not None:
+                yield found
+            else:
                 yield from _unknown_word(*known, constant)
 
 
@@ -103,7 +125,13 @@ def _unknown_word(name: str, words: Words, constant: ast.Literal) -> Iterator[Di
     # An absent field is an empty text.
     if not isinstance(text, str) or text in ("", *words.values) or is_example(text):
         return
-    close = nearest(text, words.values)
+    folded = {alphanumeric(word): word for word in words.values}
+    close = folded.get(alphanumeric(text)) or nearest(text, words.values)
+    opposite = text.removeprefix("Not")
+    if close is None and opposite != text and opposite in words.values:
+        hint = f'write `"{opposite}"`, and another `status`'
+        yield Diagnostic("P0333", "warning", f"`{text}` is no {name}", constant.span, hint=hint)
+        return
     if close is None and words.open:
         return
     meant = (close,) if close is not None else words.values
@@ -112,24 +140,24 @@ def _unknown_word(name: str, words: Words, constant: ast.Literal) -> Iterator[Di
     yield Diagnostic("P0333", "warning", message, constant.span, hint=hint)
 
 
-def _words(expr: ast.Expr) -> tuple[str, Words] | None:
+def alphanumeric(text: str) -> str:
+    """A word in small letters and without signs, so that `ON_DEMAND` is `on-demand`."""
+    return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
+def _words(written: ast.Expr) -> tuple[str, Words] | None:
     """The field or label that an expression reads, as a message names it, with its words."""
-    match expr:
+    read = unwrapped(written)
+    if (key := key_of(read, _MAPS)) is not None:
+        return (f"value of `{key}`", LABELS[key]) if key in LABELS else None
+    match read:
         case ast.Select(operand, name) if (record := inside(operand.type)).is_record:
             words = FIELDS.get((record.name, name))
             return (f"`{name}` of {catalogue.an(record)}", words) if words is not None else None
-        case ast.Select(ast.Select(_, holder), key) if holder in _MAPS:
-            return (f"value of `{key}`", LABELS[key]) if key in LABELS else None
-        case ast.Index(ast.Select(_, holder), ast.Literal(str() as key)) if holder in _MAPS:
-            return (f"value of `{key}`", LABELS[key]) if key in LABELS else None
-        case ast.Index(listed, _) if inside(listed.type).name == "list":
+        case ast.Index(listed) if inside(listed.type).name == "list":
             return next(filter(None, map(_words, _items(listed))), None)
-        case ast.Call(function, target) if target is not None and function in _KEEPING:
-            return _words(target)
         case ast.Call("first" | "last", target) if target is not None:
             return next(filter(None, map(_words, _items(target))), None)
-        case ast.Call("optional.of" | "dyn" | "string", None, (value,)):
-            return _words(value)
         case _:
             return None
 
@@ -185,11 +213,23 @@ def _is_resource(name: str, holder: ast.Expr) -> bool:
     claims = Type("VolumeResourceRequirements")
     if isinstance(holder, ast.Select) and inside(holder.operand.type) == claims:
         return name == OF_CLAIMS or "/" in name
-    return name in RESOURCES or "/" in name or name.startswith(RESOURCE_PREFIXES)
+    if "/" in name:
+        return name in OF_VENDORS or _of_vendor(name) is None
+    return name in RESOURCES or name.startswith(RESOURCE_PREFIXES)
+
+
+def _of_vendor(name: str) -> str | None:
+    """The resource of a vendor that is nearly this one, such as `nvidia.com/gpus`."""
+    for known in OF_VENDORS:
+        if alphanumeric(name) in (alphanumeric(known), alphanumeric(known.replace(".com", ""))):
+            return known
+    close = get_close_matches(name.lower(), OF_VENDORS, 1, _NEARLY)
+    return close[0] if close else None
 
 
 def _unknown_resource(name: str, span: Span, *, quoted: bool) -> Diagnostic:
-    meant = RESOURCE_HABITS.get(name.lower()) or nearest(name, (*RESOURCES, *RESOURCE_PREFIXES))
+    meant = RESOURCE_HABITS.get(name.lower()) or _of_vendor(name)
+    meant = meant or nearest(name, (*RESOURCES, *RESOURCE_PREFIXES))
     hint = "a resource that is not of Kubernetes has a domain, as in `example.com/gpu`"
     if meant is not None:
         key = print_string(meant)
@@ -198,97 +238,6 @@ def _unknown_resource(name: str, span: Span, *, quoted: bool) -> Diagnostic:
             hint = f"write `[{key}]`"
     message = f"no pod and no node has a resource `{name}`"
     return Diagnostic("P0331", "warning", message, span, hint=hint)
-
-
-# ---- parts of the time, and time zones
-
-# The least and the greatest value of what is read of a time.
-PARTS_OF_TIME = {
-    "getDate": (1, 31),
-    "getDayOfMonth": (0, 30),
-    "getDayOfWeek": (0, 6),
-    "getDayOfYear": (0, 365),
-    "getHours": (0, 23),
-    "getMinutes": (0, 59),
-    "getMonth": (0, 11),
-    "getSeconds": (0, 59),
-}
-
-
-def unknown_times(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
-    """A warning (P0333) for a number that an hour, a day or the like, equal to it, never is."""
-    if not isinstance(expr, ast.Binary) or expr.op not in ("==", "!=", "in"):
-        return
-    right = expr.right.elements if isinstance(expr.right, ast.ListLiteral) else (expr.right,)
-    for other in right:
-        for read, constant in ((expr.left, other), (other, expr.left)):
-            match read:
-                case ast.Call(name, moment) if name in PARTS_OF_TIME and moment is not None:
-                    if moment.type == TIMESTAMP:
-                        for number in constants(constant, environment):
-                            yield from _unknown_time(name, number)
-                case _:
-                    continue
-
-
-def _unknown_time(name: str, constant: ast.Literal) -> Iterator[Diagnostic]:
-    (least, most), number = PARTS_OF_TIME[name], constant.value
-    if isinstance(number, int) and not isinstance(number, bool) and not least <= number <= most:
-        hint = f"write a number from {least} to {most}"
-        if name == "getDayOfWeek" and number == most + 1:
-            hint = "write `0`, which is Sunday"
-        elif number == most + 1:
-            hint = f"write `{least if name in _ROUND else most}`: it is from {least} to {most}"
-        message = f"`{name}()` is never {number}"
-        yield Diagnostic("P0333", "warning", message, constant.span, hint=hint)
-
-
-# After the last one, the first one comes again.
-_ROUND = frozenset({"getHours", "getMinutes", "getSeconds"})
-
-_ZONED = "get"
-# Longer names are like none; the comparison takes time by the length.
-_LONGEST = 40
-_SOME_ZONES = 'write an IANA name such as `"Europe/Berlin"`, or an offset such as `"+01:00"`'
-
-
-def unknown_zones(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
-    """An error (P0156) for each constant time zone of a call that does not exist."""
-    match expr:
-        case ast.Call(function, moment, (zone,)) if (
-            function.startswith(_ZONED) and moment is not None and moment.type == TIMESTAMP
-        ):
-            for constant in constants(zone, environment):
-                name = constant.value
-                if isinstance(name, str) and not _is_zone(name):
-                    yield catalogue.unknown_zone(name, _zone_hint(name), constant.span)
-        case _:
-            return
-
-
-def _is_zone(name: str) -> bool:
-    if not name or is_example(name):
-        return True
-    try:
-        Timestamp(0).local(name)
-    except EvaluationError:
-        return False
-    return True
-
-
-def _zone_hint(name: str) -> str:
-    zones = {zone.lower(): zone for zone in _zones()}
-    written = name.replace(" ", "_").lower()
-    # `Berlin` for `Europe/Berlin`.
-    cities = [low for low in zones if low.rpartition("/")[2] == written]
-    close = cities or get_close_matches(written[:_LONGEST], zones, n=1, cutoff=0.77)
-    return f"write `{print_string(zones[close[0]])}`" if close else _SOME_ZONES
-
-
-@functools.lru_cache(maxsize=1)
-def _zones() -> tuple[str, ...]:
-    """The names of all time zones; finding them takes the time of hundreds of files."""
-    return tuple(sorted(z for z in available_timezones() if "/" in z or z == "UTC"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,6 +352,9 @@ LABELS: Mapping[str, Words] = {
 }
 
 # The resources without a domain, and the beginnings of the names of others.
+OF_VENDORS = ("amd.com/gpu", "aws.amazon.com/neuron", "google.com/tpu", "nvidia.com/gpu")
+# Names that differ in a letter or two.
+_NEARLY = 0.93
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
 OF_CLAIMS = "storage"
 RESOURCE_PREFIXES = ("hugepages-", "attachable-volumes-")

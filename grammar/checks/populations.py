@@ -12,9 +12,10 @@ from grammar.checks.clause_numbers import constant
 from grammar.checks.conditions import conditions, conjuncts
 from grammar.checks.counts_in_filters import is_counted
 from grammar.meaning.schema import print_as_written
-from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.diagnostics import Diagnostic, Fix, write_instead
 from grammar.tree import ast
 from grammar.tree.clauses import Filter, Limit, of_kind
+from grammar.tree.types import BOOL
 from grammar.tree.walk import roots, walk
 
 # What a condition is about, and what it says if it reads the pod alone.
@@ -22,6 +23,12 @@ _ABOUT_OTHERS = {
     "on nodes where": ("node", "it is about all nodes or none"),
     "protect": ("victim", "it protects every victim or none"),
 }
+# What leaves out the pod itself.
+_OTHERS = frozenset(
+    f"{one}.{field} != {other}.{field}"
+    for field in ("name", "uid")
+    for one, other in (("peer", "pod"), ("pod", "peer"))
+)
 # The phases of pods that have ended.
 _ENDED = ("Failed", "Succeeded")
 
@@ -33,9 +40,11 @@ def deadlocked_limits(checked: Checked) -> Iterator[Diagnostic]:
         if not clause.strength.strict or clause.per.of_nodes or amount is None:
             continue
         where = clause.pods.where if clause.pods is not None else None
-        if where is not None and not is_counted(where, checked):
-            continue
         if clause.pods is not None and clause.pods.amount is not None:
+            continue
+        if where is not None and not is_counted(where, checked):
+            if bound.kind == "at most" and amount > 0:
+                yield from _without_itself(where, f"{amount + 1:g}", checked)
             continue
         number = f"{amount:g}"
         match bound.kind:
@@ -55,6 +64,19 @@ def deadlocked_limits(checked: Checked) -> Iterator[Diagnostic]:
         if amount == 0 and clause.pods is None:
             hint = f"{hint}, or `pods where` and a condition, for the pods that none may be beside"
         yield Diagnostic("P0339", "warning", message, bound.span, hint=hint, remedy=edit)
+
+
+def _without_itself(where: ast.Expr, number: str, checked: Checked) -> Iterator[Diagnostic]:
+    """`peer.name != pod.name && …` with `at most 1`: a pod is one of the counted pods anyway."""
+    schema = checked.environment.schema
+    parts = conjuncts(where)
+    rest = tuple(p for p in parts if print_as_written(p, schema) not in _OTHERS)
+    if not rest or len(rest) == len(parts):
+        return
+    counted = rest[0] if len(rest) == 1 else ast.Chain("&&", rest, where.span, BOOL)
+    if is_counted(counted, checked):
+        message = f"this leaves the pod itself out, so {number} of these pods may share a place"
+        yield write_instead("P0339", message, where.span, print_as_written(counted, schema))
 
 
 def pods_that_never_count(checked: Checked) -> Iterator[Diagnostic]:

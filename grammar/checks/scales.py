@@ -7,22 +7,21 @@ These checks look at policies that are written out.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from operator import add
 
 from grammar.checker.macro_types import inside
 from grammar.checker.policy_checker import Checked
 from grammar.checks.known_words import constants
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
-from grammar.messages.diagnostics import Diagnostic, Fix, write_instead
+from grammar.messages import catalogue
+from grammar.messages.diagnostics import Diagnostic, Fix, either, write_instead
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bounds
 from grammar.tree.clauses import Score, of_kind
-from grammar.tree.printer import print_expression
-from grammar.tree.source import Span
-from grammar.tree.types import QUANTITY, STRING
+from grammar.tree.printer import print_expression, print_string
+from grammar.tree.types import DOUBLE, DYN, INT, QUANTITY, STRING
 from grammar.tree.walk import walk
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import NANO, Quantity
@@ -31,7 +30,7 @@ from grammar.values.semver import kubernetes_version
 _ORDERS = ("<", "<=", ">", ">=")
 _RELATIONS = (*_ORDERS, "==", "!=")
 _WHOLES = frozenset({"allocatable", "capacity"})
-_SHORT_VERSION = re.compile(r"v?\d+(?:\.\d+)?\Z")
+_SHORT_VERSION = re.compile(r"v?\d+(?:\.\d+)?\Z|\d+(?:\.\d+){2}\Z")
 # Versions with a suffix, and an example of each.
 _OF_KUBERNETES = "v1.31.4-gke.1372000"
 _VERSIONS = {
@@ -44,8 +43,6 @@ _NUMBERS_OF_VERSIONS = frozenset({"major", "minor", "patch"})
 _FAR = 2
 _NUMBERS = ("double", "dyn")
 _PERCENT = 100
-# A step of an answer.
-_POINTS = 10
 
 
 def percentages_of_parts(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
@@ -64,35 +61,11 @@ def parts_as_scores(checked: Checked) -> Iterator[Diagnostic]:
         value, ends = clause.value, clause.range
         if isinstance(ends, Bounds):
             yield from _far(value, (ends.low, ends.high), checked.environment)
-        elif ends is None and (most := _scale(value)) is not None and most <= 1:
+        elif ends is None and (most := scale_of(value)) is not None and most <= 1:
             shown = print_as_written(value, checked.environment.schema)
             message = f"`{shown}` is from 0 to 1, and a score from 0 to 100"
             hint = f"write `{shown} range 0 .. 1`"
             yield Diagnostic("P0332", "warning", message, value.span, hint=hint)
-
-
-def narrow_scores(checked: Checked) -> Iterator[Diagnostic]:
-    """A warning (P0337) for a score without a range whose numbers give all nodes one answer.
-
-    Scores are points from 0 to 100, and answers whole numbers from 0 to 10.
-    """
-    for clause in of_kind(checked.policy.items, Score):
-        if clause.range is not None or (ends := _ends(clause.value)) is None:
-            continue
-        low, high = ends
-        same = round(low / _POINTS) == round(high / _POINTS) and high - low < _POINTS
-        # What is above or below the scale is cut off, and up to ten points is the scale of answers.
-        if low < high and (same or low >= _PERCENT or high <= _POINTS):
-            message = f"this is from {low:g} to {high:g}, and a score from 0 to 100"
-            shown = print_as_written(clause.value, checked.environment.schema)
-            effect = "every node gets the same answer"
-            if not same and low < _PERCENT and high > 0:
-                effect = "it changes an answer by one of ten points"
-            hint = f"write `{shown} range {low:g} .. {high:g}`, or {effect}"
-            edit = Fix(
-                Span(clause.value.span.end, clause.value.span.end), f" range {low:g} .. {high:g}"
-            )
-            yield Diagnostic("P0337", "warning", message, clause.value.span, hint=hint, remedy=edit)
 
 
 def short_ranges(checked: Checked) -> Iterator[Diagnostic]:
@@ -114,56 +87,14 @@ def short_ranges(checked: Checked) -> Iterator[Diagnostic]:
                 continue
 
 
-def negative_scores(checked: Checked) -> Iterator[Diagnostic]:
-    """A warning (P0337) for a score that is never above 0: what is below counts as 0."""
-    for clause in of_kind(checked.policy.items, Score):
-        match clause.value:
-            case ast.Unary("-", value) if clause.range is None and _ends(clause.value) is None:
-                shown = print_as_written(value, checked.environment.schema)
-                message = "a score below 0 counts as 0, so every node gets the same answer"
-                hint = f"write `weight {-clause.weight:g}` and `value {shown}`"
-                yield Diagnostic("P0337", "warning", message, clause.value.span, hint=hint)
-            case _:
-                continue
-
-
-def _ends(expr: ast.Expr) -> tuple[float, float] | None:
-    """The least and the greatest value of an expression of a few constants; None for any other."""
-    match expr:
-        case ast.Literal(int() | float() as number) if not isinstance(number, bool):
-            return float(number), float(number)
-        case ast.Conditional(_, then, otherwise):
-            return _of_both(_ends(then), _ends(otherwise), min, max)
-        case ast.Chain("+", operands):
-            found: tuple[float, float] | None = (0.0, 0.0)
-            for each in operands:
-                found = _of_both(found, _ends(each), add, add)
-            return found
-        case ast.Call("int" | "double", None, (value,)):
-            return _ends(value)
-        case ast.Unary("-", operand) if (ends := _ends(operand)) is not None:
-            return -ends[1], -ends[0]
-        case _:
-            return None
-
-
-def _of_both(
-    first: tuple[float, float] | None,
-    second: tuple[float, float] | None,
-    low: Callable[[float, float], float],
-    high: Callable[[float, float], float],
-) -> tuple[float, float] | None:
-    if first is None or second is None:
-        return None
-    return low(first[0], second[0]), high(first[1], second[1])
-
-
 # ---- numbers that are texts
 
 _WRITTEN = re.compile(r"-?\d+(?:\.\d+)?\Z")
 _AMOUNT = re.compile(r"\d+(?:\.\d+)?(?:[KMGT]i?|m)\Z")
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:h|s|ms|d|w)|\d+h\d+m)\Z")
 _VERSION = re.compile(r"(?:v\d+(?:\.\d+){0,2}|\d+(?:\.\d+){1,2})(?:[-+][\w.]*)?\Z")
 _GPU_MEMORY = '"nvidia.com/gpu.memory"'
+_RUNTIME = "containerRuntimeVersion"
 _TEXTS_OF_USERS = frozenset({"labels", "annotations", "namespaceLabels"})
 
 
@@ -175,9 +106,20 @@ def numbers_as_texts(expr: ast.Expr, environment: Environment) -> Iterator[Diagn
     if not all(side.type == STRING for side in sides):
         return
     users = [_is_of_user(side) for side in sides]
-    if any(users) and any(
-        isinstance(s, ast.Literal) and _AMOUNT.match(str(s.value)) for s in sides
-    ):
+    if any(isinstance(s, ast.Select) and s.name == _RUNTIME for s in sides):
+        called = (f"semver({_without_name(side, environment)}, true)" for side in sides)
+        message = "this is an order of texts, in which `1.9` is after `1.10`"
+        yield write_instead("P0338", message, expr.span, f" {expr.op} ".join(called))
+        return
+    for side, beside in ((sides[0], sides[1]), (sides[1], sides[0])):
+        match side:
+            case ast.Call("string", None, (value,)) if value.type not in (STRING, DYN):
+                yield _converted(value, side, beside, expr, environment)
+                return
+            case _:
+                continue
+    written = [str(s.value) for s in sides if isinstance(s, ast.Literal)]
+    if any(users) and written and (_AMOUNT.match(written[0]) or _DURATION.match(written[0])):
         yield _of_amounts(expr, environment)
         return
     numbers = [
@@ -213,6 +155,27 @@ def numbers_as_texts(expr: ast.Expr, environment: Environment) -> Iterator[Diagn
     yield Diagnostic("P0338", "warning", message, expr.span, hint=hint, remedy=remedy)
 
 
+def _without_name(side: ast.Expr, environment: Environment) -> str:
+    """The version of a runtime such as `containerd://2.0.5`."""
+    if isinstance(side, ast.Literal):
+        return print_string(str(side.value).rpartition("://")[2])
+    return f'{print_as_written(side, environment.schema)}.split("://")[1]'
+
+
+def _converted(
+    value: ast.Expr, side: ast.Expr, beside: ast.Expr, expr: ast.Binary, environment: Environment
+) -> Diagnostic:
+    """`string(node.free["memory"]) > "8Gi"`, which makes a text of an amount to compare it."""
+    shown, other = (print_as_written(each, environment.schema) for each in (value, beside))
+    if isinstance(beside, ast.Literal) and value.type in (INT, DOUBLE):
+        other = str(beside.value)
+    elif isinstance(beside, ast.Call) and beside.function == "string" and len(beside.args) == 1:
+        other = print_as_written(beside.args[0], environment.schema)
+    pair = (shown, other) if side is expr.left else (other, shown)
+    message = f"this is an order of texts, and `{shown}` is {catalogue.an(value.type)}"
+    return write_instead("P0338", message, expr.span, f" {expr.op} ".join(pair))
+
+
 def _of_amounts(expr: ast.Binary, environment: Environment) -> Diagnostic:
     """`node.labels["disk"] >= "40Gi"`, where amounts are meant."""
     sides = [print_as_written(side, environment.schema) for side in (expr.left, expr.right)]
@@ -224,9 +187,11 @@ def _of_amounts(expr: ast.Binary, environment: Environment) -> Diagnostic:
         sides[constant] = str(amount.nanos // NANO // 1024**2)
         sides[other] = f"int({sides[other]})"
     else:
-        sides[other] = f"quantity({sides[other]})"
+        unit = "duration" if _DURATION.match(sides[constant].strip('"')) else "quantity"
+        sides[other] = f"{unit}({sides[other]})"
     text = f" {expr.op} ".join(sides)
-    message = 'this is an order of texts, in which `"9Gi"` is after `"10Gi"`'
+    unit = sides[constant].strip('"').lstrip("0123456789.")
+    message = f'this is an order of texts, in which `"9{unit}"` is after `"10{unit}"`'
     return write_instead("P0338", message, expr.span, text)
 
 
@@ -250,8 +215,6 @@ def _is_of_user(expr: ast.Expr) -> bool:
             name in _TEXTS_OF_USERS
         ):
             return True
-        case ast.Select(_, "containerRuntimeVersion"):
-            return True
         case ast.Call("orValue" | "value", ast.Index() as read):
             return _is_of_user(read)
         case _:
@@ -265,7 +228,7 @@ def _far(
     part: ast.Expr, others: tuple[ast.Expr, ...], environment: Environment
 ) -> Iterator[Diagnostic]:
     """The warnings for constants that are far above the scale of a part of a node."""
-    if part.type.name not in _NUMBERS or (most := _scale(part)) is None or most <= 0:
+    if part.type.name not in _NUMBERS or (most := scale_of(part)) is None or most <= 0:
         return
     for constant in (c for other in others for c in constants(other, environment)):
         number = constant.value
@@ -280,7 +243,7 @@ def _far(
             yield Diagnostic("P0332", "warning", message, constant.span, hint=hint)
 
 
-def _scale(expr: ast.Expr) -> float | None:
+def scale_of(expr: ast.Expr) -> float | None:
     """What an expression is if the node is full; None if it is not about parts of a node."""
     return _most(expr) if any(map(_is_part, walk(expr))) else None
 
@@ -288,6 +251,8 @@ def _scale(expr: ast.Expr) -> float | None:
 def _is_part(expr: ast.Expr) -> bool:
     """Whether an expression is a quantity divided by what the node has of it."""
     match expr:
+        case ast.Binary("/", ast.Call("double", None, (left,)), ast.Call("double", None, (right,))):
+            return _is_part(replace(expr, left=left, right=right))
         case ast.Binary("/", left, ast.Index(holder) | ast.Select(holder)):
             return (
                 left.type == QUANTITY and isinstance(holder, ast.Select) and holder.name in _WHOLES
@@ -359,6 +324,11 @@ def provider_versions(expr: ast.Expr, environment: Environment) -> Iterator[Diag
                 yield Diagnostic("P0335", "warning", message, expr.span, hint=hint)
             if op in ("==", "!=", "in"):
                 yield from _short_version(expr, environment)
+        case ast.Call("startsWith", ast.Select() as read, (ast.Literal(str() as text),)) if (
+            text[:1].isdigit() and _VERSIONS.get(_version(read) or "") == _OF_KUBERNETES
+        ):
+            message = f"`{_version(read)}` begins with a `v`, as in `{_OF_KUBERNETES}`"
+            yield write_instead("P0335", message, expr.args[0].span, print_string(f"v{text}"))
         case ast.Call(function, target, args) if function not in _NUMBERS_OF_VERSIONS:
             for side in (*args, *((target,) if target is not None else ())):
                 yield from _provider_version(side, environment)
@@ -376,9 +346,12 @@ def _short_version(expr: ast.Binary, environment: Environment) -> Iterator[Diagn
     if not texts or not all(map(_SHORT_VERSION.match, texts)):
         return
     shown = print_as_written(expr.left, environment.schema)
-    calls = (f'{shown}.startsWith("v{text.removeprefix("v")}.")' for text in texts)
-    meant = " || ".join(calls)
-    meant = f"!({meant})" if expr.op == "!=" else meant
+    version = _shown_version(expr.left, environment)
+    calls = (
+        f'{version} == "{text}"' if text.count(".") > 1 else f'{shown}.startsWith("v{number}.")'
+        for text, number in ((text, text.removeprefix("v")) for text in texts)
+    )
+    meant = either(calls, denied=expr.op == "!=")
     message = (
         f"`{field}` has a `v`, three numbers and perhaps a suffix, as in `v1.31.4-gke.1372000`"
     )

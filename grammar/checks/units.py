@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from grammar.checker.policy_checker import Checked
 from grammar.checks.clause_numbers import constant
+from grammar.checks.extents import measured
 from grammar.checks.known_words import constants
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
@@ -22,7 +23,7 @@ from grammar.tree.types import QUANTITY
 from grammar.tree.walk import walk
 from grammar.values.quantity import NANO, Quantity
 
-_RELATIONS = ("<", "<=", ">", ">=", "==", "!=")
+_RELATIONS = ("<", "<=", ">", ">=", "==", "!=", "in")
 # Nobody means less memory than this, except 0.
 _LEAST_BYTES = 100_000
 # So many cores no node has; and from here on, hundreds and fifties are millicores.
@@ -41,14 +42,58 @@ _PARTS = frozenset(
 
 def amounts_without_unit(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
     """A warning (P0343) for memory that is compared with a few bytes, or cpu with many cores."""
-    if not isinstance(expr, ast.Binary) or expr.op not in _RELATIONS:
-        return
+    match expr:
+        case ast.Call("compareTo" | "isGreaterThan" | "isLessThan", value, (amount,)) if value:
+            compared = ast.Binary("<", value, amount, expr.span)
+            for said in amounts_without_unit(compared, environment):
+                meant = f"quantity({_meant(said)})"
+                edit = Fix(amount.span, meant)
+                yield replace(said, hint=f"write `{meant}`", remedy=edit)
+            return
+        case ast.Binary(op, left, right) if op in _RELATIONS:
+            for number, other in ((left, right), (right, left)):
+                yield from _number_of_bytes(expr, number, other, environment)
+        case _:
+            return
     for value, other in ((expr.left, expr.right), (expr.right, expr.left)):
         if value.type != QUANTITY or (resource := resource_of(value)) is None:
             continue
-        for found in constants(other, environment):
-            if isinstance(found.value, Quantity):
-                yield from _without_unit(resource, found, value, expr, environment)
+        listed = other.elements if isinstance(other, ast.ListLiteral) else (other,)
+        amounts = [c for each in listed for c in constants(each, environment)]
+        warned = {
+            found: warning
+            for found in amounts
+            if isinstance(found.value, Quantity)
+            for warning in _without_unit(resource, found, value, expr, environment)
+        }
+        if expr.op != "in" or not warned:
+            yield from warned.values()
+            continue
+        texts = [_meant(warned[a]) if a in warned else f'"{a.value}"' for a in amounts]
+        meant = f"[{', '.join(texts)}]"
+        edit, first = Fix(other.span, meant), next(iter(warned.values()))
+        yield replace(first, span=other.span, hint=f"write `{meant}`", remedy=edit)
+
+
+def _number_of_bytes(
+    expr: ast.Binary, number: ast.Expr, other: ast.Expr, environment: Environment
+) -> Iterator[Diagnostic]:
+    """`int(node.free["memory"]) > 16`, which makes a number of an amount to compare it."""
+    read = measured(number)
+    if read is None or read.type != QUANTITY or (resource := resource_of(read)) is None:
+        return
+    for found in constants(other, environment):
+        if not isinstance(found.value, int):
+            continue
+        amount = ast.Literal(Quantity(found.value * NANO), QUANTITY, found.span)
+        sides = (read, amount) if number is expr.left else (amount, read)
+        compared = replace(expr, left=sides[0], right=sides[1])
+        for said in _without_unit(resource, amount, read, compared, environment):
+            shown = print_as_written(read, environment.schema)
+            pair = (shown, _meant(said)) if number is expr.left else (_meant(said), shown)
+            text = f"{pair[0]} {expr.op} {pair[1]}"
+            edit = Fix(expr.span, text)
+            yield replace(said, span=expr.span, hint=f"write `{text}`", remedy=edit)
 
 
 def resource_of(expr: ast.Expr) -> str | None:
@@ -83,7 +128,8 @@ def _without_unit(
     if rest:
         return
     if is_bytes and number < _LEAST_BYTES:
-        said, meant = f"{number} bytes", f"{number}Gi" if number <= 1024 else f"{number}Mi"
+        said = f"{number} byte{'s' * (number > 1)}"
+        meant = f"{number}Gi" if number <= 1024 else f"{number}Mi"
     elif resource == "cpu" and str(amount).endswith("i") and not found.let:
         # An amount of memory.
         shown = print_as_written(value, environment.schema)
@@ -123,10 +169,12 @@ def _part_of_byte(
     root = value
     while isinstance(root, ast.Index | ast.Select):
         root = root.operand
-    if written.endswith("m") and amount.nanos * 1000 % NANO == 0 and part not in _PARTS:
+    is_node = isinstance(root, ast.Ident) and root.name == "node"
+    is_milli = written.endswith("m") and amount.nanos * 1000 % NANO == 0
+    if is_milli and not (is_node and part in _PARTS):
         meant = f'"{amount.nanos * 1000 // NANO}Mi"'
         edit, hint = Fix(found.span, meant), f"write `{meant}`"
-    elif isinstance(value, ast.Index) and isinstance(root, ast.Ident) and root.name == "node":
+    elif isinstance(value, ast.Index) and is_node:
         whole = f'{shown} / node.allocatable["{resource}"]'
         sides = (whole, f"{part:g}") if value is expr.left else (f"{part:g}", whole)
         meant = f"{sides[0]} {expr.op} {sides[1]}"
@@ -134,6 +182,12 @@ def _part_of_byte(
     else:
         return
     yield Diagnostic("P0343", "warning", message, found.span, hint=hint, remedy=edit)
+
+
+def _meant(said: Diagnostic) -> str:
+    """The amount with its unit that a warning says to write."""
+    assert said.remedy is not None, "the amount with its unit"
+    return said.remedy.text
 
 
 def ranges_without_unit(checked: Checked) -> Iterator[Diagnostic]:
@@ -148,7 +202,10 @@ def ranges_without_unit(checked: Checked) -> Iterator[Diagnostic]:
             for found in constants(end, checked.environment):
                 if isinstance(found.value, Quantity):
                     compared = ast.Binary("<", value, found, end.span)
-                    yield from _without_unit(resource, found, value, compared, checked.environment)
+                    for said in _without_unit(
+                        resource, found, value, compared, checked.environment
+                    ):
+                        yield replace(said, hint=f"write `{_meant(said)}`")
 
 
 def sums_without_unit(checked: Checked) -> Iterator[Diagnostic]:
@@ -169,8 +226,7 @@ def sums_without_unit(checked: Checked) -> Iterator[Diagnostic]:
             if isinstance(found.value, Quantity):
                 compared = ast.Binary("<", added, found, amount.span)
                 for said in _without_unit(resource, found, added, compared, checked.environment):
-                    assert said.remedy is not None, "the amount with its unit"
-                    meant = f"{clause.bound.kind} {said.remedy.text}"
+                    meant = f"{clause.bound.kind} {_meant(said)}"
                     edit = Fix(clause.bound.span, meant)
                     yield replace(said, hint=f"write `{meant}`", remedy=edit)
 

@@ -17,7 +17,7 @@ from grammar.meaning.environment import Environment
 from grammar.tree import ast
 from grammar.tree.clauses import Def, Item, Let
 from grammar.tree.source import Span
-from grammar.tree.types import BOOL, INT
+from grammar.tree.types import BOOL, INT, STRING
 from grammar.tree.walk import rewritten, walk
 
 # The most nodes of one expression that is written out, and of all expressions of a policy. Without
@@ -56,6 +56,8 @@ def _is_written_out(expr: ast.Expr) -> bool:
     match expr:
         case ast.LetReference() | ast.DefCall():
             return True
+        case ast.Select(operand, name):
+            return operand.type.name == "map" and not name.isidentifier()
         case ast.Comprehension(macro, target):
             constants = isinstance(target, ast.ListLiteral | ast.MapLiteral)
             mapped = isinstance(target, ast.Comprehension) and target.macro == "map"
@@ -115,6 +117,10 @@ class _Writer:
                 return self._macro(expr, names)
             case ast.Literal() | ast.Ident():
                 return expr
+            case ast.Select(operand, name) if _is_written_out(expr):
+                key = ast.Literal(name, STRING, expr.name_span)
+                inner = self._of(operand, names)
+                return ast.Index(inner, key, expr.optional, expr.span, expr.type)
             # The usual ones, for the time that a general rewriting takes.
             case ast.Select(operand):
                 return replace(expr, operand=self._of(operand, names))

@@ -93,12 +93,15 @@ def beyond(policy: Policy, schema: Schema, definitions: Definitions) -> list[Bey
 
 
 def diagnostics(policy: Policy, schema: Schema, definitions: Definitions) -> Iterator[Diagnostic]:
-    """An error for each read beyond, or one warning for a policy that may read more."""
+    """An error for each read beyond, or one warning for a policy that may read more.
+
+    A policy that exists only for `use` governs no pod, so nobody sees what it reads.
+    """
     found = beyond(policy, schema, definitions)
     if policy.namespace is not None:
         for read in found:
             yield catalogue.closed_field(read.what, read.span, read.hint)
-    elif found:
+    elif found and not policy.only_used:
         what = catalogue.listed(dict.fromkeys(read.what for read in found), "and")
         yield catalogue.reads_more(what, policy.name_span, cluster=policy.cluster)
 

@@ -69,6 +69,15 @@ def write_instead(code: str, message: str, span: Span, text: str) -> Diagnostic:
     return Diagnostic(code, "warning", message, span, hint=hint, remedy=remedy)
 
 
+def either(conditions: Iterable[str], *, denied: bool = False) -> str:
+    """The condition that one of several is true, or that none is, for the place of one."""
+    made = [*conditions]
+    joined = " || ".join(made)
+    is_call = len(made) == 1 and joined.endswith(")") and " " not in joined.partition("(")[0]
+    joined = joined if is_call or (len(made) == 1 and not denied) else f"({joined})"
+    return f"!{joined}" if denied else joined
+
+
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate that is most similar to `name`, or None."""
     pool = _alike(name, candidates)

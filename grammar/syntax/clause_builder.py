@@ -16,6 +16,7 @@ from grammar.syntax.expression_builder import (
     SyntaxToken,
     is_token,
     nodes,
+    parse_int,
     span_of,
     template,
     text_of,
@@ -605,7 +606,7 @@ def _choice(c: list[Child], part: str, allowed: tuple[str, ...]) -> str:
 
 
 def _rate(token: SyntaxToken) -> int:
-    number = int(str(token), 0)
+    number = parse_int(str(token))
     if not 0 < number <= MOST_REPAIRS:
         raise _bad_number(token, "number of pods", f"a number from 1 to {MOST_REPAIRS}")
     return number
@@ -666,7 +667,7 @@ def _percentage(token: SyntaxToken) -> float | Expr:
 
 
 def _positive(token: SyntaxToken, what: str) -> int:
-    if (count := int(str(token), 0)) < 1:
+    if (count := parse_int(str(token))) < 1:
         raise _bad_number(token, what, "a whole number from 1")
     return count
 

@@ -54,7 +54,7 @@ def test_constant_takes_the_type(items: str) -> None:
         # The `let` itself keeps its type.
         (
             (
-                'let least = "1Gi" filter "f" { require node.name == least }'
+                'let least = "1Gi" filter "f" { require node.labels["disk"] == least }'
                 ' filter "g" { require node.free["memory"] > least }'
             ),
             [],

@@ -56,6 +56,10 @@ def test_its_layout() -> None:
     assert "\n  repair at most 5 per minute\n" in format_file(file, source)
 
 
+def test_a_number_may_begin_with_zeros() -> None:
+    assert repair("at most 005 per minute, 0x2 at once") == Repair(5, 2)
+
+
 @pytest.mark.parametrize(
     ("items", "wanted"),
     [

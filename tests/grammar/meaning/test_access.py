@@ -274,6 +274,11 @@ def test_a_policy_for_several_namespaces_is_warned_once(head: str) -> None:
     ]
 
 
+def test_a_policy_that_only_others_use_is_not_warned() -> None:
+    items = 'for pods where false filter "f" { require node.pods.all(p, "a" in p.annotations) }'
+    assert [d.code for d in diagnostics(items, EVERYWHERE)] == []
+
+
 def test_a_policy_that_reads_little_has_no_warning() -> None:
     limit = 'limit "h" { all pods where "a" in peer.labels per node at most 1 strict }'
     assert [d.code for d in diagnostics(limit, CLUSTER)] == []
