@@ -442,9 +442,6 @@ class ClusterRuntime:
     ) -> Callable[[], Awaitable[None]]:
         """The work of ending pods in flight: by kube-scheduler's Lease, and when they are due."""
 
-        def needed() -> bool:
-            return bool(len(engine.in_flight)) and (self._lease is None or self._lease.held)
-
         in_flight, report = engine.in_flight, self._failures.report
         lease = SchedulerLease(self._client, lease_name, in_flight.scheduler_replaced, report)
         overdue = OverduePods(self._client, in_flight, self.informers.list_pods_anew, report)
@@ -452,7 +449,7 @@ class ClusterRuntime:
 
         async def follow() -> None:
             while True:
-                if needed():
+                if len(in_flight) and (self._lease is None or self._lease.held):
                     await lease.look()
                     await overdue.look()
                     await unseen.look()

@@ -233,7 +233,7 @@ WARNED = [
     (
         'filter "x" { require node.ready || node.zone != "a" || node.zone != "b" }',
         "P0348",
-        '`node.zone != "a" && node.zone != "b"`',
+        '`node.ready || node.zone != "a" && node.zone != "b"`',
     ),
     ('filter "x" { require node.zone == "a" || node.zone == "b" }', None, ""),
     ('filter "x" { require now.getHours() >= 9 && now.getHours() < 17 }', None, ""),
