@@ -64,7 +64,8 @@ def tried(
         is_needless = (each.hint or "").startswith("leave it out")
         if clause is None and each.code == "P0001" and not (trials.spent or is_needless):
             clause = trials.clause(source, each, wished, alone=True)
-        if clause is None and is_open and edit is not None and not trials.mends(source, edit):
+        begins = is_open and each.fix is None and edit is not None
+        if clause is None and begins and edit is not None and not trials.mends(source, edit):
             clause = trials.clause(source, each, in_words) or trials.clause(source, each, wished)
         if clause is None and edit is not None and not trials.leads_on(source, each):
             edit, changed[id(each)] = None, without(each)

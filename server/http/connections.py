@@ -28,6 +28,7 @@ from aiohttp.typedefs import Handler
 from server.call import LogEntry
 from server.http.bodies import ByteBudget
 from server.http.framing import (
+    END_OF_HEAD,
     MOST_HEADERS,
     MOST_OF_LINE,
     MOST_WAITING,
@@ -301,8 +302,9 @@ class Connection(asyncio.Protocol):
             self._pass_on(data)
         elif self._is_broken or not self._waits_for_the_rest():
             data = self._take_begun()
-            body = None if self._is_broken else requests.body(data)
-            if body is None or not self._answers_at_once(body):
+            start = data.find(END_OF_HEAD) + len(END_OF_HEAD)
+            is_whole = start + requests.announced == len(data) and not self._is_broken
+            if not is_whole or not self._answers_at_once(data[start:]):
                 self._pass_on(data)
 
     def eof_received(self) -> bool | None:

@@ -15,7 +15,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, Htt
 MOST_HEADERS = 64
 MOST_OF_LINE = 8190
 _LONG_LINE = f"a line has more than {MOST_OF_LINE} bytes"
-_END_OF_HEAD = b"\r\n\r\n"
+END_OF_HEAD = b"\r\n\r\n"
 # With one of these, two parsers can disagree about where a request ends, or about what follows it.
 _UNCERTAIN = frozenset({b"transfer-encoding", b"upgrade", b"expect"})
 # Requests that arrive before the answer to the one before.
@@ -43,6 +43,8 @@ class RequestReader:
         self._fault = ""
         self.method = self.target = b""
         self.headers: dict[bytes, bytes] = {}
+        # The bytes of its body that its headers announce; -1 if they do not.
+        self.announced = -1
         # Where the next byte belongs; if neither holds, it begins a request.
         self.is_in_head = self.is_in_body = False
         # Whether any parser finds the same requests in all bytes so far.
@@ -68,20 +70,6 @@ class RequestReader:
             if self._pending > MOST_OF_LINE:
                 raise MalformedError(_LONG_LINE)
 
-    @property
-    def announced(self) -> int:
-        """The bytes of the last request's body that its headers announce; -1 if they do not."""
-        size = self.headers.get(b"content-length", b"")
-        return int(size) if size.isdigit() else -1
-
-    def body(self, data: bytes) -> bytes | None:
-        """The body of the last request if all of it, and nothing else, is in these bytes.
-
-        They have been read, and began a request.
-        """
-        start = data.find(_END_OF_HEAD) + len(_END_OF_HEAD)
-        return data[start:] if start + self.announced == len(data) else None
-
     def _stop(self, why: str) -> None:
         """Ends the parser, for which any exception does: a read can have thousands of lines."""
         self._fault = why
@@ -94,6 +82,7 @@ class RequestReader:
         self._lines = 0
         self.target = b""
         self.headers = {}
+        self.announced = -1
 
     def on_url(self, part: bytes) -> None:
         self.target += part
@@ -116,6 +105,8 @@ class RequestReader:
             self._stop("the URL cannot be read")
         self.is_in_head, self.is_in_body = False, True
         self._pending = 0
+        size = headers.get(b"content-length", b"")
+        self.announced = int(size) if size.isdigit() else -1
         self.method = self._parser.get_method()
         self._unanswered.append(self.method)
         if len(self._unanswered) > 1 + MOST_WAITING:

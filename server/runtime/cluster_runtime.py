@@ -441,7 +441,6 @@ class ClusterRuntime:
         self, engine: Engine, lease_name: tuple[str, str]
     ) -> Callable[[], Awaitable[None]]:
         """The work of ending pods in flight: by kube-scheduler's Lease, and when they are due."""
-
         in_flight, report = engine.in_flight, self._failures.report
         lease = SchedulerLease(self._client, lease_name, in_flight.scheduler_replaced, report)
         overdue = OverduePods(self._client, in_flight, self.informers.list_pods_anew, report)
