@@ -508,7 +508,10 @@ class ApiClient:
                 text = f"`{self.host}` is not trusted: {error}"
             case aiohttp.ClientConnectorError():
                 # The text of asyncio's error repeats the address.
-                reason = os.strerror(error.errno) if error.errno else str(error.os_error)
+                known, cause = error.errno, error.os_error
+                # Of a name that is not known, the number is none of the system's.
+                of_system = os.strerror(known) if known and known > 0 else None
+                reason = of_system or cause.strerror or str(cause)
                 kind = NotSentError
                 text = f"`{self.host}` cannot be reached: {reason.lower()}"
                 remedy = "check that the API server runs, and that the kubeconfig has its address"
