@@ -205,6 +205,8 @@ async def _from_files(files: str, context: str | None) -> Any:
 
 def _unusable(what: str, error: Exception) -> ClusterConfigurationError:
     detail = " ".join(str(error).split()) or type(error).__name__
-    if isinstance(error, TypeError | AttributeError | LookupError):
+    if isinstance(error, UnicodeDecodeError):
+        detail = "it is not UTF-8 text"
+    elif isinstance(error, TypeError | AttributeError | LookupError):
         detail = "a part of it is not what a kubeconfig has there"
     return ClusterConfigurationError(f"{what} cannot be used: {detail}")

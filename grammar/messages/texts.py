@@ -6,6 +6,7 @@ could look like another line, and without a bound one text could fill them.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 
@@ -61,8 +62,12 @@ def escaped_values(value: object) -> object:
 
 
 def os_reason(error: OSError) -> str:
-    """What the operating system says of a file or a connection, in lower case."""
-    return (error.strerror or str(error)).lower()
+    """What the operating system says of a file or a connection, in lower case.
+
+    The text of asyncio repeats the address. The number of a name that is not known is negative.
+    """
+    known = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else None
+    return (known or error.strerror or str(error)).lower()
 
 
 def cut(text: str, most: int = MOST_SHOWN) -> str:
