@@ -44,7 +44,7 @@ def lines(texts: Iterable[str]) -> Text:
     return Text("\n".join(map(escaped, texts)))
 
 
-class _TableConsole(Console):
+class _OutputConsole(Console):
     """A Console that ends no command where the reader has enough: `cli.main` does that, with 0."""
 
     def on_broken_pipe(self) -> None:
@@ -57,7 +57,7 @@ def console() -> Console:
     width = None
     if not sys.stdout.isatty() and not os.environ.get("COLUMNS", "").isdecimal():
         width = PLAIN_WIDTH
-    return _TableConsole(
+    return _OutputConsole(
         file=beneath(sys.stdout),
         color_system="auto" if colour else None,
         width=width,
