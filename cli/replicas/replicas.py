@@ -134,7 +134,10 @@ def checked(url: str) -> str:
     if not usable:
         hint = f"give a URL such as http://127.0.0.1:{DEFAULT_PORT}"
         raise CommandError(f"`{url}` is not a URL of a view", hint)
-    return url.rstrip("/")
+    server = f"{parts.scheme}://{parts.netloc}"
+    if url.rstrip("/") != server:
+        raise CommandError(f"`{url}` names more than a server", f"write `{server}`")
+    return server
 
 
 class Replica:
