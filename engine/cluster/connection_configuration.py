@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from engine.errors import ClusterConfigurationError
+from grammar.messages.texts import os_reason
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _NAME_ONE = "name one with `--kubeconfig` or in $KUBECONFIG, or run in a cluster"
@@ -205,7 +206,9 @@ async def _from_files(files: str, context: str | None) -> Any:
 
 def _unusable(what: str, error: Exception) -> ClusterConfigurationError:
     detail = " ".join(str(error).split()) or type(error).__name__
-    if isinstance(error, UnicodeDecodeError):
+    if isinstance(error, OSError):
+        detail = os_reason(error)
+    elif isinstance(error, UnicodeDecodeError):
         detail = "it is not UTF-8 text"
     elif isinstance(error, TypeError | AttributeError | LookupError):
         detail = "a part of it is not what a kubeconfig has there"

@@ -183,7 +183,7 @@ def test_contexts_that_are_no_list_are_none(tmp_path: Path) -> None:
 
 
 def test_a_path_that_cannot_be_looked_at_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ClusterConfigurationError, match="File name too long"):
+    with pytest.raises(ClusterConfigurationError, match="cannot be used: file name too long"):
         known_contexts(tmp_path / ("a" * 300))
 
 
