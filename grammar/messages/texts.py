@@ -62,12 +62,11 @@ def escaped_values(value: object) -> object:
 
 
 def os_reason(error: OSError) -> str:
-    """What the operating system says of a file or a connection, in lower case.
-
-    The text of asyncio repeats the address. The number of a name that is not known is negative.
-    """
-    known = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else None
-    return (known or error.strerror or str(error)).lower()
+    """What the operating system says of a file or a connection, in lower case."""
+    said = error.strerror or str(error)
+    if error.errno is not None and "Connect call failed" in said:
+        said = os.strerror(error.errno)  # the text of asyncio has the address in its place
+    return said.lower()
 
 
 def cut(text: str, most: int = MOST_SHOWN) -> str:
