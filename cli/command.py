@@ -51,7 +51,13 @@ def read_file(name: str, hint: str) -> bytes:
     try:
         return Path(name).read_bytes()
     except OSError as error:
-        raise CommandError(f"cannot read `{name}`: {os_reason(error)}", hint) from None
+        raise unreadable(name, error, hint) from None
+
+
+def unreadable(name: str, error: OSError, hint: str) -> CommandError:
+    """The error about a file that cannot be read; with the hint, where rights do not lack."""
+    hint = "check its permissions" if isinstance(error, PermissionError) else hint
+    return CommandError(f"cannot read `{name}`: {os_reason(error)}", hint)
 
 
 def read_text(name: str, hint: str) -> str:

@@ -366,7 +366,7 @@ async def _if_allowed(what: str, answer: Awaitable[Read]) -> Read | None:
     """The answer, or None without the right to it. Raises CommandError."""
     try:
         return await answer
-    except (ApiError, ApiUnreachableError) as error:
+    except (ApiError, ApiUnreachableError, GarbageError) as error:
         if isinstance(error, ApiError) and error.status == _FORBIDDEN:
             return None
         raise CommandError(f"cannot read {what}: {error}", "check `--kubeconfig`") from None
@@ -386,9 +386,21 @@ async def _policy_objects(client: ApiClient) -> Mapping[str, bytes]:
     return found
 
 
+class _Items(msgspec.Struct):
+    items: list[Json]
+
+
+def _items_of(body: bytes) -> list[Json]:
+    """The items of a list. Raises GarbageError."""
+    try:
+        return msgspec.json.decode(body, type=_Items).items
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise GarbageError(f"the API server's answer is not a list: {error}") from None
+
+
 async def _items(client: ApiClient, path: str) -> list[Json]:
     try:
-        found: list[Json] = msgspec.json.decode(await client.request("GET", path))["items"]
+        found: list[Json] = _items_of(await client.request("GET", path))
     except ApiError as error:
         if error.status != _ABSENT:
             raise

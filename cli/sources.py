@@ -76,9 +76,14 @@ def chosen_flag(args: argparse.Namespace) -> str | None:
 def names_cluster() -> bool:
     """Whether the environment names a cluster: a session does without one."""
     if named := os.environ.get("KUBECONFIG"):
-        return any(Path(file).expanduser().is_file() for file in named.split(os.pathsep) if file)
+        return any(_is_file(file) for file in named.split(os.pathsep) if file)
     in_cluster = "KUBERNETES_SERVICE_HOST" in os.environ
-    return in_cluster or Path("~/.kube/config").expanduser().is_file()
+    return in_cluster or _is_file("~/.kube/config")
+
+
+def _is_file(path: str) -> bool:
+    """Unlike Path.is_file, false for a file that may not be inspected."""
+    return os.path.isfile(Path(path).expanduser())  # noqa: PTH113
 
 
 def require_cluster(args: argparse.Namespace) -> None:

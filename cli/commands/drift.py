@@ -17,7 +17,7 @@ from engine.drift.drift_document import CAUSES, DriftDocument, DriftedPod, claus
 from engine.drift.survey import Survey, answered
 from engine.errors import EngineError
 from engine.offline import offline_engine
-from grammar.messages.texts import counted
+from grammar.messages.texts import counted, named
 
 EXAMPLES = """\
 examples:
@@ -28,6 +28,8 @@ examples:
 """
 # The pods of a table.
 _MOST_ROWS = 50
+# The policies of a message.
+_MOST_NAMES = 5
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -46,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
     is_broken = False
     if args.cluster:
         world = read_world(args)
+        _check_name(args.policy, world)
         found, is_broken = _of_files(world), bool(world.policies.broken)
     elif args.policies or args.data:
         hint = "give --cluster SNAPSHOT too, or neither, to ask the running Placet"
@@ -63,6 +66,14 @@ def run(args: argparse.Namespace) -> int:
     else:
         put(_parts(found))
     return Exit.FINDINGS if found.pods or is_broken else replicas.end(errors)
+
+
+def _check_name(policy: str | None, world: World) -> None:
+    """Raises CommandError for a policy that is not there."""
+    known = [each.policy.address for each in world.policies.policies]
+    if policy is not None and policy not in known:
+        hint = f"there is {named(known, _MOST_NAMES)}" if known else ""
+        raise CommandError(f"there is no policy `{policy}` in force", hint)
 
 
 def _of_files(world: World) -> DriftDocument:

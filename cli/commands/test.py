@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -191,7 +192,10 @@ def _cluster_files(collection: Collection) -> list[Path]:
 
 
 def _percent(text: str) -> float:
-    number = float(text.removesuffix("%"))
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        number = math.nan
     if not 0 <= number <= 100:
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"`{text}` is not a percentage from 0 to 100")
     return number

@@ -14,6 +14,7 @@ import msgspec
 
 from cli.conformance.cases import Verb
 from cli.conformance.exchange import HEADERS, Caller, Exchange, decoded
+from grammar.messages.texts import os_reason
 
 _CLIENTS = 20
 _END = b"\r\n\r\n"
@@ -51,7 +52,7 @@ async def idle_client(caller: Caller, verb: Verb, request: Any, seconds: float) 
     try:
         reader, writer = await _opened(caller)
     except OSError as problem:
-        return Exchange(verb, request, error=f"no connection: {problem.strerror or problem}")
+        return Exchange(verb, request, error=f"no connection: {os_reason(problem)}")
     try:
         message = _message(caller, verb, request)
         await _call(reader, writer, message)

@@ -20,6 +20,7 @@ from cli.doctor.connection_checks import DEFAULT_TIMEOUT, load_pair
 from cli.doctor.extender import ExtenderEntry, TlsConfig
 from cli.doctor.found import Found, error, warning
 from engine.decision.filtering import UNKNOWN_NODE
+from grammar.messages.texts import os_reason
 
 _NODE = "placet-doctor"
 _POD = {
@@ -76,7 +77,7 @@ def _probed(ours: ExtenderEntry, version: str | None) -> Iterator[Found]:
 
 
 def _why(problem: Exception) -> str:
-    return getattr(problem, "strerror", None) or type(problem).__name__
+    return os_reason(problem) if isinstance(problem, OSError) else type(problem).__name__
 
 
 def _answered(

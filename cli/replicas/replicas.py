@@ -134,7 +134,10 @@ def checked(url: str) -> str:
     if not usable:
         hint = f"give a URL such as http://127.0.0.1:{DEFAULT_PORT}"
         raise CommandError(f"`{url}` is not a URL of a view", hint)
-    return url.rstrip("/")
+    server = f"{parts.scheme}://{parts.netloc}"
+    if url.rstrip("/") != server:
+        raise CommandError(f"`{url}` names more than a server", f"write `{server}`")
+    return server
 
 
 class Replica:
@@ -357,7 +360,11 @@ async def _pods(client: ApiClient, target: ReplicaTarget) -> Sequence[str]:
     params = [("labelSelector", target.selector), ("limit", "500")]
     path = path_of(CORE, "pods", target.namespace)
     body = await client.request("GET", path, params=params)
-    found = msgspec.json.decode(body, type=_ListedPods).items
+    try:
+        found = msgspec.json.decode(body, type=_ListedPods).items
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        hint = "check that the kubeconfig has the address of an API server"
+        raise CommandError("the answer of the API server is not a list of pods", hint) from None
     names = sorted(pod.metadata.name for pod in found if pod.status.phase == "Running")
     if not names:
         where = f"namespace `{target.namespace}` has no running pod with `{target.selector}`"

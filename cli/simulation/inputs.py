@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from cli.command import CommandError
+from cli.command import CommandError, unreadable
 from engine.cache.cluster_copy import ClusterDocuments, read_documents
 from engine.cache.cluster_file import ClusterFileError, documents, workload_uids
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE
@@ -28,7 +28,6 @@ from engine.simulation.preparation import Prepared, SimulationOptions, prepared
 from engine.simulation.what_if import NO_CHANGE, NodesToAdd, WhatIf
 from engine.work import finished
 from grammar.meaning.schema import Schema
-from grammar.messages.texts import os_reason
 
 Object = dict[str, Any]
 
@@ -61,8 +60,11 @@ def what_if(
 def with_manifest(each: NodesToAdd) -> NodesToAdd:
     """With the manifest of the node, if the template is a file. Raises UserError."""
     file = Path(each.template)
-    if not file.is_file():
-        return each
+    try:
+        if not file.is_file():
+            return each
+    except OSError as error:
+        raise unreadable(str(file), error, "check the path") from None
     read = list(documents(file))
     if len(read) != 1:
         raise CommandError(f"`{file}` has {len(read)} objects", "give a file with one node")
@@ -191,7 +193,7 @@ def _trace(
                 except _RowError as error:
                     raise CommandError(f"`{file}` line {rows.line_num}: {error}", hint) from None
     except OSError as error:
-        raise CommandError(f"cannot read `{file}`: {os_reason(error)}", "check the path") from None
+        raise unreadable(str(file), error, "check the path") from None
     except (UnicodeDecodeError, csv.Error):
         raise CommandError(f"`{file}` is not CSV text", hint) from None
     if not items:

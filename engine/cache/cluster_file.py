@@ -78,7 +78,9 @@ def documents(path: Path) -> Iterator[bytes]:
 
 
 def _unreadable(path: Path, error: OSError) -> ClusterFileError:
-    return ClusterFileError(f"cannot read `{path}`: {os_reason(error)}", how_to_write(path))
+    is_there = isinstance(error, PermissionError)
+    hint = "check its permissions" if is_there else how_to_write(path)
+    return ClusterFileError(f"cannot read `{path}`: {os_reason(error)}", hint)
 
 
 def how_to_write(path: Path) -> str:

@@ -7,7 +7,6 @@ with renewed credentials. The caller knows whether any other request may be repe
 from __future__ import annotations
 
 import asyncio
-import os
 import platform
 import ssl
 import time
@@ -25,6 +24,7 @@ from engine.cluster.connection_configuration import SERVICE_ACCOUNT, Load, find
 from engine.cluster.proxies import proxy_of
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, NotSentError
 from engine.objects.api_types import ApiStatus
+from grammar.messages.texts import os_reason
 
 CORE = "/api/v1"
 COORDINATION = "/apis/coordination.k8s.io/v1"
@@ -507,11 +507,13 @@ class ApiClient:
             case ssl.SSLError():
                 text = f"`{self.host}` is not trusted: {error}"
             case aiohttp.ClientConnectorError():
-                # The text of asyncio's error repeats the address.
-                reason = os.strerror(error.errno) if error.errno else str(error.os_error)
+                reason = os_reason(error.os_error)
                 kind = NotSentError
-                text = f"`{self.host}` cannot be reached: {reason.lower()}"
+                text = f"`{self.host}` cannot be reached: {reason}"
                 remedy = "check that the API server runs, and that the kubeconfig has its address"
+            case aiohttp.InvalidURL():
+                text = f"`{self.host}` is not the URL of a server"
+                remedy = "correct `server` in the kubeconfig"
             case _:
                 text = f"`{self.host}` broke off: {str(error) or type(error).__name__}"
         return kind(text, remedy)

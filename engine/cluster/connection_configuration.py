@@ -18,8 +18,10 @@ from typing import Any
 import yaml
 
 from engine.errors import ClusterConfigurationError
+from grammar.messages.texts import os_reason
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_NAME_ONE = "name one with `--kubeconfig` or in $KUBECONFIG, or run in a cluster"
 _REREAD_SECONDS = 60.0  # as client-go reads a token file again
 
 # Reads files, tokens and the answer of an exec plugin, each time again.
@@ -84,7 +86,8 @@ def contexts(files: Iterable[Mapping[str, Any]]) -> Iterator[Context]:
     """The contexts of kubeconfigs; of one name the first counts."""
     seen = set()
     for file in files:
-        for item in file.get("contexts") or ():
+        items = file.get("contexts")
+        for item in items if isinstance(items, list) else ():
             match item:
                 case {"name": str(name), "context": {**inner}} if name not in seen:
                     seen.add(name)
@@ -111,12 +114,13 @@ def _read(paths: Iterable[Path]) -> Iterator[Mapping[str, Any]]:
 def _present(files: str) -> list[Path]:
     """The kubeconfigs that are there; `files` may be several, as in $KUBECONFIG."""
     paths = [Path(path).expanduser() for path in files.split(os.pathsep) if path]
-    present = [path for path in paths if path.is_file()]
+    try:
+        present = [path for path in paths if path.is_file()]
+    except OSError as error:
+        # Such as one in a folder of somebody else.
+        raise _unusable(f"the kubeconfig `{files}`", error) from error
     if not present:
-        raise ClusterConfigurationError(
-            f"there is no kubeconfig `{files}`",
-            "name one with `--kubeconfig` or in $KUBECONFIG, or run in a cluster",
-        )
+        raise ClusterConfigurationError(f"there is no kubeconfig `{files}`", _NAME_ONE)
     return present
 
 
@@ -174,6 +178,9 @@ async def _from_files(files: str, context: str | None) -> Any:
     from kubernetes_asyncio.config import load_kube_config  # noqa: PLC0415
 
     configuration: Any = Configuration()
+    if not any(_read(_present(files))):
+        text = f"the kubeconfig `{files}` cannot be used: it is empty or no map"
+        raise ClusterConfigurationError(text, _NAME_ONE)
     try:
         loader: Any = await load_kube_config(
             config_file=files, context=context, client_configuration=configuration
@@ -199,4 +206,10 @@ async def _from_files(files: str, context: str | None) -> Any:
 
 def _unusable(what: str, error: Exception) -> ClusterConfigurationError:
     detail = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, OSError):
+        detail = os_reason(error)
+    elif isinstance(error, UnicodeDecodeError):
+        detail = "it is not UTF-8 text"
+    elif isinstance(error, TypeError | AttributeError | LookupError):
+        detail = "a part of it is not what a kubeconfig has there"
     return ClusterConfigurationError(f"{what} cannot be used: {detail}")

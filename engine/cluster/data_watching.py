@@ -40,7 +40,7 @@ from engine.data.reading import (
 from engine.errors import ApiError, ApiUnreachableError
 from engine.program.frame import Frame
 from engine.program.tables import MOST_BYTES, TableSpec
-from grammar.messages.texts import shown
+from grammar.messages.texts import os_reason, shown
 from grammar.values.time import Timestamp
 from policies.disk import Disk, Visit
 from policies.loader import Watcher
@@ -147,8 +147,7 @@ async def watch_file(watched: WatchedSource, file: FileWatch) -> None:
         try:
             text = await asyncio.to_thread(file.look)
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            found = f"`{shown(str(file.path), _MOST_SHOWN)}` cannot be read: {reason}"
+            found = f"`{shown(str(file.path), _MOST_SHOWN)}` cannot be read: {os_reason(error)}"
             if found != failure:
                 rows.fail("unreadable", found)
             failure = found

@@ -6,6 +6,7 @@ could look like another line, and without a bound one text could fill them.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
@@ -63,7 +64,10 @@ def escaped_values(value: object) -> object:
 
 def os_reason(error: OSError) -> str:
     """What the operating system says of a file or a connection, in lower case."""
-    return (error.strerror or str(error)).lower()
+    said = error.strerror or str(error)
+    if error.errno is not None and "Connect call failed" in said:
+        said = os.strerror(error.errno)  # the text of asyncio has the address in its place
+    return said.lower()
 
 
 def cut(text: str, most: int = MOST_SHOWN) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.command import unreadable
 from cli.main import COMMANDS, parser_of
 from tests.cli.conftest import Placet
 from tests.support.builders import node, pod
@@ -110,6 +111,17 @@ def test_reader_that_has_enough_is_no_error(folder: Path) -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert b"Traceback" not in process.stderr.read()
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (PermissionError(13, "Permission denied"), "check its permissions"),
+        (FileNotFoundError(2, "No such file or directory"), "check the path"),
+    ],
+)
+def test_rights_that_lack_are_the_hint_of_a_file(error: OSError, hint: str) -> None:
+    assert unreadable("a", error, "check the path").hint == hint
 
 
 def test_a_reader_that_has_enough_of_a_table_is_no_error(folder: Path) -> None:

@@ -182,6 +182,7 @@ def test_threshold_is_the_least_that_is_enough(
 def test_threshold_is_a_percentage(placet: Placet, shop: Path, threshold: str) -> None:
     done = placet("test", f"--threshold={threshold}")
     assert (done.code, done.out) == (2, "")
+    assert f"`{threshold}` is not a percentage from 0 to 100" in done.err
 
 
 def test_watch_runs_again_when_a_file_changes(shop: Path) -> None:

@@ -74,3 +74,9 @@ def test_a_running_server_is_asked(placet: Placet) -> None:
     assert (done.code, "cannot reach" in done.err) == (2, True)
     done = placet("simulate", *url, "--policies", "p.policy")
     assert (done.code, "`--policies` and `--url` do not go together" in done.err) == (2, True)
+
+
+def test_a_template_that_cannot_be_looked_at(placet: Placet) -> None:
+    done = placet("simulate", *FILES, "--drain", "n-1", "--add-nodes", f"{'a' * 300}=1")
+    assert done.code == 2
+    assert "a`: file name too long" in done.err

@@ -333,8 +333,10 @@ def test_following_shows_decisions_until_the_stream_ends(
         ("--url nowhere", "`nowhere` is not a URL of a view"),
         ("--url https://127.0.0.1:1", "`https://127.0.0.1:1` is not a URL of a view"),
         ("--url http://host:99999", "`http://host:99999` is not a URL of a view"),
+        ("--url http://127.0.0.1:1/api", "`http://127.0.0.1:1/api` names more than a server"),
+        ("--url http://127.0.0.1:1/?a=b", "`http://127.0.0.1:1/?a=b` names more than a server"),
         ("--url http://[::1", "`http://[::1` is not a URL of a view"),
-        ("--url http://127.0.0.1:1", "cannot reach `http://127.0.0.1:1`: connect call failed"),
+        ("--url http://127.0.0.1:1", "cannot reach `http://127.0.0.1:1`: connection refused"),
         ("--kubeconfig none", "there is no kubeconfig `none`"),
     ],
 )

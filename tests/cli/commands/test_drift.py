@@ -78,9 +78,8 @@ def test_files_are_looked_at(placet: Placet, files: None) -> None:
     assert found["pods"][1]["places"] == ["n2"]
     assert found["version"] == 1
     assert placet("drift", "shop/web", *FILES).code == 1
-    for nothing in (["shop/none"], ["-n", "far"]):
-        done = placet("drift", *nothing, *FILES)
-        assert (done.code, done.out[:31]) == (0, "no pod breaks a rule where it i")
+    done = placet("drift", "-n", "far", *FILES)
+    assert (done.code, done.out[:31]) == (0, "no pod breaks a rule where it i")
 
 
 def test_policies_need_a_cluster(placet: Placet, files: None) -> None:
@@ -94,3 +93,10 @@ def test_a_policy_with_errors_is_a_finding(placet: Placet, files: None, folder: 
     done = placet("drift", *FILES)
     assert done.code == 1
     assert "error[P0001]" in done.err
+
+
+def test_a_policy_that_is_not_there_is_named(placet: Placet, files: None) -> None:
+    done = placet("drift", "shop/wbe", *FILES)
+    assert done.code == 2
+    assert done.err.startswith("error: there is no policy `shop/wbe` in force\n")
+    assert "there is shop/web" in done.err

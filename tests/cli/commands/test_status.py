@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from server.answers.view_answers import FailedCheck, ReplicaStatus
 from tests.cli.conftest import Placet
 from tests.cli.test_serve import BARE, NO_VIEW, serving
 from tests.support.every_metric import full_status
+from tests.support.fake_api_server import Answer, fake_api_server
 from tests.support.kubeconfig import kubeconfig
 from tests.support.view_server import Parts, running, status_of
 
@@ -137,3 +139,13 @@ def test_a_wrong_port_is_an_error(placet: Placet, port: str) -> None:
     done = placet("serve", "--demo", f"--view-port={port}")
     assert done.code == 2
     assert f"`{port}` is not a port, and not `none`" in done.err
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b"null"])
+async def test_a_server_that_is_no_api_server(placet: Placet, tmp_path: Path, body: bytes) -> None:
+    async with fake_api_server() as server:
+        server.answers.append(Answer(200, body))
+        file = kubeconfig(tmp_path / "kubeconfig", server.url, {"token": "t"})
+        done = await asyncio.to_thread(placet, "status", "--kubeconfig", str(file))
+    assert done.code == 2
+    assert "the answer of the API server is not a list of pods" in done.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -185,6 +186,14 @@ def test_what_cannot_be_asked(
 ) -> None:
     assert main(["conformance", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+async def test_some_lines_of_a_server_that_answers_nothing_are_no_success(
+    aiohttp_server: AiohttpServer,
+) -> None:
+    server = await aiohttp_server(web.Application())
+    url = str(server.make_url(""))
+    assert await asyncio.to_thread(main, ["conformance", url, "--only", "C21"]) == 1
 
 
 @pytest.mark.parametrize("flag", ["--cluster", "--pod"])

@@ -73,7 +73,7 @@ async def test_nobody_there_and_a_silent_server_are_named() -> None:
     (found,) = await ask(url)
     assert found == (
         *("error", "urlPrefix"),
-        f"nothing that speaks HTTP answers at `{url}`: Connection refused",
+        f"nothing that speaks HTTP answers at `{url}`: connection refused",
     )
 
 

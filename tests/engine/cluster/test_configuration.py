@@ -156,3 +156,41 @@ def test_a_context_that_is_not_there_is_an_error(
     (tmp_path / "k").write_text("contexts: []\n")
     with pytest.raises(ClusterConfigurationError, match=error):
         chosen_context(tmp_path / "k", context)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", "cannot be used: it is empty or no map"),
+        ("42", "cannot be used: it is empty or no map"),
+        ("[a]", "cannot be used: it is empty or no map"),
+        ("users: 3\ncurrent-context: c", "a part of it is not what a kubeconfig has there"),
+        ("a:\n\tb: 1", "cannot be used: while scanning"),
+    ],
+)
+async def test_a_file_that_is_no_kubeconfig_is_told_in_plain_words(
+    tmp_path: Path, text: str, error: str
+) -> None:
+    (tmp_path / "k").write_text(text)
+    with pytest.raises(ClusterConfigurationError, match=error):
+        async with connect(tmp_path / "k", None, version="1"):
+            pass
+
+
+def test_contexts_that_are_no_list_are_none(tmp_path: Path) -> None:
+    (tmp_path / "k").write_text("contexts: 3")
+    assert known_contexts(tmp_path / "k") == []
+
+
+def test_a_path_that_cannot_be_looked_at_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ClusterConfigurationError, match="cannot be used: file name too long"):
+        known_contexts(tmp_path / ("a" * 300))
+
+
+async def test_the_name_of_a_server_that_nobody_knows(tmp_path: Path) -> None:
+    file = kubeconfig(tmp_path / "k", "http://nowhere.invalid:6443", {"token": "x"})
+    async with connect(file, None, version="1") as client:
+        with pytest.raises(ApiUnreachableError) as told:
+            await client.request("GET", "/api")
+    assert "unknown error" not in str(told.value)
+    assert "`http://nowhere.invalid:6443` cannot be reached: " in str(told.value)
