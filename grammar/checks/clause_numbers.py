@@ -108,7 +108,7 @@ def vanishing_percentages(checked: Checked) -> Iterator[Diagnostic]:
         conditions = (checked.policy.selector, clause.when)
         known = [n for c in conditions if c for n in _most_replicas(c, checked.environment)]
         amount = constant(clause.bound.amount, checked.environment) or 0
-        if not known and 0 < amount < _SMALL and not _of_replicas(conditions):
+        if not known and 1 <= amount < _SMALL and not _of_replicas(conditions):
             known = [ceil(_WHOLE / amount) - 1]
         if known and _vanishes(clause, min(known), checked.environment):
             yield _vanishing(clause, f"up to {_counted(min(known))}", checked.environment)
@@ -172,9 +172,6 @@ def _vanishing(clause: Share, whole: str, environment: Environment) -> Diagnosti
     message = f"{amount}% of {whole} is 0"
     meant = f"{clause.bound.kind} {amount}% rounding up"
     hint = f"write `{meant}` if such a workload may have a pod there"
-    if amount is not None and amount < 1:
-        meant = f"{clause.bound.kind} {_WHOLE * amount:g}%"
-        hint = f"write `{meant}`"
     edit = Fix(clause.bound.span, meant)
     return Diagnostic("P0313", "warning", message, clause.bound.span, hint=hint, remedy=edit)
 

@@ -137,7 +137,7 @@ def known_otherwise(expr: ast.Expr, environment: Environment) -> Iterator[Diagno
                 edit = Fix(found.span, print_string(close))
                 yield _warning(f"the taint `{key}` is {gone}", found, edit)
         case ast.Binary():
-            for read, values in compared(expr, environment):
+            for read, values in compared(expr, environment, items=True):
                 yield from _value(expr, read, values, environment)
         case _:
             return
@@ -322,6 +322,7 @@ _NAMED = frozenset(
 _OF_OTHERS = frozenset(
     "namespace nodeName priorityClassName runtimeClassName serviceAccountName".split()
 )
+_LABELS_OF_NAMES = ("kubernetes.io/hostname", "kubernetes.io/metadata.name")
 _LOWER = re.compile(r"[a-z0-9.-]*\Z", re.ASCII)
 
 
@@ -338,6 +339,8 @@ def impossible_names(expr: ast.Expr, environment: Environment) -> Iterator[Diagn
             case ast.Select(operand, name) if name in _OF_OTHERS or (
                 name == "name" and inside(operand.type).name in _NAMED
             ):
+                pass
+            case other if key_of(other, ("labels",)) in _LABELS_OF_NAMES:
                 pass
             case _:
                 continue
@@ -411,6 +414,9 @@ def states_after_placement(expr: ast.Expr, environment: Environment) -> Iterator
                 message = "the pod that is being placed has no node yet"
                 hint = "leave it out; `peer.nodeName` is the node of a pod that is there"
                 yield Diagnostic("P0349", "warning", message, expr.span, hint=hint)
+        case ast.Call(_, ast.Select() as target) if _reads(target, "nodeName", "PodSpec"):
+            message = "the pod that is being placed has no node yet"
+            yield write_instead("P0349", message, target.span, "node.name")
         case ast.Has(operand) if _reads(operand, "nodeName", "PodSpec"):
             message = "the pod that is being placed has no node yet, so this is always false"
             yield Diagnostic("P0349", "warning", message, expr.span, hint="leave it out")

@@ -205,6 +205,9 @@ def narrow_scores(checked: Checked) -> Iterator[Diagnostic]:
     for clause in of_kind(checked.policy.items, Score):
         value = clause.value
         ends = _usual(value) or extent(value)
+        if ends is None and isinstance(value, ast.Unary) and clause.range is None:
+            # What is scored below 0 is meant to be more than that.
+            ends = (-inf, 0.0)
         if ends is None or value.type == BOOL or isinstance(value, ast.Literal):
             continue
         if clause.range is None and scale_of(value) is not None:
@@ -227,7 +230,7 @@ def narrow_scores(checked: Checked) -> Iterator[Diagnostic]:
         behind = Span(value.span.end, value.span.end)
         hint = f"write `{shown} range {scale}`, or {effect}"
         edit: Fix | None = Fix(behind, f" range {scale}")
-        if high == 0 and isinstance(value, ast.Unary):
+        if high <= 0 and isinstance(value, ast.Unary):
             inner = print_as_written(value.operand, checked.environment.schema)
             message, edit = f"a score below 0 counts as 0, so {effect}", None
             hint = f"write `weight {-clause.weight:g}` and `value {inner}`"

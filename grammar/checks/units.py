@@ -15,7 +15,7 @@ from grammar.checks.extents import measured
 from grammar.checks.known_words import constants
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
-from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.diagnostics import Diagnostic, Fix, write_instead
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bounds
 from grammar.tree.clauses import Limit, Score, Share, of_kind
@@ -33,6 +33,7 @@ _ROUND_CORES = 50
 # A share of this many pods, if it is round, is mostly a percentage.
 _LEAST_PERCENT = 20
 _ROUND_PERCENT = 5
+_THIRDS = (33, 66, 67)
 _PERCENT = 100
 # Parts of a whole that people write.
 _PARTS = frozenset(
@@ -264,10 +265,16 @@ def shares_without_percent(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0347) for each bound of a share that is as round as a percentage."""
     for clause in of_kind(checked.policy.items, Share):
         bound = clause.bound
-        if bound.percent or isinstance(bound.amount, ast.Expr):
-            continue
         number = constant(bound.amount, checked.environment)
-        if number is None or number % _ROUND_PERCENT or not _LEAST_PERCENT <= number <= _PERCENT:
+        if bound.percent and number is not None and 0 < number < 1:
+            meant = f"{bound.kind} {_PERCENT * number:g}%"
+            message = f"{number:g}% is less than one of {_PERCENT} pods"
+            yield write_instead("P0347", message, bound.span, meant)
+            continue
+        if number is None or bound.percent or isinstance(bound.amount, ast.Expr):
+            continue
+        is_round = number % _ROUND_PERCENT == 0 or number in _THIRDS
+        if not is_round or not _LEAST_PERCENT <= number <= _PERCENT:
             continue
         meant = f"{bound.kind} {number:g}%"
         message = f"this is {number:g} pods, and not a part of them"
