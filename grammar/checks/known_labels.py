@@ -55,27 +55,20 @@ KEYS = frozenset(
 )
 # Keys of taints that Kubernetes itself sets.
 TAINTS = frozenset(
-    f"node.kubernetes.io/{state}"
-    for state in (
-        "not-ready unreachable unschedulable memory-pressure disk-pressure pid-pressure"
-        " network-unavailable out-of-service"
-    ).split()
-) | {
-    "node-role.kubernetes.io/control-plane",
-    "node.cloudprovider.kubernetes.io/shutdown",
-    "node.cloudprovider.kubernetes.io/uninitialized",
-}
+    "node-role.kubernetes.io/control-plane node.cloudprovider.kubernetes.io/shutdown"
+    " node.cloudprovider.kubernetes.io/uninitialized node.kubernetes.io/disk-pressure"
+    " node.kubernetes.io/memory-pressure node.kubernetes.io/network-unavailable"
+    " node.kubernetes.io/not-ready node.kubernetes.io/out-of-service"
+    " node.kubernetes.io/pid-pressure node.kubernetes.io/unreachable"
+    " node.kubernetes.io/unschedulable".split()
+)
 # Annotations that are known by their keys.
 ANNOTATIONS = frozenset(
-    (
-        "cluster-autoscaler.kubernetes.io/safe-to-evict",
-        "cluster-autoscaler.kubernetes.io/scale-down-disabled",
-        "controller.kubernetes.io/pod-deletion-cost",
-        "karpenter.sh/do-not-disrupt",
-        "kubectl.kubernetes.io/restartedAt",
-        "node.alpha.kubernetes.io/ttl",
-        "volumes.kubernetes.io/controller-managed-attach-detach",
-    )
+    "cluster-autoscaler.kubernetes.io/safe-to-evict"
+    " cluster-autoscaler.kubernetes.io/scale-down-disabled"
+    " controller.kubernetes.io/pod-deletion-cost karpenter.sh/do-not-disrupt"
+    " kubectl.kubernetes.io/restartedAt node.alpha.kubernetes.io/ttl"
+    " volumes.kubernetes.io/controller-managed-attach-detach".split()
 )
 # Keys that differ in a letter or two.
 _NEARLY = 0.93

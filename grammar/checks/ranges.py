@@ -198,19 +198,21 @@ def _known(read: ast.Expr, checked: Checked) -> tuple[Allowed, str] | None:
 
 # Scores are points from 0 to 100, and answers whole numbers from 0 to 10.
 _POINTS, _MOST = 10, 100
+_UP_TO_FULL = (0.0, 1.0)
 
 
 def narrow_scores(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0337) for a score without a range whose numbers give all nodes one answer."""
     for clause in of_kind(checked.policy.items, Score):
         value = clause.value
-        ends = _usual(value) or extent(value)
+        ends = _usual(value) or extent(value, _UP_TO_FULL)
         if ends is None and isinstance(value, ast.Unary) and clause.range is None:
             # What is scored below 0 is meant to be more than that.
             ends = (-inf, 0.0)
         if ends is None or value.type == BOOL or isinstance(value, ast.Literal):
             continue
-        if clause.range is None and scale_of(value) is not None:
+        if clause.range is None and (scale_of(value) or _MOST) <= 1:
+            # This has a warning of its own.
             continue
         if clause.range is not None:
             yield from _beyond(clause, ends, checked)
