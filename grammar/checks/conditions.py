@@ -169,10 +169,10 @@ def misread_operators(checked: Checked) -> Iterator[Diagnostic]:
     for expr in walk(checked.policy):
         match expr:
             case ast.Chain("||", operands):
-                for choice, turned in _misread(operands):
-                    texts = [
-                        print_as_written(_of_any(each, expr), schema) for each in (choice, turned)
-                    ]
+                for meant in _misread(operands):
+                    texts = [print_as_written(_of_any(each, expr), schema) for each in meant]
+                    if in_parentheses(expr):
+                        texts = [f"({text})" for text in texts]
                     message = "`&&` goes before `||`, so a part of this is about one value"
                     hint = f"write `{texts[0]}`, or `{texts[1]}` if that is meant"
                     edit = Fix(expr.span, texts[0])
@@ -185,6 +185,11 @@ def misread_operators(checked: Checked) -> Iterator[Diagnostic]:
                 yield write_instead("P0361", message, map_.span, f"[{keys}]")
             case _:
                 continue
+
+
+def in_parentheses(chain: ast.Chain) -> bool:
+    """Whether the span of a chain begins with a parenthesis."""
+    return chain.span.start < chain.operands[0].span.start
 
 
 _Operands = tuple[ast.Expr, ...]
@@ -203,7 +208,7 @@ def _misread(operands: _Operands) -> Iterator[tuple[_Operands, _Operands]]:
     for step in (1, -1):
         line = operands[::step]
         for number, chain in enumerate(line):
-            if not isinstance(chain, ast.Chain) or chain.span.start < chain.operands[0].span.start:
+            if not isinstance(chain, ast.Chain) or in_parentheses(chain):
                 continue
             first, *rest = chain.operands[::step]
             path, start = _chosen(first), number

@@ -13,7 +13,14 @@ from math import inf, isfinite
 
 from grammar.checker.macro_types import inside
 from grammar.checker.policy_checker import Checked
-from grammar.checks.conditions import Allowed, allowed_by, conditions, fold, value_of
+from grammar.checks.conditions import (
+    Allowed,
+    allowed_by,
+    conditions,
+    fold,
+    in_parentheses,
+    value_of,
+)
 from grammar.checks.extents import PARTS_OF_TIME, Extent, extent, measured, said
 from grammar.checks.scales import scale_of
 from grammar.checks.units import resource_of
@@ -144,6 +151,7 @@ def _never(
         # Each is the opposite of the other.
         hint = "leave one of them out"
         return Diagnostic("P0348", "warning", message, whole.span, hint=hint)
+    meant = f"({meant})" if in_parentheses(whole) else meant
     return write_instead("P0348", message, whole.span, meant)
 
 

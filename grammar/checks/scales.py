@@ -23,7 +23,7 @@ from grammar.tree import ast
 from grammar.tree.clause_parts import Bounds
 from grammar.tree.clauses import Score, of_kind
 from grammar.tree.printer import print_expression, print_string
-from grammar.tree.types import DOUBLE, DYN, INT, STRING
+from grammar.tree.types import DYN, STRING
 from grammar.tree.walk import walk
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import NANO, Quantity
@@ -168,10 +168,12 @@ def _converted(
 ) -> Diagnostic:
     """`string(node.free["memory"]) > "8Gi"`, which makes a text of an amount to compare it."""
     shown, other = (print_as_written(each, environment.schema) for each in (value, beside))
-    if isinstance(beside, ast.Literal) and value.type in (INT, DOUBLE):
+    if isinstance(beside, ast.Literal) and _WRITTEN.match(str(beside.value)):
         other = str(beside.value)
     elif isinstance(beside, ast.Call) and beside.function == "string" and len(beside.args) == 1:
         other = print_as_written(beside.args[0], environment.schema)
+    elif not isinstance(beside, ast.Literal):
+        other = f"{value.type}({other})"
     pair = (shown, other) if side is expr.left else (other, shown)
     message = f"this is an order of texts, and `{shown}` is {catalogue.an(value.type)}"
     return write_instead("P0338", message, expr.span, f" {expr.op} ".join(pair))

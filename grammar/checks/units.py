@@ -6,7 +6,7 @@ memory or 500 of cpu. The checks look at policies that are written out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from grammar.checker.policy_checker import Checked
@@ -19,8 +19,9 @@ from grammar.messages.diagnostics import Diagnostic, Fix, write_instead
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bounds
 from grammar.tree.clauses import Limit, Score, Share, of_kind
-from grammar.tree.types import QUANTITY
-from grammar.tree.walk import walk
+from grammar.tree.source import Span
+from grammar.tree.types import QUANTITY, STRING
+from grammar.tree.walk import rewritten, walk
 from grammar.values.quantity import NANO, Quantity
 
 _RELATIONS = ("<", "<=", ">", ">=", "==", "!=", "in")
@@ -67,12 +68,19 @@ def amounts_without_unit(expr: ast.Expr, environment: Environment) -> Iterator[D
             if isinstance(found.value, Quantity)
             for warning in _without_unit(resource, found, value, expr, environment)
         }
-        if expr.op != "in" or not warned:
+        if len(amounts) == 1 or not warned:
             yield from warned.values()
             continue
-        texts = [_meant(warned[a]) if a in warned else f'"{a.value}"' for a in amounts]
-        meant = f"[{', '.join(texts)}]"
-        edit, first = Fix(other.span, meant), next(iter(warned.values()))
+        # All constants of a list, and all results of a `?:`, are of one type.
+        texts = {a.span: _meant(warned[a]) if a in warned else f'"{a.value}"' for a in amounts}
+
+        def mended(node: object, texts: Mapping[Span, str] = texts) -> object:
+            text = texts.get(node.span) if isinstance(node, ast.Literal) else None
+            return ast.Literal(text.strip('"'), STRING) if text is not None else node
+
+        meant = print_as_written(rewritten(other, mended), environment.schema)
+        meant = f"({meant})" if isinstance(other, ast.Conditional) else meant
+        first, edit = next(iter(warned.values())), Fix(other.span, meant)
         yield replace(first, span=other.span, hint=f"write `{meant}`", remedy=edit)
 
 
