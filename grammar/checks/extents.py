@@ -7,7 +7,7 @@ language; amounts and durations are in billionths, as `Allowed` has them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import product
 from math import inf, isnan
@@ -53,6 +53,8 @@ _KEEPING = frozenset(
     "double first int last math.ceil math.floor math.greatest math.least math.round"
     " math.trunc max min or orValue value".split()
 )
+_Chosen = tuple[Callable[[Iterable[float]], float], Callable[[Iterable[float]], float]]
+_CHOOSING: dict[str, _Chosen] = {"math.greatest": (max, max), "math.least": (min, min)}
 _FIELDS: dict[str, Extent] = {
     "age": _NOT_NEGATIVE,
     "hostPort": (0.0, 65535.0),
@@ -86,7 +88,8 @@ def extent(expr: ast.Expr, part: Extent = _NOT_NEGATIVE) -> Extent | None:
         case ast.Call() if (amount := measured(expr)) is not None:
             return _amount_of(amount)
         case ast.Call(name, target, args) if name in _KEEPING:
-            return _any_of([*([target] if target is not None else []), *args], part)
+            chosen = _CHOOSING.get(name, (min, max)) if len(args) > 1 else (min, max)
+            return _any_of([*([target] if target is not None else []), *args], part, chosen)
         case ast.ListLiteral(elements):
             return _any_of(elements, part)
         case ast.Comprehension("map", _, _, (*_, made)):
@@ -147,12 +150,12 @@ def _amount_of(expr: ast.Expr) -> Extent | None:
     return _NOT_NEGATIVE if found is not None and found[0] >= 0 else None
 
 
-def _any_of(exprs: Iterable[ast.Expr], part: Extent) -> Extent | None:
+def _any_of(exprs: Iterable[ast.Expr], part: Extent, chosen: _Chosen = (min, max)) -> Extent | None:
     found = [extent(each, part) for each in exprs]
     known = [each for each in found if each is not None]
     if not known or len(known) < len(found):
         return None
-    return min(low for low, _ in known), max(high for _, high in known)
+    return chosen[0](low for low, _ in known), chosen[1](high for _, high in known)
 
 
 def _of_two(op: str, left: Extent | None, right: Extent | None, *, whole: bool) -> Extent | None:

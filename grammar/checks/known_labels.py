@@ -16,7 +16,7 @@ from grammar.checker.macro_types import inside
 from grammar.checker.parameters import is_example
 from grammar.checker.policy_checker import Checked
 from grammar.checker.type_remedies import of_taint
-from grammar.checks.known_words import compared, constants, key_of, unwrapped
+from grammar.checks.known_words import LABELS, compared, constants, key_of, unwrapped
 from grammar.checks.references import glob_as_pattern
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
@@ -283,7 +283,8 @@ def impossible_labels(expr: ast.Expr, environment: Environment) -> Iterator[Diag
                 yield _pair(expr, key, environment) or _no_label("key", key, where)
         case ast.Binary(op):
             for read, values in compared(expr, environment):
-                for where in values if key_of(unwrapped(read), ("labels",)) is not None else ():
+                label = key_of(unwrapped(read), ("labels",))
+                for where in values if label is not None and label not in LABELS else ():
                     text = where.value
                     # Patterns and templates have warnings of their own.
                     if not isinstance(text, str) or is_example(text) or _PATTERN.search(text):
