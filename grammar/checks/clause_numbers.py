@@ -115,7 +115,7 @@ def vanishing_percentages(checked: Checked) -> Iterator[Diagnostic]:
 
 
 # Few workloads have so many pods that a smaller percentage is one of them.
-_SMALL = 5
+_SMALL = 3
 _WHOLE = 100
 
 
