@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf, isfinite
 
-from grammar.checker.macro_types import inside
 from grammar.checker.policy_checker import Checked
 from grammar.checks.conditions import (
     Allowed,
@@ -69,11 +68,10 @@ def _twice(parts: Sequence[ast.Expr]) -> Iterator[Diagnostic]:
 
 _OF_ALL_TEXTS = frozenset({"", ".*", "^", "$", "^.*", ".*$", "^.*$"})
 _OR_EQUAL = frozenset({"==", "<=", ">="})
-_ALWAYS_THERE = frozenset({"metadata", "name", "spec", "status", "uid"})
 
 
 def _by_form(expr: ast.Expr) -> str | None:
-    """What is said of `x in []`, `x == x`, `x.startsWith("")` and `has(node.name)`."""
+    """What is said of `x in []`, `x == x` and `x.startsWith("")`."""
     match expr:
         case ast.Binary("in", _, ast.ListLiteral(()) | ast.MapLiteral(())):
             return "this is always false: nothing is in it"
@@ -89,9 +87,6 @@ def _by_form(expr: ast.Expr) -> str | None:
             return "this is always true: it is so of every text"
         case ast.Call("matches", _, (ast.Literal(str() as text),)) if text in _OF_ALL_TEXTS:
             return "this is always true: it is so of every text"
-        case ast.Has(ast.Select(operand, name)) if name in _ALWAYS_THERE:
-            is_object = inside(operand.type).name in ("Node", "ObjectMeta", "Peer", "Pod")
-            return "this is always true: every object has it" if is_object else None
         case _:
             return None
 
