@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import product
-from math import inf, isnan
+from math import inf, isfinite, isnan
 
 from grammar.checker.macro_types import inside
 from grammar.checks.conditions import value_of
@@ -49,10 +49,7 @@ _FUNCTIONS: dict[str, Extent] = {
     "size": _NOT_NEGATIVE,
 }
 # Functions whose result is as great as what they are called on, and as one of their arguments.
-_KEEPING = frozenset(
-    "double first int last math.ceil math.floor math.greatest math.least math.round"
-    " math.trunc max min or orValue value".split()
-)
+_KEEPING = frozenset("double first last math.greatest math.least max min or orValue value".split())
 _Chosen = tuple[Callable[[Iterable[float]], float], Callable[[Iterable[float]], float]]
 _CHOOSING: dict[str, _Chosen] = {"math.greatest": (max, max), "math.least": (min, min)}
 _FIELDS: dict[str, Extent] = {
@@ -65,12 +62,12 @@ _FIELDS: dict[str, Extent] = {
 _AMOUNTS = frozenset("allocatable capacity limits requested requests usage".split())
 
 
-def extent(expr: ast.Expr, part: Extent = _NOT_NEGATIVE) -> Extent | None:
+def extent(expr: ast.Expr, part: Extent | None = None) -> Extent | None:
     """The least and the greatest value of an expression; None if nothing is known of it.
 
-    `part` is what a part of a node is taken for, which is above 1 where a node is more than full.
+    `part` is what a part of a node is taken for: from 0 to 1 if no node is more than full.
     """
-    if is_part(expr):
+    if part is not None and is_part(expr):
         return part
     match expr:
         case ast.Literal():
@@ -87,6 +84,8 @@ def extent(expr: ast.Expr, part: Extent = _NOT_NEGATIVE) -> Extent | None:
             return _amount_of(made)
         case ast.Call() if (amount := measured(expr)) is not None:
             return _amount_of(amount)
+        case ast.Call("int", None, (value,)) if (found := extent(value, part)) is not None:
+            return _whole(found[0]), _whole(found[1])
         case ast.Call(name, target, args) if name in _KEEPING:
             chosen = _CHOOSING.get(name, (min, max)) if len(args) > 1 else (min, max)
             return _any_of([*([target] if target is not None else []), *args], part, chosen)
@@ -132,6 +131,11 @@ def is_part(expr: ast.Expr) -> bool:
             return False
 
 
+def _whole(number: float) -> float:
+    """A number without its fraction, as `int` makes it."""
+    return float(int(number)) if isfinite(number) else number
+
+
 def measured(expr: ast.Expr) -> ast.Expr | None:
     """The amount or the duration that a number is made of, as in `int(node.free["memory"])`."""
     match expr:
@@ -150,7 +154,9 @@ def _amount_of(expr: ast.Expr) -> Extent | None:
     return _NOT_NEGATIVE if found is not None and found[0] >= 0 else None
 
 
-def _any_of(exprs: Iterable[ast.Expr], part: Extent, chosen: _Chosen = (min, max)) -> Extent | None:
+def _any_of(
+    exprs: Iterable[ast.Expr], part: Extent | None, chosen: _Chosen = (min, max)
+) -> Extent | None:
     found = [extent(each, part) for each in exprs]
     known = [each for each in found if each is not None]
     if not known or len(known) < len(found):
@@ -169,7 +175,7 @@ def _of_two(op: str, left: Extent | None, right: Extent | None, *, whole: bool) 
         # A whole number that is divided by 0 is an error.
         right = 1 / right[1], 1 / max(right[0], 1.0 if whole else 0.0)
     ends = [0.0 if isnan(made := one * other) else made for one, other in product(left, right)]
-    return min(ends), max(ends)
+    return (_whole(min(ends)), _whole(max(ends))) if whole else (min(ends), max(ends))
 
 
 def said(low: float, high: float) -> str:
