@@ -214,7 +214,7 @@ def narrow_scores(checked: Checked) -> Iterator[Diagnostic]:
             ends = (-inf, 0.0)
         if ends is None or value.type == BOOL or isinstance(value, ast.Literal):
             continue
-        if clause.range is None and (scale_of(value) or _MOST) <= 1:
+        if clause.range is None and 0 < (scale_of(value) or _MOST) <= 1:
             # This has a warning of its own.
             continue
         if clause.range is not None:

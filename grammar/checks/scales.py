@@ -62,7 +62,7 @@ def parts_as_scores(checked: Checked) -> Iterator[Diagnostic]:
         value, ends = clause.value, clause.range
         if isinstance(ends, Bounds):
             yield from _far(value, (ends.low, ends.high), checked.environment)
-        elif ends is None and (most := scale_of(value)) is not None and most <= 1:
+        elif ends is None and 0 < (scale_of(value) or 0) <= 1:
             shown = print_as_written(value, checked.environment.schema)
             message = f"`{shown}` is from 0 to 1, and a score from 0 to 100"
             hint = f"write `{shown} range 0 .. 1`"
