@@ -244,8 +244,8 @@ def _on_different_nodes(
         message = f"the lower bounds of shares on different nodes are {others + least:g}% together"
         hint = "lower one of them: they can be 100% at most"
         # What is rounded down can be met by a workload of few pods.
-        bounds_ = (*(b for b in apart.values()), later.bound)
-        severity: Severity = "error" if all(b.kind != "exactly" for b in bounds_) else "warning"
+        kinds = {later.bound.kind, *(b.kind for value, b in apart.items() if value is not None)}
+        severity: Severity = "warning" if "exactly" in kinds else "error"
         yield Diagnostic("P0312", severity, message, later.bound.span, hint=hint)
 
 

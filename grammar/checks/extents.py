@@ -101,8 +101,8 @@ def extent(expr: ast.Expr, part: Extent | None = None) -> Extent | None:
             if len(known) < len(ends):
                 return None
             return sum(low for low, _ in known), sum(high for _, high in known)
-        case ast.Unary("-", operand) if (ends_ := extent(operand, part)) is not None:
-            return 0.0 - ends_[1], 0.0 - ends_[0]
+        case ast.Unary("-", operand) if (inner := extent(operand, part)) is not None:
+            return 0.0 - inner[1], 0.0 - inner[0]
         case ast.Binary("-", ast.Ident("now"), ast.Select(_, "creationTimestamp" | "created")):
             return _NOT_NEGATIVE
         case ast.Binary("-" | "*" | "/" as op, left, right):
