@@ -20,11 +20,12 @@ from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.other_schedulers import directives
 from grammar.syntax.parser import parse_file
-from grammar.tree.ast import Expr
+from grammar.tree.ast import Expr, Ident
 from grammar.tree.clauses import Argument, Def, File, Let, Policy, Use
 from grammar.tree.data import Data, FromConfigMap
 from grammar.tree.printer import print_data, print_expression
 from grammar.tree.source import Source, Span
+from grammar.tree.walk import walk
 from grammar.tree.written_tests import Test
 from policies.hint_trials import tried
 from policies.loader import is_test_file, library_sources
@@ -261,6 +262,8 @@ Identity = tuple[bool, str | None, str]
 # A name, a function.
 _UNKNOWN = frozenset({"P0101", "P0103"})
 _SELECTS_EVERYTHING = "P0206"
+# What the default of a parameter makes always true, or always kept, another value may not.
+_BY_DEFAULT = frozenset({"P0302", "P0310", "P0311", "P0313", "P0348", "P0353"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -490,7 +493,16 @@ def _further(checked: Checked, cost_limit: int, *, filled: bool = False) -> Chec
     if not filled and any(p.default is None for p in checked.policy.parameters):
         # The examples of values would get warnings.
         found = [d for d in found if d.severity == "error"]
+    elif not filled and checked.template is not None:
+        named = {parameter.name for parameter in checked.policy.parameters}
+        idents = (e for e in walk(checked.template.items) if isinstance(e, Ident))
+        places = [e.span for e in idents if e.name in named]
+        found = [d for d in found if d.code not in _BY_DEFAULT or not _holds_any(d.span, places)]
     return replace(checked, diagnostics=(*checked.diagnostics, *found))
+
+
+def _holds_any(span: Span, places: Iterable[Span]) -> bool:
+    return any(span.start <= place.start and place.end <= span.end for place in places)
 
 
 def _without_echoes(checked: Checked, source: Source) -> Checked:

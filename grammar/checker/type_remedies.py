@@ -140,6 +140,10 @@ class Remedies(CallRemedies):
     def _of_record(self, expr: ast.Binary, left: Type, right: Type) -> Remedy | None:
         """`pod.workload == "web"`, which compares an object with its name."""
         schema = self._schema
+        if left.is_record and right.is_record and schema is not None:
+            names = [schema.field(kind.name, "name") for kind in (left, right)]
+            sides = f"{grouped(expr.left)}.name", f"{grouped(expr.right)}.name"
+            return Remedy(expr.span, f" {expr.op} ".join(sides)) if all(names) else None
         for value, kind, other in ((expr.left, left, right), (expr.right, right, left)):
             if schema is None or other != STRING or not kind.is_record:
                 continue

@@ -113,14 +113,16 @@ _MONTHS = (
     "january february march april may june july august september october november december".split()
 )
 _DAYS = "sunday monday tuesday wednesday thursday friday saturday".split()
-# A word that has another meaning, too.
-_AMBIGUOUS = "may"
+# `may` has another meaning, too.
+_OF_CALENDAR = frozenset({*_MONTHS, *_DAYS, "weekend", "weekends"} - {"may"})
 
 
 def contradicted_calendars(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0360) for a clause whose name has another day or month than its condition."""
     for clause in checked.policy.clauses:
-        said = set(re.findall(r"[a-z]+", clause.name.lower())) - {_AMBIGUOUS}
+        said = _OF_CALENDAR.intersection(re.findall(r"[a-z]+", clause.name.lower()))
+        if not said:
+            continue
         for expr in walk(clause):
             for read, found in compared(expr, checked.environment):
                 numbers = sorted({c.value for c in found if isinstance(c.value, int)})
@@ -136,7 +138,7 @@ def contradicted_calendars(checked: Checked) -> Iterator[Diagnostic]:
                 yield write_instead("P0360", message, expr.span, text)
 
 
-def _meant(part: str | None, numbers: list[int], said: set[str]) -> list[int] | None:
+def _meant(part: str | None, numbers: list[int], said: frozenset[str]) -> list[int] | None:
     """The numbers of the months or days that a name has, if those given are of a calendar."""
     names = {"getMonth": _MONTHS, "getDayOfWeek": _DAYS}.get(part or "")
     if names is None or not numbers or numbers[-1] >= len(names):

@@ -108,14 +108,14 @@ def vanishing_percentages(checked: Checked) -> Iterator[Diagnostic]:
         conditions = (checked.policy.selector, clause.when)
         known = [n for c in conditions if c for n in _most_replicas(c, checked.environment)]
         amount = constant(clause.bound.amount, checked.environment) or 0
-        if not known and 0 < amount < _SMALL and not _of_replicas(conditions):
+        if not known and 1 <= amount < _SMALL and not _of_replicas(conditions):
             known = [ceil(_WHOLE / amount) - 1]
         if known and _vanishes(clause, min(known), checked.environment):
             yield _vanishing(clause, f"up to {_counted(min(known))}", checked.environment)
 
 
 # Few workloads have so many pods that a smaller percentage is one of them.
-_SMALL = 5
+_SMALL = 3
 _WHOLE = 100
 
 
@@ -172,9 +172,6 @@ def _vanishing(clause: Share, whole: str, environment: Environment) -> Diagnosti
     message = f"{amount}% of {whole} is 0"
     meant = f"{clause.bound.kind} {amount}% rounding up"
     hint = f"write `{meant}` if such a workload may have a pod there"
-    if amount is not None and amount < 1:
-        meant = f"{clause.bound.kind} {_WHOLE * amount:g}%"
-        hint = f"write `{meant}`"
     edit = Fix(clause.bound.span, meant)
     return Diagnostic("P0313", "warning", message, clause.bound.span, hint=hint, remedy=edit)
 
@@ -247,8 +244,8 @@ def _on_different_nodes(
         message = f"the lower bounds of shares on different nodes are {others + least:g}% together"
         hint = "lower one of them: they can be 100% at most"
         # What is rounded down can be met by a workload of few pods.
-        bounds_ = (*(b for b in apart.values()), later.bound)
-        severity: Severity = "error" if all(b.kind != "exactly" for b in bounds_) else "warning"
+        kinds = {later.bound.kind, *(b.kind for value, b in apart.items() if value is not None)}
+        severity: Severity = "warning" if "exactly" in kinds else "error"
         yield Diagnostic("P0312", severity, message, later.bound.span, hint=hint)
 
 

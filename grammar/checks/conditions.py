@@ -169,10 +169,10 @@ def misread_operators(checked: Checked) -> Iterator[Diagnostic]:
     for expr in walk(checked.policy):
         match expr:
             case ast.Chain("||", operands):
-                for choice, turned in _misread(operands):
-                    texts = [
-                        print_as_written(_of_any(each, expr), schema) for each in (choice, turned)
-                    ]
+                for meant in _misread(operands):
+                    texts = [print_as_written(_of_any(each, expr), schema) for each in meant]
+                    if in_parentheses(expr):
+                        texts = [f"({text})" for text in texts]
                     message = "`&&` goes before `||`, so a part of this is about one value"
                     hint = f"write `{texts[0]}`, or `{texts[1]}` if that is meant"
                     edit = Fix(expr.span, texts[0])
@@ -187,6 +187,11 @@ def misread_operators(checked: Checked) -> Iterator[Diagnostic]:
                 continue
 
 
+def in_parentheses(chain: ast.Chain) -> bool:
+    """Whether the span of a chain begins with a parenthesis."""
+    return chain.span.start < chain.operands[0].span.start
+
+
 _Operands = tuple[ast.Expr, ...]
 
 
@@ -197,29 +202,25 @@ def _of_any(operands: _Operands, whole: ast.Chain) -> ast.Expr:
 def _misread(operands: _Operands) -> Iterator[tuple[_Operands, _Operands]]:
     """The operands of `||` where an `&&` without parentheses cuts a choice: as they may be meant.
 
-    In the first ones the choice is whole. The second ones are the same as those that are given.
+    In the first ones the choice is whole. The second ones mean the same as those that are given.
+    The choice is before the `&&`, or behind it where everything is read from the end.
     """
-    for number, chain in enumerate(operands):
-        match chain:
-            case ast.Chain("&&", parts) if chain.span.start == parts[0].span.start:
-                pass
-            case _:
+    for step in (1, -1):
+        line = operands[::step]
+        for number, chain in enumerate(line):
+            if not isinstance(chain, ast.Chain) or in_parentheses(chain):
                 continue
-        for at, rest in ((0, parts[1:]), (-1, parts[:-1])):
-            beside = operands[:number][::-1] if at == 0 else operands[number + 1 :]
-            path = _chosen(parts[at])
-            same = tuple(p for p in beside[:1] if path is not None and _chosen(p) == path)
-            while same and len(same) < len(beside) and _chosen(beside[len(same)]) == path:
-                same = (*same, beside[len(same)])
-            if not same or any(str(path) in print_expression(p) for p in rest):
+            first, *rest = chain.operands[::step]
+            path, start = _chosen(first), number
+            while path is not None and start > 0 and _chosen(line[start - 1]) == path:
+                start -= 1
+            if start == number or any(str(path) in print_expression(p) for p in rest):
                 continue
-            before = operands[: number - len(same)] if at == 0 else operands[:number]
-            behind = operands[number + 1 :] if at == 0 else operands[number + 1 + len(same) :]
-            chosen = (*same[::-1], parts[0]) if at == 0 else (parts[-1], *same)
-            choice = ast.Chain("||", chosen, type=BOOL)
-            whole = replace(chain, operands=(choice, *rest) if at == 0 else (*rest, choice))
-            turned = (chain, *same[::-1]) if at == 0 else (*same, chain)
-            yield (*before, whole, *behind), (*before, *turned, *behind)
+            same, behind = line[start:number], line[number + 1 :]
+            choice = ast.Chain("||", (*same, first)[::step], type=BOOL)
+            whole = replace(chain, operands=(choice, *rest)[::step])
+            turned = (*line[:start], chain, *same, *behind)[::step]
+            yield (*line[:start], whole, *behind)[::step], turned
             return
 
 
@@ -295,8 +296,7 @@ class _Comparison:
 def contradictions(checked: Checked) -> Iterator[Diagnostic]:
     """Warnings for filters that no node passes together (P0310) or that others imply (P0311)."""
     filters = [c for c in of_kind(checked.policy.items, Filter) if not c.at_bind]
-    yield from _rejecting_all(filters)
-    yield from _repeating(filters)
+    yield from _beside_when(filters)
     comparisons = [comparison for f in filters for comparison in _comparisons(f)]
     for number, later in enumerate(comparisons):
         for earlier in comparisons[:number]:
@@ -313,22 +313,16 @@ def contradictions(checked: Checked) -> Iterator[Diagnostic]:
                 break
 
 
-def _rejecting_all(filters: Iterable[Filter]) -> Iterator[Diagnostic]:
-    """`filter … when node.zone == "a" { require node.zone == "b" }`: its own `when` excludes it."""
-    for clause in filters:
-        for require in clause.requires:
-            if clause.when is None or not exclude_each_other(clause.when, require):
-                continue
-            message = "no node for which the `when` is true passes this"
-            hint = "correct one of them, or turn the `when` into the opposite `require`"
-            yield Diagnostic("P0310", "warning", message, require.span, hint=hint)
-
-
-def _repeating(filters: Iterable[Filter]) -> Iterator[Diagnostic]:
-    """`filter … when x { require x }`, which rejects no node."""
+def _beside_when(filters: Iterable[Filter]) -> Iterator[Diagnostic]:
+    """Filters that require what their `when` excludes, or what it says already."""
     for clause in filters:
         if clause.when is None or not clause.requires:
             continue
+        for require in clause.requires:
+            if exclude_each_other(clause.when, require):
+                message = "no node for which the `when` is true passes this"
+                hint = "correct one of them, or turn the `when` into the opposite `require`"
+                yield Diagnostic("P0310", "warning", message, require.span, hint=hint)
         known = conjuncts(clause.when)
         if all(_implied_by(known, part) for each in clause.requires for part in conjuncts(each)):
             message = "this is what the `when` says, so the filter rejects no node"

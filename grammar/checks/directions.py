@@ -384,7 +384,7 @@ def _root(expr: ast.Expr) -> str | None:
 _OFTEN_EMPTY = frozenset(
     "addresses conditions hostPorts ownerReferences pods taints tolerations volumes".split()
 )
-_TELLS_APART = frozenset({"hostPort", "key", "kind", "name", "type"})
+_TELLS_APART = frozenset({"key", "kind", "name", "type"})
 
 
 def _tells_apart(read: ast.Expr, item: str, listed: str) -> bool:

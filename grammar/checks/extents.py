@@ -7,14 +7,16 @@ language; amounts and durations are in billionths, as `Allowed` has them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import product
-from math import inf, isnan
+from math import inf, isfinite, isnan
 
 from grammar.checker.macro_types import inside
 from grammar.checks.conditions import value_of
 from grammar.tree import ast
 from grammar.tree.types import DURATION, INT, QUANTITY, TIMESTAMP
+from grammar.tree.walk import walk
 
 Extent = tuple[float, float]
 
@@ -31,6 +33,7 @@ PARTS_OF_TIME: dict[str, tuple[int, int]] = {
     "getMonth": (0, 11),
     "getSeconds": (0, 59),
 }
+_WHOLES = ("allocatable", "capacity")
 _NOT_NEGATIVE: Extent = (0.0, inf)
 _FUNCTIONS: dict[str, Extent] = {
     "compareTo": (-1.0, 1.0),
@@ -46,10 +49,9 @@ _FUNCTIONS: dict[str, Extent] = {
     "size": _NOT_NEGATIVE,
 }
 # Functions whose result is as great as what they are called on, and as one of their arguments.
-_KEEPING = frozenset(
-    "double int math.ceil math.floor math.greatest math.least math.round"
-    " math.trunc max min or orValue value".split()
-)
+_KEEPING = frozenset("double first last math.greatest math.least max min or orValue value".split())
+_Chosen = tuple[Callable[[Iterable[float]], float], Callable[[Iterable[float]], float]]
+_CHOOSING: dict[str, _Chosen] = {"math.greatest": (max, max), "math.least": (min, min)}
 _FIELDS: dict[str, Extent] = {
     "age": _NOT_NEGATIVE,
     "hostPort": (0.0, 65535.0),
@@ -60,8 +62,13 @@ _FIELDS: dict[str, Extent] = {
 _AMOUNTS = frozenset("allocatable capacity limits requested requests usage".split())
 
 
-def extent(expr: ast.Expr) -> Extent | None:
-    """The least and the greatest value of an expression; None if nothing is known of it."""
+def extent(expr: ast.Expr, part: Extent | None = None) -> Extent | None:
+    """The least and the greatest value of an expression; None if nothing is known of it.
+
+    `part` is what a part of a node is taken for: from 0 to 1 if no node is more than full.
+    """
+    if part is not None and is_part(expr):
+        return part
     match expr:
         case ast.Literal():
             number = value_of(expr)
@@ -77,34 +84,56 @@ def extent(expr: ast.Expr) -> Extent | None:
             return _amount_of(made)
         case ast.Call() if (amount := measured(expr)) is not None:
             return _amount_of(amount)
+        case ast.Call("int", None, (value,)) if (found := extent(value, part)) is not None:
+            return _whole(found[0]), _whole(found[1])
         case ast.Call(name, target, args) if name in _KEEPING:
-            return _any_of([*([target] if target is not None else []), *args])
+            chosen = _CHOOSING.get(name, (min, max)) if len(args) > 1 else (min, max)
+            return _any_of([*([target] if target is not None else []), *args], part, chosen)
         case ast.ListLiteral(elements):
-            return _any_of(elements)
+            return _any_of(elements, part)
         case ast.Comprehension("map", _, _, (*_, made)):
-            return extent(made)
+            return extent(made, part)
         case ast.Conditional(_, then, otherwise):
-            return _any_of((then, otherwise))
+            return _any_of((then, otherwise), part)
         case ast.Chain("+", operands):
-            ends = [extent(each) for each in operands]
+            ends = [extent(each, part) for each in operands]
             known = [each for each in ends if each is not None]
             if len(known) < len(ends):
                 return None
             return sum(low for low, _ in known), sum(high for _, high in known)
-        case ast.Unary("-", operand) if (ends_ := extent(operand)) is not None:
-            return 0.0 - ends_[1], 0.0 - ends_[0]
+        case ast.Unary("-", operand) if (inner := extent(operand, part)) is not None:
+            return 0.0 - inner[1], 0.0 - inner[0]
         case ast.Binary("-", ast.Ident("now"), ast.Select(_, "creationTimestamp" | "created")):
             return _NOT_NEGATIVE
         case ast.Binary("-" | "*" | "/" as op, left, right):
-            return _of_two(op, extent(left), extent(right), whole=expr.type == INT)
+            return _of_two(op, extent(left, part), extent(right, part), whole=expr.type == INT)
         case ast.Select(operand, name) if name in _FIELDS and inside(operand.type).is_record:
             return _FIELDS[name]
         case ast.Index(ast.MapLiteral(entries)):
-            return _any_of(each.value for each in entries)
+            return _any_of((each.value for each in entries), part)
         case ast.Index(ast.Select(operand, name)) if name in _AMOUNTS:
             return _NOT_NEGATIVE if inside(operand.type).is_record else None
         case _:
             return None
+
+
+def is_part(expr: ast.Expr) -> bool:
+    """Whether an expression is a quantity divided by what the node has of it."""
+    match expr:
+        case ast.Binary("/", ast.Call("double", None, (left,)), ast.Call("double", None, (right,))):
+            return is_part(replace(expr, left=left, right=right))
+        case ast.Binary(
+            "/", left, ast.Index(ast.Select(_, name)) | ast.Select(ast.Select(_, name))
+        ):
+            times = any(isinstance(e, ast.Binary) and e.op in ("*", "/") for e in walk(left))
+            return left.type == QUANTITY and name in _WHOLES and not times
+        case _:
+            return False
+
+
+def _whole(number: float) -> float:
+    """A number without its fraction, as `int` makes it."""
+    return float(int(number)) if isfinite(number) else number
 
 
 def measured(expr: ast.Expr) -> ast.Expr | None:
@@ -125,12 +154,14 @@ def _amount_of(expr: ast.Expr) -> Extent | None:
     return _NOT_NEGATIVE if found is not None and found[0] >= 0 else None
 
 
-def _any_of(exprs: Iterable[ast.Expr]) -> Extent | None:
-    found = [extent(each) for each in exprs]
+def _any_of(
+    exprs: Iterable[ast.Expr], part: Extent | None, chosen: _Chosen = (min, max)
+) -> Extent | None:
+    found = [extent(each, part) for each in exprs]
     known = [each for each in found if each is not None]
     if not known or len(known) < len(found):
         return None
-    return min(low for low, _ in known), max(high for _, high in known)
+    return chosen[0](low for low, _ in known), chosen[1](high for _, high in known)
 
 
 def _of_two(op: str, left: Extent | None, right: Extent | None, *, whole: bool) -> Extent | None:
@@ -144,7 +175,7 @@ def _of_two(op: str, left: Extent | None, right: Extent | None, *, whole: bool) 
         # A whole number that is divided by 0 is an error.
         right = 1 / right[1], 1 / max(right[0], 1.0 if whole else 0.0)
     ends = [0.0 if isnan(made := one * other) else made for one, other in product(left, right)]
-    return min(ends), max(ends)
+    return (_whole(min(ends)), _whole(max(ends))) if whole else (min(ends), max(ends))
 
 
 def said(low: float, high: float) -> str:

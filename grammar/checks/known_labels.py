@@ -16,7 +16,7 @@ from grammar.checker.macro_types import inside
 from grammar.checker.parameters import is_example
 from grammar.checker.policy_checker import Checked
 from grammar.checker.type_remedies import of_taint
-from grammar.checks.known_words import compared, constants, key_of, unwrapped
+from grammar.checks.known_words import LABELS, compared, constants, key_of, unwrapped
 from grammar.checks.references import glob_as_pattern
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
@@ -55,27 +55,20 @@ KEYS = frozenset(
 )
 # Keys of taints that Kubernetes itself sets.
 TAINTS = frozenset(
-    f"node.kubernetes.io/{state}"
-    for state in (
-        "not-ready unreachable unschedulable memory-pressure disk-pressure pid-pressure"
-        " network-unavailable out-of-service"
-    ).split()
-) | {
-    "node-role.kubernetes.io/control-plane",
-    "node.cloudprovider.kubernetes.io/shutdown",
-    "node.cloudprovider.kubernetes.io/uninitialized",
-}
+    "node-role.kubernetes.io/control-plane node.cloudprovider.kubernetes.io/shutdown"
+    " node.cloudprovider.kubernetes.io/uninitialized node.kubernetes.io/disk-pressure"
+    " node.kubernetes.io/memory-pressure node.kubernetes.io/network-unavailable"
+    " node.kubernetes.io/not-ready node.kubernetes.io/out-of-service"
+    " node.kubernetes.io/pid-pressure node.kubernetes.io/unreachable"
+    " node.kubernetes.io/unschedulable".split()
+)
 # Annotations that are known by their keys.
 ANNOTATIONS = frozenset(
-    (
-        "cluster-autoscaler.kubernetes.io/safe-to-evict",
-        "cluster-autoscaler.kubernetes.io/scale-down-disabled",
-        "controller.kubernetes.io/pod-deletion-cost",
-        "karpenter.sh/do-not-disrupt",
-        "kubectl.kubernetes.io/restartedAt",
-        "node.alpha.kubernetes.io/ttl",
-        "volumes.kubernetes.io/controller-managed-attach-detach",
-    )
+    "cluster-autoscaler.kubernetes.io/safe-to-evict"
+    " cluster-autoscaler.kubernetes.io/scale-down-disabled"
+    " controller.kubernetes.io/pod-deletion-cost karpenter.sh/do-not-disrupt"
+    " kubectl.kubernetes.io/restartedAt node.alpha.kubernetes.io/ttl"
+    " volumes.kubernetes.io/controller-managed-attach-detach".split()
 )
 # Keys that differ in a letter or two.
 _NEARLY = 0.93
@@ -97,7 +90,8 @@ ARCHITECTURES: Mapping[str, str] = {
     "i386": "386",
     "i686": "386",
 }
-_OF_ARCHITECTURE = "kubernetes.io/arch"
+_OF_ARCHITECTURE = ("kubernetes.io/arch", "beta.kubernetes.io/arch")
+_WORKLOADS = ("PeerWorkload", "Workload")
 _OWNED = {"ReplicaSet": "Deployment"}
 # What owns the pods of a workload, which it owns itself.
 _OWNERS = {"Deployment": "ReplicaSet", "CronJob": "Job"}
@@ -118,7 +112,7 @@ def known_otherwise(expr: ast.Expr, environment: Environment) -> Iterator[Diagno
             holder in _MAPS and key in FORMER
         ):
             edit = Fix(found.span, print_string(FORMER[key]))
-            yield _warning(f"the label `{key}` is gone", found, edit, f"write `{edit.text}`")
+            yield _warning(f"the label `{key}` is gone", found, edit)
         case ast.Binary("==" | "!=", ast.Select(_, holder) as labels, ast.MapLiteral(entries)) if (
             holder in _MAPS and entries
         ):
@@ -134,9 +128,9 @@ def known_otherwise(expr: ast.Expr, environment: Environment) -> Iterator[Diagno
             elif (close := FORMER.get(key) or _close_key(key, TAINTS)) is not None:
                 gone = "gone" if key in FORMER else "not one of Kubernetes"
                 edit = Fix(found.span, print_string(close))
-                yield _warning(f"the taint `{key}` is {gone}", found, edit, f"write `{edit.text}`")
+                yield _warning(f"the taint `{key}` is {gone}", found, edit)
         case ast.Binary():
-            for read, values in compared(expr, environment):
+            for read, values in compared(expr, environment, items=True):
                 yield from _value(expr, read, values, environment)
         case _:
             return
@@ -151,7 +145,7 @@ def _whole_map(
     meant = " && ".join(parts)
     meant = meant if expr.op == "==" else f"!({meant})"
     message = f"this compares all of `{shown}`, with its other keys"
-    return _warning(message, expr, Fix(expr.span, meant), f"write `{meant}`")
+    return _warning(message, expr, Fix(expr.span, meant))
 
 
 def misplaced_keys(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
@@ -182,7 +176,7 @@ def _former(expr: ast.Index, key: str) -> Iterator[Diagnostic]:
         if (close := _close_key(key, KEYS)) is not None:
             edit = Fix(expr.index.span, print_string(close))
             message = f"the label `{key}` is not one of Kubernetes"
-            yield _warning(message, expr.index, edit, f"write `{edit.text}`")
+            yield _warning(message, expr.index, edit)
         return
     now, root = FORMER[key], expr.operand
     while isinstance(root, ast.Select):
@@ -190,7 +184,7 @@ def _former(expr: ast.Index, key: str) -> Iterator[Diagnostic]:
     is_node = isinstance(root, ast.Ident) and root.name == "node"
     short = _SHORT.get(now) if is_node and not expr.optional else None
     edit = Fix(expr.span if short else expr.index.span, short or print_string(now))
-    yield _warning(f"the label `{key}` is gone", expr.index, edit, f"write `{edit.text}`")
+    yield _warning(f"the label `{key}` is gone", expr.index, edit)
 
 
 def _close_key(key: str, known: frozenset[str]) -> str | None:
@@ -227,57 +221,47 @@ def _value(
             is_there = (expr.op != "!=") is (text.lower() not in ("false", "no"))
             meant = f"{'' if is_there else '!'}has({shown})"
             edit = Fix(expr.span, meant)
-            yield _warning("a label of a role has no value", expr, edit, f"write `{meant}`")
+            yield _warning("a label of a role has no value", expr, edit)
             return
-        elif key == _FORMER_ROLE and text and expr.op in ("==", "!="):
+        if key == _FORMER_ROLE and text and expr.op in ("==", "!="):
             role = "control-plane" if text == "master" else text
             meant = f"{'!' * (expr.op == '!=')}has(node.labels[{print_string(_ROLE + role)}])"
             message = f"the label `{_FORMER_ROLE}` is gone: a role is a label of its own"
-            yield _warning(message, expr, Fix(expr.span, meant), f"write `{meant}`")
-        elif key in (_OF_ARCHITECTURE, "beta.kubernetes.io/arch") or _is_architecture(read):
+            yield _warning(message, expr, Fix(expr.span, meant))
+        elif key in _OF_ARCHITECTURE or _reads(read, "architecture", "NodeSystemInfo"):
             if (name := ARCHITECTURES.get(text.lower())) is not None:
                 edit = Fix(found.span, print_string(name))
                 message = f"`{text}` is called `{name}` in Kubernetes"
-                yield _warning(message, found, edit, f"write `{edit.text}`")
-        elif text == "Pod" and _is_kind_of_workload(read) and expr.op in ("==", "!="):
+                yield _warning(message, found, edit)
+        elif text == "Pod" and _reads(read, "kind", *_WORKLOADS) and expr.op in ("==", "!="):
             meant = f"{'!' if expr.op == '==' else ''}has({_workload(read, environment)})"
             message = "a pod without a controller has no workload"
-            yield _warning(message, found, Fix(expr.span, meant), f"write `{meant}`")
-        elif text in _OWNERS and _is_kind_of_owner(read):
+            yield _warning(message, found, Fix(expr.span, meant))
+        elif text in _OWNERS and _reads(read, "kind", "OwnerReference"):
             message = f"a pod of a {text} is owned by its {_OWNERS[text]}"
             hint = f"write `pod.workload.kind == {print_string(text)}`"
             yield Diagnostic("P0346", "warning", message, found.span, hint=hint)
-        elif text in _OWNED and _is_kind_of_workload(read):
+        elif text in _OWNED and _reads(read, "kind", *_WORKLOADS):
             edit = Fix(found.span, print_string(_OWNED[text]))
             message = f"the workload of a pod of a Deployment is the `{_OWNED[text]}`"
-            yield _warning(message, found, edit, f"write `{edit.text}`")
+            yield _warning(message, found, edit)
 
 
 def _workload(read: ast.Expr, environment: Environment) -> str:
     return print_as_written(read, environment.schema).removesuffix(".kind")
 
 
-def _is_architecture(read: ast.Expr) -> bool:
-    return isinstance(read, ast.Select) and read.name == "architecture"
+def _reads(read: ast.Expr, field: str, *records: str) -> bool:
+    """Whether an expression reads this field of one of these records."""
+    match read:
+        case ast.Select(operand, name):
+            return name == field and inside(operand.type).name in records
+        case _:
+            return False
 
 
-def _is_kind_of_owner(read: ast.Expr) -> bool:
-    return (
-        isinstance(read, ast.Select)
-        and read.name == "kind"
-        and inside(read.operand.type).name == "OwnerReference"
-    )
-
-
-def _is_kind_of_workload(read: ast.Expr) -> bool:
-    return (
-        isinstance(read, ast.Select)
-        and read.name == "kind"
-        and inside(read.operand.type).name in ("Workload", "PeerWorkload")
-    )
-
-
-def _warning(message: str, where: ast.Expr, edit: Fix, hint: str) -> Diagnostic:
+def _warning(message: str, where: ast.Expr, edit: Fix, hint: str = "") -> Diagnostic:
+    hint = hint or f"write `{edit.text}`"
     return Diagnostic("P0346", "warning", message, where.span, hint=hint, remedy=edit)
 
 
@@ -299,7 +283,8 @@ def impossible_labels(expr: ast.Expr, environment: Environment) -> Iterator[Diag
                 yield _pair(expr, key, environment) or _no_label("key", key, where)
         case ast.Binary(op):
             for read, values in compared(expr, environment):
-                for where in values if key_of(unwrapped(read), ("labels",)) is not None else ():
+                label = key_of(unwrapped(read), ("labels",))
+                for where in values if label is not None and label not in LABELS else ():
                     text = where.value
                     # Patterns and templates have warnings of their own.
                     if not isinstance(text, str) or is_example(text) or _PATTERN.search(text):
@@ -331,6 +316,7 @@ _NAMED = frozenset(
 _OF_OTHERS = frozenset(
     "namespace nodeName priorityClassName runtimeClassName serviceAccountName".split()
 )
+_LABELS_OF_NAMES = ("kubernetes.io/hostname", "kubernetes.io/metadata.name")
 _LOWER = re.compile(r"[a-z0-9.-]*\Z", re.ASCII)
 
 
@@ -343,8 +329,18 @@ def impossible_names(expr: ast.Expr, environment: Environment) -> Iterator[Diagn
         case _:
             pass
     for read, values in pairs:
-        for where in values if _is_name(unwrapped(read)) else ():
+        match unwrapped(read):
+            case ast.Select(operand, name) if name in _OF_OTHERS or (
+                name == "name" and inside(operand.type).name in _NAMED
+            ):
+                pass
+            case other if key_of(other, ("labels",)) in _LABELS_OF_NAMES:
+                pass
+            case _:
+                continue
+        for where in values:
             text = where.value
+            # Patterns and templates have warnings of their own.
             if not isinstance(text, str) or is_example(text) or _PATTERN.search(text):
                 continue
             if not _LOWER.match(text):
@@ -366,14 +362,6 @@ def _no_name(text: str, span: Span) -> Diagnostic:
     if _LOWER.match(meant):
         return write_instead("P0333", message, span, print_string(meant))
     return Diagnostic("P0333", "warning", message, span, hint="correct it")
-
-
-def _is_name(read: ast.Expr) -> bool:
-    match read:
-        case ast.Select(operand, name) if (record := inside(operand.type)).is_record:
-            return name in _OF_OTHERS or (name == "name" and record.name in _NAMED)
-        case _:
-            return False
 
 
 def _pair(expr: ast.Expr, key: str, environment: Environment) -> Diagnostic | None:
@@ -407,20 +395,23 @@ def states_after_placement(expr: ast.Expr, environment: Environment) -> Iterator
         case ast.Binary(op, left, right):
             for read, found in compared(expr, environment):
                 values = [each.value for each in found]
-                if _is_of_pod(unwrapped(read), "status", "phase"):
+                if _reads(unwrapped(read), "phase", "PodStatus"):
                     yield from _phase(expr, values)
-                if _is_condition_of_pod(read) and set(values) & _CONDITIONS:
+                if _reads(read, "type", "PodCondition") and set(values) & _CONDITIONS:
                     message = f"the pod that is being placed is not `{values[0]}` yet"
                     hint = "leave it out: only pods that run are"
                     yield Diagnostic("P0349", "warning", message, expr.span, hint=hint)
-                if _is_of_pod(unwrapped(read), "spec", "nodeName"):
+                if _reads(unwrapped(read), "nodeName", "PodSpec"):
                     yield _node_of_pod(expr, values, environment)
-            is_of_node = any(_is_of_pod(e, "spec", "nodeName") for e in (left, right))
+            is_of_node = any(_reads(e, "nodeName", "PodSpec") for e in (left, right))
             if op in ("==", "!=") and is_of_node and not [*compared(expr, environment)]:
                 message = "the pod that is being placed has no node yet"
                 hint = "leave it out; `peer.nodeName` is the node of a pod that is there"
                 yield Diagnostic("P0349", "warning", message, expr.span, hint=hint)
-        case ast.Has(operand) if _is_of_pod(operand, "spec", "nodeName"):
+        case ast.Call(_, ast.Select() as target) if _reads(target, "nodeName", "PodSpec"):
+            message = "the pod that is being placed has no node yet"
+            yield write_instead("P0349", message, target.span, "node.name")
+        case ast.Has(operand) if _reads(operand, "nodeName", "PodSpec"):
             message = "the pod that is being placed has no node yet, so this is always false"
             yield Diagnostic("P0349", "warning", message, expr.span, hint="leave it out")
         case ast.Select(ast.Select(ast.Ident("pod"), "status"), name) if name in _AFTER_PLACEMENT:
@@ -429,22 +420,6 @@ def states_after_placement(expr: ast.Expr, environment: Environment) -> Iterator
             yield Diagnostic("P0349", "warning", message, expr.span, hint=hint)
         case _:
             return
-
-
-def _is_condition_of_pod(read: ast.Expr) -> bool:
-    return (
-        isinstance(read, ast.Select)
-        and read.name == "type"
-        and inside(read.operand.type).name == "PodCondition"
-    )
-
-
-def _is_of_pod(read: ast.Expr, holder: str, field: str) -> bool:
-    match read:
-        case ast.Select(ast.Select(ast.Ident("pod"), above), name):
-            return (above, name) == (holder, field)
-        case _:
-            return False
 
 
 def phases_of_nodes(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
@@ -456,7 +431,7 @@ def phases_of_nodes(expr: ast.Expr, environment: Environment) -> Iterator[Diagno
         ):
             meant = "node.ready" if op == "==" else "!node.ready"
             edit = Fix(expr.span, meant)
-            yield _warning("no node has a phase any more", expr, edit, f"write `{meant}`")
+            yield _warning("no node has a phase any more", expr, edit)
         case _:
             return
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from grammar.checker.macro_types import inside
 from grammar.checker.parameters import is_example
@@ -219,12 +218,10 @@ def _is_resource(name: str, holder: ast.Expr) -> bool:
 
 
 def _of_vendor(name: str) -> str | None:
-    """The resource of a vendor that is nearly this one, such as `nvidia.com/gpus`."""
-    for known in OF_VENDORS:
-        if alphanumeric(name) in (alphanumeric(known), alphanumeric(known.replace(".com", ""))):
-            return known
-    close = get_close_matches(name.lower(), OF_VENDORS, 1, _NEARLY)
-    return close[0] if close else None
+    """The resource of a vendor that is meant by `nvidia.com/gpus` or `nvidia/GPU`."""
+    written = alphanumeric(name).removesuffix("s")
+    forms = ((known, alphanumeric(known)) for known in OF_VENDORS)
+    return next((k for k, form in forms if written in (form, form.replace("com", ""))), None)
 
 
 def _unknown_resource(name: str, span: Span, *, quoted: bool) -> Diagnostic:
@@ -353,8 +350,6 @@ LABELS: Mapping[str, Words] = {
 
 # The resources without a domain, and the beginnings of the names of others.
 OF_VENDORS = ("amd.com/gpu", "aws.amazon.com/neuron", "google.com/tpu", "nvidia.com/gpu")
-# Names that differ in a letter or two.
-_NEARLY = 0.93
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
 OF_CLAIMS = "storage"
 RESOURCE_PREFIXES = ("hugepages-", "attachable-volumes-")

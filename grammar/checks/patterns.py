@@ -131,7 +131,10 @@ def _called(
     plain = written.removeprefix("^").removesuffix("$")
     plain = plain.removeprefix(".*").removesuffix(".*").strip("*%")
     if _SIGNS.search(plain) is None and plain:
-        meant = f"{shown}.{name}({print_string(plain)})"
+        # What may stand before the start, or behind the end, is anywhere.
+        free = {"startsWith": written[:1], "endsWith": written[-1:]}.get(name, "")
+        called = "contains" if free in ("*", "%") or written[:2] == ".*" else name
+        meant = f"{shown}.{called}({print_string(plain)})"
     elif (glob := glob_as_pattern(written)) is not None:
         meant = f"{shown}.matches({print_string(glob)})"
     elif _ALTERNATIVES.match(written) is not None:
@@ -189,7 +192,7 @@ def _warning(text: str, why: str, where: ast.Expr, meant: str) -> Diagnostic:
 _PATH = r"\.?[A-Za-z_][\w.]*(?:\[[^\]\s]+\])?[\w.]*"
 _BRACES = re.compile(rf"\{{\s*({_PATH})\s*\}}")
 _PERCENT = re.compile(
-    r"%(?:s|d|v|q|f)\b|%\((\w+)\)s|\$[A-Z][A-Z_]+\b|\$(?:pod|node|namespace)\b[\w.]*|\$\([A-Za-z_.]+\)|<(?:pod|node)\.[\w.]+>|\\\((?:pod|node)\.[\w.]+\)|\[(?:pod|node)\.[\w.]+\]"
+    r"%(?:s|d|v|q|f)\b|%\((\w+)\)s|\$[A-Z][A-Z_]+\b|\$(?:pod|node|namespace)\b[\w.]*|\$\([A-Za-z_.]+\)|<(?:pod|node)(?:\.[\w.]+)?>|\\\((?:pod|node)\.[\w.]+\)|\[(?:pod|node)\.[\w.]+\]"
 )
 _ROOTS = frozenset({"pod", "node", "now", "data", "namespaceObject"})
 

@@ -11,9 +11,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf, isfinite
 
-from grammar.checker.macro_types import inside
 from grammar.checker.policy_checker import Checked
-from grammar.checks.conditions import Allowed, allowed_by, conditions, fold, value_of
+from grammar.checks.conditions import (
+    Allowed,
+    allowed_by,
+    conditions,
+    fold,
+    in_parentheses,
+    value_of,
+)
 from grammar.checks.extents import PARTS_OF_TIME, Extent, extent, measured, said
 from grammar.checks.scales import scale_of
 from grammar.checks.units import resource_of
@@ -62,11 +68,10 @@ def _twice(parts: Sequence[ast.Expr]) -> Iterator[Diagnostic]:
 
 _OF_ALL_TEXTS = frozenset({"", ".*", "^", "$", "^.*", ".*$", "^.*$"})
 _OR_EQUAL = frozenset({"==", "<=", ">="})
-_ALWAYS_THERE = frozenset({"metadata", "name", "spec", "status", "uid"})
 
 
 def _by_form(expr: ast.Expr) -> str | None:
-    """What is said of `x in []`, `x == x`, `x.startsWith("")` and `has(node.name)`."""
+    """What is said of `x in []`, `x == x` and `x.startsWith("")`."""
     match expr:
         case ast.Binary("in", _, ast.ListLiteral(()) | ast.MapLiteral(())):
             return "this is always false: nothing is in it"
@@ -82,9 +87,6 @@ def _by_form(expr: ast.Expr) -> str | None:
             return "this is always true: it is so of every text"
         case ast.Call("matches", _, (ast.Literal(str() as text),)) if text in _OF_ALL_TEXTS:
             return "this is always true: it is so of every text"
-        case ast.Has(ast.Select(operand, name)) if name in _ALWAYS_THERE:
-            is_object = inside(operand.type).name in ("Node", "ObjectMeta", "Peer", "Pod")
-            return "this is always true: every object has it" if is_object else None
         case _:
             return None
 
@@ -144,6 +146,7 @@ def _never(
         # Each is the opposite of the other.
         hint = "leave one of them out"
         return Diagnostic("P0348", "warning", message, whole.span, hint=hint)
+    meant = f"({meant})" if in_parentheses(whole) else meant
     return write_instead("P0348", message, whole.span, meant)
 
 
@@ -198,16 +201,21 @@ def _known(read: ast.Expr, checked: Checked) -> tuple[Allowed, str] | None:
 
 # Scores are points from 0 to 100, and answers whole numbers from 0 to 10.
 _POINTS, _MOST = 10, 100
+_UP_TO_FULL = (0.0, 1.0)
 
 
 def narrow_scores(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0337) for a score without a range whose numbers give all nodes one answer."""
     for clause in of_kind(checked.policy.items, Score):
         value = clause.value
-        ends = _usual(value) or extent(value)
+        ends = _usual(value) or extent(value, _UP_TO_FULL)
+        if ends is None and isinstance(value, ast.Unary) and clause.range is None:
+            # What is scored below 0 is meant to be more than that.
+            ends = (-inf, 0.0)
         if ends is None or value.type == BOOL or isinstance(value, ast.Literal):
             continue
-        if clause.range is None and scale_of(value) is not None:
+        if clause.range is None and 0 < (scale_of(value) or _MOST) <= 1:
+            # This has a warning of its own.
             continue
         if clause.range is not None:
             yield from _beyond(clause, ends, checked)
@@ -227,7 +235,7 @@ def narrow_scores(checked: Checked) -> Iterator[Diagnostic]:
         behind = Span(value.span.end, value.span.end)
         hint = f"write `{shown} range {scale}`, or {effect}"
         edit: Fix | None = Fix(behind, f" range {scale}")
-        if high == 0 and isinstance(value, ast.Unary):
+        if high <= 0 and isinstance(value, ast.Unary):
             inner = print_as_written(value.operand, checked.environment.schema)
             message, edit = f"a score below 0 counts as 0, so {effect}", None
             hint = f"write `weight {-clause.weight:g}` and `value {inner}`"

@@ -110,8 +110,10 @@ def glob_as_pattern(text: str) -> str | None:
     """The regular expression that a glob such as `*-gpu` or `eu-?a` stands for; None for others."""
     if _GLOB.match(text) is None:
         return None
+    # `gpu-.*` is a regular expression already.
     parts = {"*": ".*", "?": ".", ".": r"\."}
-    return "^" + "".join(parts.get(c, c) for c in text) + "$"
+    made = ("".join(parts.get(c, c) for c in part) for part in text.split(".*"))
+    return "^" + ".*".join(made) + "$"
 
 
 def unused_definitions(checked: Checked) -> Iterator[Diagnostic]:

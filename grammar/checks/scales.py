@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from math import isfinite
 
 from grammar.checker.macro_types import inside
 from grammar.checker.policy_checker import Checked
+from grammar.checks.extents import extent, is_part
 from grammar.checks.known_words import constants
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
@@ -21,7 +23,7 @@ from grammar.tree import ast
 from grammar.tree.clause_parts import Bounds
 from grammar.tree.clauses import Score, of_kind
 from grammar.tree.printer import print_expression, print_string
-from grammar.tree.types import DOUBLE, DYN, INT, QUANTITY, STRING
+from grammar.tree.types import DYN, STRING
 from grammar.tree.walk import walk
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import NANO, Quantity
@@ -29,7 +31,6 @@ from grammar.values.semver import kubernetes_version
 
 _ORDERS = ("<", "<=", ">", ">=")
 _RELATIONS = (*_ORDERS, "==", "!=")
-_WHOLES = frozenset({"allocatable", "capacity"})
 _SHORT_VERSION = re.compile(r"v?\d+(?:\.\d+)?\Z|\d+(?:\.\d+){2}\Z")
 # Versions with a suffix, and an example of each.
 _OF_KUBERNETES = "v1.31.4-gke.1372000"
@@ -61,7 +62,7 @@ def parts_as_scores(checked: Checked) -> Iterator[Diagnostic]:
         value, ends = clause.value, clause.range
         if isinstance(ends, Bounds):
             yield from _far(value, (ends.low, ends.high), checked.environment)
-        elif ends is None and (most := scale_of(value)) is not None and most <= 1:
+        elif ends is None and 0 < (scale_of(value) or 0) <= 1:
             shown = print_as_written(value, checked.environment.schema)
             message = f"`{shown}` is from 0 to 1, and a score from 0 to 100"
             hint = f"write `{shown} range 0 .. 1`"
@@ -167,10 +168,12 @@ def _converted(
 ) -> Diagnostic:
     """`string(node.free["memory"]) > "8Gi"`, which makes a text of an amount to compare it."""
     shown, other = (print_as_written(each, environment.schema) for each in (value, beside))
-    if isinstance(beside, ast.Literal) and value.type in (INT, DOUBLE):
+    if isinstance(beside, ast.Literal) and _WRITTEN.match(str(beside.value)):
         other = str(beside.value)
     elif isinstance(beside, ast.Call) and beside.function == "string" and len(beside.args) == 1:
         other = print_as_written(beside.args[0], environment.schema)
+    elif not isinstance(beside, ast.Literal):
+        other = f"{value.type}({other})"
     pair = (shown, other) if side is expr.left else (other, shown)
     message = f"this is an order of texts, and `{shown}` is {catalogue.an(value.type)}"
     return write_instead("P0338", message, expr.span, f" {expr.op} ".join(pair))
@@ -244,62 +247,9 @@ def _far(
 
 
 def scale_of(expr: ast.Expr) -> float | None:
-    """What an expression is if the node is full; None if it is not about parts of a node."""
-    return _most(expr) if any(map(_is_part, walk(expr))) else None
-
-
-def _is_part(expr: ast.Expr) -> bool:
-    """Whether an expression is a quantity divided by what the node has of it."""
-    match expr:
-        case ast.Binary("/", ast.Call("double", None, (left,)), ast.Call("double", None, (right,))):
-            return _is_part(replace(expr, left=left, right=right))
-        case ast.Binary("/", left, ast.Index(holder) | ast.Select(holder)):
-            return (
-                left.type == QUANTITY and isinstance(holder, ast.Select) and holder.name in _WHOLES
-            )
-        case _:
-            return False
-
-
-def _most(expr: ast.Expr) -> float | None:
-    """The value of an arithmetic expression in which each part of a node is 1; else None."""
-    if _is_part(expr):
-        return 1.0
-    match expr:
-        case ast.Literal(int() | float() as number) if not isinstance(number, bool):
-            return float(number)
-        case ast.Chain("+", operands):
-            found = [_most(o) for o in operands]
-            return None if None in found else sum(n for n in found if n is not None)
-        case ast.Binary("-", ast.Literal() as left, right) if _most(right) is not None:
-            # What is left of the whole, if nothing is in use.
-            return _most(left)
-        case ast.Binary("-" | "*" | "/" as op, left, right):
-            return _of_two(op, _most(left), _most(right))
-        case ast.Conditional(_, then, otherwise):
-            return _greatest((then, otherwise))
-        case ast.Call("max" | "min" | "first" | "last", ast.ListLiteral(elements)):
-            return _greatest(elements)
-        case ast.Call("math.greatest" | "math.least", None, args):
-            listed = args[0].elements if isinstance(args[0], ast.ListLiteral) else args
-            return _greatest(listed)
-        case ast.Call("double", None, (value,)):
-            return _most(value)
-        case ast.Call("orValue", value) if value is not None:
-            return _most(value)
-        case _:
-            return None
-
-
-def _of_two(op: str, left: float | None, right: float | None) -> float | None:
-    if left is None or right is None or (op == "/" and right == 0):
-        return None
-    return left - right if op == "-" else left * right if op == "*" else left / right
-
-
-def _greatest(exprs: tuple[ast.Expr, ...]) -> float | None:
-    found = [_most(e) for e in exprs]
-    return None if None in found or not found else max(n for n in found if n is not None)
+    """What an expression is at most, if no node is more than full; None if it reads no part."""
+    ends = extent(expr, (0.0, 1.0)) if any(map(is_part, walk(expr))) else None
+    return ends[1] if ends is not None and isfinite(ends[1]) else None
 
 
 # ---- versions

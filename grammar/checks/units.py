@@ -6,7 +6,7 @@ memory or 500 of cpu. The checks look at policies that are written out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from grammar.checker.policy_checker import Checked
@@ -15,12 +15,13 @@ from grammar.checks.extents import measured
 from grammar.checks.known_words import constants
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
-from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.diagnostics import Diagnostic, Fix, write_instead
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bounds
 from grammar.tree.clauses import Limit, Score, Share, of_kind
-from grammar.tree.types import QUANTITY
-from grammar.tree.walk import walk
+from grammar.tree.source import Span
+from grammar.tree.types import QUANTITY, STRING
+from grammar.tree.walk import rewritten, walk
 from grammar.values.quantity import NANO, Quantity
 
 _RELATIONS = ("<", "<=", ">", ">=", "==", "!=", "in")
@@ -33,6 +34,7 @@ _ROUND_CORES = 50
 # A share of this many pods, if it is round, is mostly a percentage.
 _LEAST_PERCENT = 20
 _ROUND_PERCENT = 5
+_THIRDS = (33, 66, 67)
 _PERCENT = 100
 # Parts of a whole that people write.
 _PARTS = frozenset(
@@ -66,12 +68,19 @@ def amounts_without_unit(expr: ast.Expr, environment: Environment) -> Iterator[D
             if isinstance(found.value, Quantity)
             for warning in _without_unit(resource, found, value, expr, environment)
         }
-        if expr.op != "in" or not warned:
+        if len(amounts) == 1 or not warned:
             yield from warned.values()
             continue
-        texts = [_meant(warned[a]) if a in warned else f'"{a.value}"' for a in amounts]
-        meant = f"[{', '.join(texts)}]"
-        edit, first = Fix(other.span, meant), next(iter(warned.values()))
+        # All constants of a list, and all results of a `?:`, are of one type.
+        texts = {a.span: _meant(warned[a]) if a in warned else f'"{a.value}"' for a in amounts}
+
+        def mended(node: object, texts: Mapping[Span, str] = texts) -> object:
+            text = texts.get(node.span) if isinstance(node, ast.Literal) else None
+            return ast.Literal(text.strip('"'), STRING) if text is not None else node
+
+        meant = print_as_written(rewritten(other, mended), environment.schema)
+        meant = f"({meant})" if isinstance(other, ast.Conditional) else meant
+        first, edit = next(iter(warned.values())), Fix(other.span, meant)
         yield replace(first, span=other.span, hint=f"write `{meant}`", remedy=edit)
 
 
@@ -264,10 +273,16 @@ def shares_without_percent(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0347) for each bound of a share that is as round as a percentage."""
     for clause in of_kind(checked.policy.items, Share):
         bound = clause.bound
-        if bound.percent or isinstance(bound.amount, ast.Expr):
-            continue
         number = constant(bound.amount, checked.environment)
-        if number is None or number % _ROUND_PERCENT or not _LEAST_PERCENT <= number <= _PERCENT:
+        if bound.percent and number is not None and 0 < number < 1:
+            meant = f"{bound.kind} {_PERCENT * number:g}%"
+            message = f"{number:g}% is less than one of {_PERCENT} pods"
+            yield write_instead("P0347", message, bound.span, meant)
+            continue
+        if number is None or bound.percent or isinstance(bound.amount, ast.Expr):
+            continue
+        is_round = number % _ROUND_PERCENT == 0 or number in _THIRDS
+        if not is_round or not _LEAST_PERCENT <= number <= _PERCENT:
             continue
         meant = f"{bound.kind} {number:g}%"
         message = f"this is {number:g} pods, and not a part of them"
