@@ -103,6 +103,8 @@ class ClauseRemedies(Misplaced):
             found = self.unexpected(at, at)
             if sign == ";":
                 found = catalogue.bad_character(";", edit.span)
+            if not is_certain and lexemes[at + 1].kind in ("string", "number"):
+                return None
             if not is_certain and "REQUIRE" in self.accepted:
                 joined = Fix(edit.span, " &&")
                 return with_edit(found, joined, "write `&&` between conditions")
@@ -272,6 +274,11 @@ class ClauseRemedies(Misplaced):
             if lexemes[at + 1].text == "(" and (text := self._formatted(at)) is not None:
                 closer = lexemes.partner[at + 1]
                 return with_edit(found, Fix(lexemes.span(at, closer), text))
+            if lexemes[at + 1].text == "." and lexemes[at + 3].text == "(":
+                # `fmt.Sprintf("no %s", pod.name)`
+                text = self._formatted(at + 2)
+                span = lexemes.span(at, lexemes.partner.get(at + 3, at + 3))
+                return None if text is None else with_edit(found, Fix(span, text))
             if (moved := self._named_behind()) is not None:
                 return moved
             is_clause = self.item.text in CLAUSE_WORDS and lexemes[at + 1].kind == "string"

@@ -45,7 +45,8 @@ _SOFT = re.compile(r"(?i)\bprefer|\bsoft\b|ScheduleAnyway|best effort|\bideally\
 # What is not to be.
 _DENIED = re.compile(rf"(?i)\A\s*{DENIES}\b|\b(?:unless|except|not on)\b")
 _TWICE_DENIED = re.compile(
-    r"(?i)\bforbid\b.*\bunless\b|\bunless\b[^{}]*[{:]\s*(?:return\s+)?(?:reject|deny|false)\b"
+    r"(?i)\bdeny\b.*\b(?:NotIn|NotEquals|DoesNotExist)\b|"
+    r"\bforbid\b.*\bunless\b|\bunless\b[^{}]*[{:]\s*(?:return\s+)?(?:reject|deny|false)\b"
 )
 _READ = re.compile(r"\b(?:node|pod|peer|victim|namespaceObject)\.([A-Za-z]\w*)")
 _NUMBER = re.compile(r"(?<![\w.:-])\d+(?![\w.]*[:.]\d|\s*%|\s*percent\b)(?!\d)")
@@ -201,6 +202,11 @@ def _selectors(body: str) -> Iterator[str]:
         return
     if re.match(r"for\b", body):
         return
+    terms = re.split(r"(?=\bweight\b)", body) if body.count("matchExpressions") > 1 else [body]
+    if _SOFT.search(body) and len(terms) > 2:
+        each = [next(_selectors(f"prefer {term}"), "") for term in terms[1:]]
+        yield _numbered(each)
+        return
     keys = of_keys(body)
     if keys is not None and _SOFT.search(body):
         weight = re.search(r"weight[\"']?\s*[:=]\s*(\d+)", body)
@@ -218,6 +224,11 @@ def _selectors(body: str) -> Iterator[str]:
         yield f'filter "nodes" {{ require {" && ".join(conditions)} }}'
 
 
+def _numbered(each: list[str]) -> str:
+    """Clauses of one name with a number in the names from the second on."""
+    return " ".join(c.replace('" ', f' {n}" ', 1) if n > 1 else c for n, c in enumerate(each, 1))
+
+
 def _topology(body: str) -> Iterator[str]:
     """`maxSkew: 1 topologyKey: … whenUnsatisfiable: DoNotSchedule`, and pod (anti-)affinity."""
     key = re.search(r"topologyKey[\"']?\s*[:=]?\s*[\"']?([\w./-]+)", body)
@@ -227,9 +238,7 @@ def _topology(body: str) -> Iterator[str]:
         p for p in re.split(r"(?:\s-\s|\}\s*,\s*\{)(?=\W*maxSkew)", body) if "topologyKey" in p
     ]
     if len(parts) > 1:
-        each = [next(_topology(part), "") for part in parts]
-        named = (c.replace('"', f'"{n} ', 1) if n > 1 else c for n, c in enumerate(each, 1))
-        yield " ".join(named)
+        yield _numbered([next(_topology(part), "") for part in parts])
         return
     domain = DOMAINS.get(key[1], f"node.labels[{print_string(key[1])}]")
     domain = key[1] if key[1].startswith("node.") else domain
@@ -244,7 +253,10 @@ def _topology(body: str) -> Iterator[str]:
     pairs = OF_SELECTOR.findall(labels[1]) if labels is not None else []
     where = " && ".join(f"peer.labels[{text_of(k)}] == {text_of(v)}" for k, v in pairs)
     where = where or of_keys(body, "peer") or ""
-    counted = f"pods where {where} " if where else ""
+    spaces = re.search(r"namespaces[\"']?\s*:\s*\[([^\]]*)\]", body)
+    if spaces is not None and where:
+        where += f" && peer.namespace in [{', '.join(map(text_of, spaces[1].split(',')))}]"
+    counted = f"{'all ' * (spaces is not None)}pods where {where} " if where else ""
     skew = re.search(r"maxSkew[\"']?\s*[:=]?\s*(\d+)", body)
     if skew is not None:
         least = re.search(r"minDomains[\"']?\s*[:=]?\s*(\d+)", body)
@@ -320,6 +332,11 @@ def _functions(text: str) -> Iterator[str]:
     found = re.fullmatch(
         r"(?:function|func|fn|fun|def|macro)\s+(?P<name>[A-Za-z_]\w*)\s*\(\s*(?P<item>\w+)(?:\s*:?\s*\*?(?P<kind>\w+))?\s*\)"
         r"\s*(?:(?:->|:)?\s*\w+\s*)?\{\s*(?:return\s+)?(?P<said>[^{};]+?)\s*;?\s*\}",
+        text,
+    )
+    found = found or re.fullmatch(
+        r"(?P<name>[a-z]\w*)\((?P<item>\w+)(?P<kind>)\)(?: :?= true| if)? \{ ?"
+        r"(?P<said>[^{};]+?) ?\}",
         text,
     )
     found = found or re.fullmatch(

@@ -64,6 +64,10 @@ _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
         ),
         r"\1 when \2 { \3 }",
     ),
+    (
+        re.compile(r'\A(filter "[^"]*") (?:if|when) ([^{}]+?) then ([^{}]+)\Z'),
+        r"\1 when \2 { require \3 }",
+    ),
     # `if a { require b }`
     (
         re.compile(r"\A(?:if|when)\s+([^{}]+?)\s*\{\s*(require\b[^{}]*)\}\Z"),

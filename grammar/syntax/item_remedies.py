@@ -13,7 +13,7 @@ from dataclasses import replace
 from grammar.messages import habits
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.lexemes import Lexemes
-from grammar.syntax.unexpected import STOPS, Misplaced, find, with_edit
+from grammar.syntax.unexpected import STOPS, Misplaced, find, rooted, with_edit
 
 _MACRO_NAMES = frozenset("all exists exists_one existsOne filter map any some every".split())
 _ENDS = frozenset({"sum", "max", "min"})
@@ -157,7 +157,8 @@ class ItemRemedies(Misplaced):
         row = habits.call(word, "string" if argument else "dyn", 1 + bool(argument))
         if row is None or lexemes[last + 1].text in (".", "[", "("):
             return None
-        made = row.here.replace("{0}", lexemes.slice(first, at - 1)).replace("{1}", argument)
+        operand = rooted(lexemes.slice(first, at - 1))
+        made = row.here.replace("{0}", operand).replace("{1}", argument)
         return with_edit(self.unexpected(at, at), Fix(lexemes.span(first, last), made))
 
     def _quantifier(self) -> Diagnostic | None:
@@ -207,7 +208,7 @@ class ItemRemedies(Misplaced):
             end = lexemes.expression_end(closer + 1, STOPS | {"&&", "||"})
             if first is None or end <= closer:
                 return None
-            items, said = lexemes.slice(first, at - 2), lexemes.slice(closer + 1, end)
+            items, said = rooted(lexemes.slice(first, at - 2)), lexemes.slice(closer + 1, end)
             # An order, or what is not to be, is meant of every item.
             macro = "all" if re.search(r"[<>]|!=", said) else "exists"
             edit = Fix(lexemes.span(first, end), f"{items}.{macro}(x, x{said})")

@@ -212,7 +212,7 @@ def _flag(found: re.Match[str]) -> str:
     return name if _BARE_ATTRIBUTE.match(name) else f'node.labels[{print_string(name)}] == "true"'
 
 
-def _of_class_ad(text: str) -> str:
+def _of_class_ad(text: str, flag: str = "") -> str:
     """An expression of a ClassAd: attributes with their scope, and amounts with their units."""
     text = re.sub(
         r"(?i)\bstringlistmember\(([^(),]+),\s*\"([^\"]*)\"\)",
@@ -248,6 +248,8 @@ def _of_class_ad(text: str) -> str:
                 parts[-1] = f"int({read})"
             parts += value[1], written
             done = value.end()
+        elif label == read and re.match(r"\s*(?:&&|\|\||\)|\Z)", text[done:]):
+            parts.append(flag)
     return "".join([*parts, text[done:]])
 
 
@@ -263,7 +265,7 @@ def _class_ads(text: str) -> Iterator[str]:
         return
     is_flag = found[1].lower() == "requirements"
     flag = _flag if is_flag else lambda m: f"TARGET.{m[1]}"
-    said = _of_class_ad(_BARE_FLAG.sub(flag, found[2]))
+    said = _of_class_ad(_BARE_FLAG.sub(flag, found[2]), ' == "true"' if is_flag else "")
     if is_flag:
         yield f'filter "requirements" {{ require {said} }}'
         return

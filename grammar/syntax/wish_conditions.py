@@ -36,7 +36,7 @@ _READS: tuple[tuple[str, str, str], ...] = (
         'node.usage["NAME"]',
         "part",
     ),
-    (r"(?P<name>gpus?)", 'node.allocatable["NAME"]', "amount"),
+    (r"(?P<name>gpus?|memory|ram|cpus?|cores)", 'node.allocatable["NAME"]', "total"),
     (r"(?:(?:nodes?|hosts?)\s+)?(?:name|hostname)", "node.name", "text"),
     (r"(?:node\s+)?(?:zones?|az|availability\s+zones?)", "node.zone", "text"),
     (r"(?:node\s+)?regions?", "node.region", "text"),
@@ -180,7 +180,7 @@ def _plain(rest: str, reads: tuple[tuple[str, str, str], ...]) -> str | None:
                 return made
         # `at least 2 free gpus`
         last = re.search(rf"(?<=\s)(?:of\s+)?(?:{pattern})\Z", rest, re.IGNORECASE)
-        if last is not None and kind in ("amount", "part", "percentage"):
+        if last is not None and kind in ("amount", "total", "part", "percentage"):
             before = rest[: last.start()].strip()
             if (made := _compared(_named(read, last), kind, before)) is not None:
                 return made

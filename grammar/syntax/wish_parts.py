@@ -50,6 +50,7 @@ def domain_of(word: str) -> str | None:
     return f"domain node.labels[{print_string(text)}]" if "/" in text else None
 
 
+NAME_OF_NODE = r"(?:node|worker|host)-?[\w.-]*\d"
 _PRIORITY = re.compile(
     rf"(?i)\bpriority\s*(?:(?:is|of)\s+)?(?P<sign>[<>]=?|{ENOUGH}|{ABOVE}|{BELOW}|{ONLY}"
     r"|(?:higher|greater|lower)\s+than)\s*(?P<number>-?\d+)"
@@ -190,6 +191,9 @@ def nodes_of(text: str) -> str | None:
     text = re.sub(r"^(?:where|if|when|labell?ed|with|having|labels?)\s+", "", text)
     if find(r"\bnode\.", text):
         return text
+    called = re.fullmatch(rf"(?:(?:the\s+)?(?:node|host)\s+)?({NAME_OF_NODE})", text)
+    if called is not None:
+        return f'node.name == "{called[1]}"'
     taint = find(r"\btaint(?:s|ed)?\s+(?:with\s+|by\s+)?\"?([\w./-]+)\"?\Z", text)
     if taint is not None:
         return f'node.spec.taints.exists(t, t.key == "{taint[1]}")'

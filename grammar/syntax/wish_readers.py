@@ -13,6 +13,7 @@ from grammar.messages import habits
 from grammar.syntax import wish_conditions
 from grammar.syntax.wish_limits import limits, numbers, sums
 from grammar.syntax.wish_parts import (
+    NAME_OF_NODE,
     bound_of,
     counted_pods,
     domain_of,
@@ -108,7 +109,7 @@ def _shares(body: str) -> Iterator[str]:
             yield f'share "{said}" {{ of replicas on nodes where {where} {kept} }}'
         return
     on = find(r"\b(?:on|in|onto|to)\s+(.+)\Z", body)
-    on = on or find(r"\A(?:share\s+)?([\w-]+)\s*(?:<=|>=)", body)
+    on = on or find(r"\A(?:share\s+)?([\w-]+)\s*(?:<=|>=|at most|at least|exactly)", body)
     on = on or find(rf"\A(?:share\s+)?([a-z][\w-]*)\s+{PART}\Z", body)
     on = on or find(rf"{PART}\s+((?:zone|region)\s+\S+|[\w-]+(?:\s+nodes)?)\Z", body)
     if part is None or on is None:
@@ -225,7 +226,8 @@ def _neighbours(body: str) -> Iterator[str]:
     is_never = find(rf"(?<![\w\"]){NEVER}(?=\s|\()", body)
     is_away = find(r"\b(?:away|apart|separated?|far) from\b", body)
     is_about_pods = is_never and find(r"\bpods?\s+where\b", body)
-    is_other = find(r"\bwith\s+(?:an?\s+)?(?:images?|priority|requests?|limits?)\b|\bfirst\Z", body)
+    others = r"(?:images?|priority|requests?|limits?)\b"
+    is_other = find(rf"\bwith\s+(?:an?\s+)?{others}|\bfirst\Z|\b{NAME_OF_NODE}\Z", body)
     if is_other or not (beside or is_away or is_about_pods):
         return
     # Pods of one kind are not to be beside those of another one.
@@ -323,7 +325,7 @@ def _filters(body: str) -> Iterator[str]:
     if found is None and (
         on := find(
             r"(?:\A|\b(?:on|only|in|to|filter|use|select|choose|pick|want|need|require|allow|accept)\s+)"
-            r"(?:(?:all|any|the)\s+)*nodes?\s+((?:labell?ed|with|having|where)\s.+?)(?:\s+only)?\Z",
+            r"(?:(?:all|any|the)\s+)*nodes?\s+((?:labell?ed|with|having|where|in(?=\s+(?:zone|region)))\s.+?)(?:\s+only)?\Z",
             body,
         )
     ):
@@ -472,7 +474,8 @@ def _rankings(body: str) -> Iterator[str]:
         yield f'score "balanced" weight 10 {{ value {apart} range 1 .. 0 }}'
         return
     if find(
-        r"\A(?:fill|pack)\w*\s+(?:up\s+)?(?:the\s+|one\s+)*(?:nodes?|machines|hosts)\b|\Apack\w*\s+tight",
+        r"\A(?:fill|pack)\w*\s+(?:up\s+)?(?:the\s+|one\s+)*(?:nodes?|machines|hosts|tight\w*)\b"
+        r"|\bas\s+few\s+nodes\b",
         body,
     ):
         yield 'score "pack" weight 10 { value node.usage["cpu"] range 0 .. 1 }'

@@ -28,7 +28,7 @@ _PLAIN = re.compile(r"[{}:\[\],]|(?<=\s)-(?=\s)")
 # Clauses in which parts of other languages have remedies of their own.
 _WITH_PARTS = ("spread ", "gang ", "share ")
 # A block behind one of these is a set, or an object of YAML.
-_WITHIN = ("in", "-", "[", ",")
+_WITHIN = ("in", "-", "[", ",", ":")
 # Words that continue a condition on the next line.
 _JOINS = frozenset("and or not in is like between else then when unless if matches where".split())
 # Clauses whose keyword says nothing of what is wished.
