@@ -305,7 +305,7 @@ class ClauseRemedies(Misplaced):
                 name = lexemes.slice(at, last)
                 edit = Fix(lexemes.span(at, last), f'"{name}"')
                 return with_edit(self.unexpected(at, last), edit, certain=True)
-            if self.item.text in ("{", "when"):
+            if self.item.text in ("{", "when") or (word, self.item.text) == ("score", "weight"):
                 start = self.item.start
                 shown = f'{word} "name" {self.item.text}'
                 edit = Fix(Span(start, start), '"name" ')
@@ -422,7 +422,8 @@ class ClauseRemedies(Misplaced):
         if word in ("require", "value", "message", "detail", "missing"):
             return replace(found, hint=f"write it into a clause, as in `{SHAPES['filter']}`")
         why = habits.NEEDLESS_ITEMS.get(word)
-        if why == habits.OF_MANIFESTS and lexemes[at + 1].kind == "word":
+        is_told = why in (habits.OF_MANIFESTS, habits.REQUESTED)
+        if is_told and lexemes[at + 1].kind == "word":
             # A sentence about them.
             why = None
         if word == "select" and lexemes[at + 1].text == "=":
@@ -462,7 +463,8 @@ class ClauseRemedies(Misplaced):
         ):
             return None
         closer = self.lexemes.partner.get(opener, len(self.lexemes.items))
-        words = {self.lexemes[n].text for n in range(opener, closer)}
+        items = self.lexemes
+        words = {items[n].text for n in range(opener, closer) if items[n + 1].text != "="}
         signs = {
             "filter": {"require"},
             "score": {"value", "range"},
@@ -555,7 +557,7 @@ class ClauseRemedies(Misplaced):
         joins = self.item.text in (",", ":", "else", "otherwise", "or", "||", "because")
         if "MESSAGE" not in self.accepted or not joins or lexemes[at + 1].kind != "string":
             return None
-        if self.previous.kind == "string":
+        if self.previous.kind == "string" and lexemes[at - 2].text not in ("==", "!="):
             # Another value.
             return None
         if not (lexemes[at + 2].closes or lexemes[at + 2].text in STOPS):

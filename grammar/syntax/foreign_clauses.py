@@ -200,7 +200,7 @@ def _selectors(body: str) -> Iterator[str]:
     body = re.split(r"(?<!\A)\b(?:tolerations|containers|restartPolicy|volumes)[\"']?\s*:", body)[0]
     if re.search(r"topologyKey|podAffinity|podAntiAffinity|maxSkew|tolerat|\beffect\b", body):
         return
-    if re.match(r"for\b", body):
+    if re.match(r"for\b|(?:pod|label|namespace)Selector\b", body):
         return
     terms = re.split(r"(?=\bweight\b)", body) if body.count("matchExpressions") > 1 else [body]
     if _SOFT.search(body) and len(terms) > 2:
@@ -371,6 +371,9 @@ def _unbraced(text: str) -> Iterator[str]:
     if plain is not None and not re.search(r"\b(?:require|value|then)\b", plain[3]):
         part = "require" if plain[2] == "filter" else "value"
         yield f"{plain[1]} {{ {part} {plain[3]} }}"
+    bare = re.fullmatch(r'(score "[^"]*" weight -?\d+) ((?:node|pod)\.[^{}]+)', text)
+    if bare is not None:
+        yield f"{bare[1]} {{ value {bare[2]} }}"
     # The parts of a call.
     called = re.fullmatch(r'(\w+)\(("[^"]*")((?:, ?\w+ ?[=:] ?[^,(){}]+)*)\) (\{.*\})', text)
     if called is not None:
@@ -405,7 +408,7 @@ def _label_selectors(text: str) -> Iterator[str]:
     text = re.sub(r"\Afor (?:all )?pods?\.(?=\w)", "for pods where pod.", text)
     text = re.sub(
         r"\bpods (?=(?:matchLabels|labels|labelSelector|selector)\b)"
-        r"|(?<=[{ ])(?:labelSelector|podSelector|selector) ?:? ?(?=\{)"
+        r"|(?<=\{ )(?:labelSelector|podSelector|selector) ?:? ?(?=\{)"
         r"|\bpods (?:with|having) (?:labels? )?(?=[\w./-]+ ?(?:[:=]|(?:not)?in ?\())",
         "pods where ",
         text,
@@ -420,7 +423,7 @@ def _label_selectors(text: str) -> Iterator[str]:
         end = said.rfind("]") + 1
         yield f"{found[1]} {keys}{said[end:].lstrip(' }])')}"
         return
-    labels = re.match(r"(?:matchLabels|labels|labelSelector)?\s*[:=]?\s*\{\s*(.+?)\s*\}+", said)
+    labels = re.match(r"(?:matchLabels|labels|\w*[sS]elector)?\s*[:=]?\s*\{\s*(.+?)\s*\}+", said)
     if labels is not None:
         made = [of_key(k, "In", [v], owner) or "" for k, v in OF_SELECTOR.findall(labels[1])]
         rest = said[labels.end() :]
@@ -450,6 +453,8 @@ def _selected(text: str) -> Iterator[str]:
         r"((?:[\w./-]+\s*:\s*[\"']?[\w.-]+[\"']?[,\s]*)+?)\s*\}*",
         text,
     )
+    if re.match(r"podSelector\b|labelSelector\b", text) and (keys := of_keys(text, "pod")):
+        yield f"for pods where {keys}"
     of_annotation = re.fullmatch(
         r"annotations\s*:\s*\{?\s*([\w./-]+)\s*:\s*[\"']?([\w.-]+)\W*", text
     )

@@ -47,6 +47,8 @@ _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
     ),
     # `new Date()` of JavaScript
     (re.compile(r"\bnew Date\(\)"), "now"),
+    # `variables.spot = a`
+    (re.compile(r"\Avariables\.(\w+) ?:?= ?([^{}]+)\Z"), r"let \1 = \2"),
     # `on failure ignore`, which is a part of the policy.
     (re.compile(r"\Aon[ _]?(?:failure|error)s? ?:? ?(ignore|fail)\Z"), r"failure \1"),
     # `filter "x" { z := node.zone require z == "a" }`: a name stands before the clause.

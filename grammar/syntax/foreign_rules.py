@@ -43,7 +43,9 @@ def _rego(body: str) -> Iterator[str]:
     made = " && ".join(wanted)
     made = made if found[1] == "allow" else f"!({made})"
     values = [_of_input(v) for v in re.split(r"\s*,\s*", (said[2] if said else "") or "")]
-    message = f" message {filled(said[1], values)}" if said is not None else ""
+    # A message says the same of all nodes.
+    part = "detail" if any(v.startswith("node") for v in values) else "message"
+    message = f" {part} {filled(said[1], values)}" if said is not None else ""
     yield f'filter "{found[1]}" {{ require {made}{message} }}'
 
 
@@ -127,6 +129,9 @@ def _kyverno(body: str) -> Iterator[str]:
         many = f"pod.workload.kind in [{listed}]"
         many = many if sign == "==" else f"!({many})"
         yield f"for pods where {test if len(kinds) == 1 else many}"
+    if "namespaceSelector" in body:
+        yield from _namespaces(body)
+        return
     labels = re.search(r"matchLabels[\"']?\s*:?\s*\{?\s*(.+?)(?:\}|\Z)", body)
     pairs = OF_SELECTOR.findall(labels[1]) if labels is not None else []
     if pairs:

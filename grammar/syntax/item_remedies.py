@@ -206,7 +206,7 @@ class ItemRemedies(Misplaced):
         if self.previous.text == "[" and lexemes[closer].text == "]":
             first = lexemes.operand_before(at - 1)
             end = lexemes.expression_end(closer + 1, STOPS | {"&&", "||"})
-            if first is None or end <= closer:
+            if first is None or end <= closer or "|" in lexemes.slice(closer + 1, end):
                 return None
             items, said = rooted(lexemes.slice(first, at - 2)), lexemes.slice(closer + 1, end)
             # An order, or what is not to be, is meant of every item.

@@ -223,6 +223,7 @@ def _of_class_ad(text: str, flag: str = "") -> str:
         r"(?<![\w.\"])(Has\w+|Is\w+)(?=\s*(?:=\?=|==)\s*(?i:true|false)\b)", r"TARGET.\1", text
     )
     text = _BARE_ATTRIBUTE.sub(r"TARGET.\1", text)
+    text = re.sub(r"(?<![\w.\"])(Request(?:Memory|Cpus|Disk|GPUs))\b", r"MY.\1", text)
     text = re.sub(r"(?i)([\w.]+(?:\[[^\]]*\])?)\s*=\?=\s*undefined\b", r"!has(\1)", text)
     text = re.sub(r"(?i)([\w.]+(?:\[[^\]]*\])?)\s*=!=\s*undefined\b", r"has(\1)", text)
     text = re.sub(r"\bregexp\((\"[^\"]*\"),\s*([^(),]+)[^()]*\)", r"\2.matches(\1)", text)
@@ -345,7 +346,10 @@ def _expanded(value: str) -> str:
 
 def _options(text: str) -> Iterator[str]:
     """`--ntasks-per-node=4 --constraint=gpu` and `exclude=node[01-04]` of Slurm."""
-    if re.match(r"(?:constraint|partition|nodelist|exclude|ntasks-per-node)\s*=\s*[\w-]", text):
+    if re.match(
+        r"(?:constraint|partition|nodelist|exclude|ntasks-per-node)\s*=\s*(?:[\w-]|\"[^$\"]+\"\Z)",
+        text,
+    ):
         text = f"--{text}"
     if not text.startswith("-"):
         return

@@ -111,7 +111,7 @@ _PLACING = re.compile(
     re.IGNORECASE,
 )
 _KEEP_FREE = re.compile(
-    rf"(?:keep|leave|reserve)\s+(?:at\s+least\s+)?(?P<value>\d+(?:\.\d+)?\s*(?:%|percent))\s+(?:of\s+)?(?:the\s+)?"
+    rf"(?:keep|leave|reserve)\s+(?:at\s+least\s+)?(?P<value>\d+(?:\.\d+)?\s*(?:%|percent|[KMGT]i?B?)?)\s+(?:of\s+)?(?:the\s+)?"
     rf"(?P<name>{_R})\s+(?:free|unused|empty)(?:\s+on\s+.*)?\Z",
     re.IGNORECASE,
 )

@@ -122,7 +122,7 @@ def _shares(body: str) -> Iterator[str]:
     if (where := nodes_of(named)) is None:
         return
     where = negated(where) if find(r"\b(?:not|off|outside)\s+(?:on|in|of)\b", body) else where
-    kind = "at least" if find(ENOUGH, body) else "at most"
+    kind = "at least" if find(rf"{ENOUGH}|(?<!no )(?<!not ){ABOVE}", body) else "at most"
     kind = "exactly" if find(r"\bexactly\b", body) else kind
     yield (
         f'share "{kind} {amount}" {{ of replicas on nodes where {where} {kind} {amount}'
@@ -227,7 +227,9 @@ def _neighbours(body: str) -> Iterator[str]:
     is_away = find(r"\b(?:away|apart|separated?|far) from\b", body)
     is_about_pods = is_never and find(r"\bpods?\s+where\b", body)
     others = r"(?:images?|priority|requests?|limits?)\b"
-    is_other = find(rf"\bwith\s+(?:an?\s+)?{others}|\bfirst\Z|\b{NAME_OF_NODE}\Z", body)
+    is_other = find(
+        rf"\bwith\s+(?:an?\s+)?{others}|\bwith\s+\w+\s+as\b|\bfirst\Z|\b{NAME_OF_NODE}\Z", body
+    )
     if is_other or not (beside or is_away or is_about_pods):
         return
     # Pods of one kind are not to be beside those of another one.
@@ -277,7 +279,7 @@ def _preferences(body: str) -> Iterator[str]:
     )
     if found is None:
         return
-    what = re.sub(r"^[:{=\s]+|[}\s]+\Z", "", found["what"])
+    what = re.sub(r"^[:{=\s]+|[}\s]+\Z|\s+(?:over|to|than)\s+\S.*\Z", "", found["what"])
     where = nodes_of(re.sub(r"^(?:to run |running )?(?:on|in)\s+", "", what))
     if where is None:
         return

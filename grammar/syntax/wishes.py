@@ -196,6 +196,9 @@ def wished(item: WishedItem) -> Iterator[str]:
     """The clauses for a wish in plain words, the likeliest first."""
     if _holds_policy(item) or (not item.in_policy and "{" in item.text):
         return
+    if "{{" in item.text or "{%" in item.text:
+        # A template.
+        return
     if re.fullmatch(r"(?:priority|order|precedence)\s*[:=]\s*\d+", item.text):
         # A setting of the policy.
         return
