@@ -212,6 +212,9 @@ class ClauseRemedies(Misplaced):
             "BY": "by",
             "UNTIL": "until",
         }
+        if accepted == {"PODS", "REPLICAS"} and self.item.kind == "number":
+            made = f"replicas at least {self.item.text}"
+            return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), made))
         if len(accepted) != 1 or (word := groups.get(next(iter(accepted)))) is None:
             return None
         if word == "weight" and self.previous.text != "effort":
@@ -381,10 +384,10 @@ class ClauseRemedies(Misplaced):
         if self.behind and lexemes[at + 1].kind != "string":
             return None
         found = catalogue.unknown_clause(word, lexemes.span(at, at))
-        if word in ("node", "pod") and lexemes[at + 1].text == ".":
+        if word in ("node", "pod", "object") and lexemes[at + 1].text == ".":
             # A condition alone.
             last = lexemes.expression_end(at, STOPS)
-            said = one_line(lexemes.slice(at, last))
+            said = re.sub(r"\Aobject\b", "pod", one_line(lexemes.slice(at, last)))
             is_of_node = re.search(r"\bnode\.", said) is not None
             made = f'filter "rule" {{ require {said} }}' if is_of_node else f"for pods where {said}"
             return with_edit(found, Fix(lexemes.span(at, last), made))

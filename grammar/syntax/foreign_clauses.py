@@ -141,8 +141,9 @@ def keeps_meaning(text: str, clause: str) -> bool:
 
 
 def _has_texts(text: str, clause: str) -> bool:
-    """Whether a clause has the first label of each `matchLabels`."""
+    """Whether a clause has the first label of each `matchLabels`, and the value of `app=web`."""
     values = re.findall(r"matchLabels\W{1,4}[\w./-]+\W{1,4}(\w[\w.-]*)", text)
+    values += re.findall(r"(?<=ffinity )[a-z]\w*=([a-z]\w*)", text)
     return all(value in clause for value in values)
 
 

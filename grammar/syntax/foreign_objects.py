@@ -100,6 +100,8 @@ def _go_call(words: list[str]) -> str:
     if name in ("and", "or"):
         sign = " && " if name == "and" else " || "
         return sign.join(each.strip("()") if "||" not in each else each for each in operands)
+    is_turned = name in ("contains", "hasPrefix", "hasSuffix") and operands[-1:][0][:1] == '"'
+    operands = operands[::-1] if is_turned and operands[0][:1] != '"' else operands
     return _GO_CALLS[name].format(*operands, "", "")
 
 

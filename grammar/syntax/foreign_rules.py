@@ -31,6 +31,7 @@ def _rego(body: str) -> Iterator[str]:
     plain = re.fullmatch(
         r"(deny|violation|allow)\b(?:\s+contains\s+\w+)?(?:\s*:?=\s*true)?\s+if\s+([^{}]+)", body
     )
+    plain = plain or re.fullmatch(r"(allow|deny)\s*:?=\s*(?!true\b|false\b)([^{}=][^{}]*)", body)
     body = f"{plain[1]} {{ {plain[2]} }}" if plain is not None else body
     found = re.match(r"(deny|violation|allow)\b[^{]*?(?:\bif\b\s*)?\{\s*(.+?)\s*\}\s*\Z", body)
     if found is None:
@@ -55,7 +56,8 @@ def _of_input(line: str) -> str:
     line = re.sub(r"\binput\.(?:(?:review|request)\.)?object\b", "pod", line)
     absent = re.fullmatch(r"not\s+([\w.]+(?:\[\"[^\"]*\"\])?)", line)
     if absent is not None:
-        return f"!has({absent[1]})"
+        is_flag = absent[1].endswith((".ready", ".unschedulable"))
+        return f"!{absent[1]}" if is_flag else f"!has({absent[1]})"
     return re.sub(r"^not\s+(.+)$", r"!(\1)", line)
 
 
@@ -183,7 +185,8 @@ def _preconditions(body: str) -> Iterator[str]:
             return
         key = re.sub(r"^(?:request\.)?object\b", "pod", found["key"].partition("||")[0].strip())
         key = "pod.namespace" if key == "request.namespace" else key
-        value = value_of(found["value"])
+        is_flag = found["value"] in ("true", "false") and "labels" not in key
+        value = found["value"] if is_flag else value_of(found["value"])
         made.append(f"!({key} in {value})" if sign == "not in" else f"{key} {sign} {value}")
     if made:
         is_any = re.search(r"conditions\W+any\b", body) is not None

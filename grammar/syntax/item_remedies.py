@@ -115,6 +115,9 @@ class ItemRemedies(Misplaced):
             items = f"{items}.filter({name}, {condition})"
         body = lexemes.slice(colon + 1, test - 1)
         made = items if body == name else f"{items}.map({name}, {body})"
+        macro = {"alltrue": "all", "anytrue": "exists"}.get(lexemes[opener - 2].text)
+        if macro is not None and lexemes[closer + 1].text == ")":
+            made, opener, closer = f"{items}.{macro}({name}, {body})", opener - 2, closer + 1
         return with_edit(
             self.unexpected(opener + 1, opener + 1), Fix(lexemes.span(opener, closer), made)
         )

@@ -116,6 +116,11 @@ def _compared(read: str, sign: str, value: str) -> str | None:
         return f"{read}.matches({value})"
     if sign in (">", ">=", "<", "<=") and "allocatable" in read:
         return f"{read} {sign} {value}"
+    if sign in (">", ">=", "<", "<=") and re.fullmatch(r'"v?\d+(\.\d+)+"', value):
+        if "nodeInfo" in read:
+            whole = (value.strip('"v') + ".0.0").split(".")[:3]
+            return f'kubernetesVersion({read}) {sign} "{".".join(whole)}"'
+        return f"semver({read}, true) {sign} semver({value}, true)"
     if sign in (">", ">=", "<", "<=") and value.strip('"').isdigit():
         return f"int({read}) {sign} {value.strip(chr(34))}"
     if sign == "set_contains_any":

@@ -109,7 +109,11 @@ def _shares(body: str) -> Iterator[str]:
             yield f'share "{said}" {{ of replicas on nodes where {where} {kept} }}'
         return
     on = find(r"\b(?:on|in|onto|to)\s+(.+)\Z", body)
-    on = on or find(r"\A(?:share\s+)?([\w-]+)\s*(?:<=|>=|at most|at least|exactly)", body)
+    on = on or find(
+        r"\A(?:(?:share|keep|limit|cap)\s+)?([\w-]+)\s*"
+        r"(?:<=|>=|at most|at least|exactly|below|to\s)",
+        body,
+    )
     on = on or find(rf"\A(?:share\s+)?([a-z][\w-]*)\s+{PART}\Z", body)
     on = on or find(rf"{PART}\s+((?:zone|region)\s+\S+|[\w-]+(?:\s+nodes)?)\Z", body)
     if part is None or on is None:
@@ -308,6 +312,15 @@ def _filters(body: str) -> Iterator[str]:
         where = nodes_of(one["place"]) if one["place"] else f'node.name == "{one["name"]}"'
         if where is not None:
             yield f'filter "excluded" {{ require {where.replace(" == ", " != ")} }}'
+        return
+    kind = find(rf"\A{DENIES}\s+(?:all\s+|the\s+)*([\w-]+)\s+(?:nodes|machines|hosts)\Z", body)
+    besides = find(r"\A(?:unless|except(?:\s+(?:if|when|on|in))?)\s+(.+)\Z", body)
+    if (no := kind or besides) is not None:
+        said = next(wish_conditions.conditions(no[1]), None) or nodes_of(no[1])
+        state = find(rf"\A{SUBJECT}(?P<state>\w+)\Z", no[1])
+        said = said or (STATES.get(state["state"].lower()) if state is not None else None)
+        if said is not None:
+            yield f'filter "except" {{ require {negated(said)} }}'
         return
     denied = find(
         rf"\b{DENIES}\s+(?:all\s+|the\s+)*(?:nodes?|machines|hosts)\s+"
