@@ -408,7 +408,7 @@ def _label_selectors(text: str) -> Iterator[str]:
     """`for pods where app=web`, `"tier in (web, api)"` and `matchLabels { app: web }`."""
     text = re.sub(r"\Afor (?:all )?pods?\.(?=\w)", "for pods where pod.", text)
     text = re.sub(
-        r"\bpods (?=(?:matchLabels|labels|labelSelector|selector)\b)"
+        r"\bpods (?=(?:matchLabels|matchExpressions|labels|labelSelector|selector)\b)"
         r"|(?<=\{ )(?:labelSelector|podSelector|selector) ?:? ?(?=\{)"
         r"|\bpods (?:with|having) (?:labels? )?(?=[\w./-]+ ?(?:[:=]|(?:not)?in ?\())",
         "pods where ",

@@ -234,8 +234,8 @@ _OBJECT = frozenset("apiVersion kind metadata spec version namespace count".spli
 def _is_label(key: str) -> bool:
     """Whether a key may be one of a label: no other text of this or another language has it."""
     row = habits.find(habits.CLAUSES, key)
-    if re.search(r"[a-z][A-Z]", key):
-        # A field of Kubernetes.
+    if re.search(r"[a-z][A-Z]|^(?:node|pod|peer|victim|namespaceObject)\.", key):
+        # A field, here or of Kubernetes.
         return False
     is_known = key in _ARGUMENTS or key in habits.NEEDLESS_ITEMS or key in ITEMS or key in _OBJECT
     return not is_known and (row is None or row.here == "group")

@@ -59,15 +59,12 @@ _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
         ),
         r"let \2 = \3 \1{ ",
     ),
-    # `filter "x" if a require b`, without a block.
+    # `filter "x" if a require b` and `filter "x" when a then b`, without a block.
     (
         re.compile(
-            r'\A(filter "[^"]*") (?:only )?(?:if|when) ([^{}]+?) (?:then )?(require [^{}]+)\Z'
+            r'\A(filter "[^"]*") (?:only )?(?:if|when) ([^{}]+?) (?:then )?(?:require |(?<=then ))'
+            r"([^{}]+)\Z"
         ),
-        r"\1 when \2 { \3 }",
-    ),
-    (
-        re.compile(r'\A(filter "[^"]*") (?:if|when) ([^{}]+?) then ([^{}]+)\Z'),
         r"\1 when \2 { require \3 }",
     ),
     # `if a { require b }`

@@ -54,6 +54,7 @@ def _of_input(line: str) -> str:
     """A line of Rego: `input.node.zone == "a"`, `not input.review.object.spec.nodeSelector`."""
     line = re.sub(r"\binput\.(?:(?:review|request)\.)?(?:object\.)?(?=(?:pod|node)\b)", "", line)
     line = re.sub(r"\binput\.(?:(?:review|request)\.)?object\b", "pod", line)
+    line = re.sub(r"\bcount\(", "size(", line)
     absent = re.fullmatch(r"not\s+([\w.]+(?:\[\"[^\"]*\"\])?)", line)
     if absent is not None:
         is_flag = absent[1].endswith((".ready", ".unschedulable"))

@@ -157,6 +157,11 @@ class ItemRemedies(Misplaced):
         if lexemes[at + 2].text == "(" and at + 2 in lexemes.partner:
             last = lexemes.partner[at + 2]
             argument = lexemes.slice(at + 3, last - 1)
+        macro = habits.find(habits.MACROS, word) if argument.startswith(".") else None
+        if macro is not None and not macro.here.startswith("!"):
+            operand = rooted(lexemes.slice(first, at - 1))
+            made = f"{operand}.{macro.here}(x, x{argument})"
+            return with_edit(self.unexpected(at, at), Fix(lexemes.span(first, last), made))
         row = habits.call(word, "string" if argument else "dyn", 1 + bool(argument))
         if row is None or lexemes[last + 1].text in (".", "[", "("):
             return None

@@ -264,6 +264,9 @@ class OperatorRemedies(Misplaced):
         if words[0] in ("has", "have") and self.behind:
             # `node.labels has key "gpu"`
             return "{1} in {0}", 1 + (words[1] in ("key", "label", "a", "the")), False
+        if word == "|" and third == "(" and second not in ("has", "size"):
+            # A function behind a pipe.
+            return None
         if word in {"&", "|"}:
             # Behind a pipe stands a function, and sets have no `&` here.
             is_plain = second in ("!", "(", *_NAMES) or second == "has" or third in _SIGNS

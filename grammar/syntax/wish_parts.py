@@ -235,13 +235,16 @@ def bound_of(body: str) -> tuple[str, int] | None:
     never = find(rf"\b(?:never|not|no|don't|avoid)\s+({N})\b", body)
     if never is not None and number_of(never[1]) > 1:
         return "at most", number_of(never[1]) - 1
+    above = find(rf"\bnever\s+{ABOVE}\s*({N})\b", body)
+    if above is not None:
+        return "at most", number_of(above[1])
     for pattern, kind, more in (
         (BELOW, "at most", -1),
         (ENOUGH, "at least", 0),
         (ABOVE, "at least", 1),
         (ONLY, "at most", 0),
     ):
-        negated = r"(?<!no )(?<!not )"
+        negated = r"(?<!no )(?<!not )(?<!never )"
         found = find(rf"{negated}{pattern}(?:\s*|\s*:\s*|\s+=\s*)({N})\b(?!\s*(?:%|percent))", body)
         if found is not None:
             return kind, max(0, number_of(found[1]) + more)
