@@ -103,9 +103,9 @@ class ClauseRemedies(Misplaced):
             found = self.unexpected(at, at)
             if sign == ";":
                 found = catalogue.bad_character(";", edit.span)
-            if not is_certain and lexemes[at + 1].kind in ("string", "number"):
-                return None
             if not is_certain and "REQUIRE" in self.accepted:
+                if lexemes[at + 1].kind in ("string", "number"):
+                    return None
                 joined = Fix(edit.span, " &&")
                 return with_edit(found, joined, "write `&&` between conditions")
             return with_edit(found, edit, hint, certain=is_certain)
@@ -220,7 +220,8 @@ class ClauseRemedies(Misplaced):
         if word == "weight" and self.previous.text != "effort":
             return None
         found, item = self.unexpected(at, at), self.item
-        if word == "by" and item.text == "{" and (closer := lexemes.partner.get(at)) is not None:
+        closer = lexemes.partner.get(at)
+        if item.text == "{" and lexemes[at - 2].text == "group" and closer is not None:
             made = f"by {lexemes.slice(at + 1, closer - 1).removeprefix('by ')}"
             return with_edit(found, Fix(lexemes.span(at, closer), made))
         if word == "where" and lexemes[at - 2].text == "of" and item.text in WORDS | {"}"}:

@@ -355,6 +355,9 @@ def _filters(body: str) -> Iterator[str]:
         return
     if found is None or (where := nodes_of(found[2])) is None:
         return
+    if found[1].lower() == "not" and re.search(r"\bor\b|\band\b|&&|\|\|", where):
+        # It denies the first condition alone.
+        return
     is_never = found[1].lower() not in (
         "only",
         "must be",
