@@ -42,6 +42,7 @@ class ClauseRemedies(Misplaced):
         return (
             self._message_behind,
             self._superfluous,
+            self._group,
             self._name,
             self._bound,
             self._lacking_word,
@@ -253,6 +254,22 @@ class ClauseRemedies(Misplaced):
         shown = f"{word} {one_line(lexemes.slice(at, max(at, end)))}"
         return with_edit(found, edit, f"write `{shown}`")
 
+    def _group(self) -> Diagnostic | None:
+        """`group "zone" by node.zone`, and the `group "web" {` and `count = 3` of Nomad."""
+        lexemes, at, word = self.lexemes, self.at, self.previous.text
+        found, closer = self.unexpected(at, at), lexemes.partner.get(at + 1)
+        name = re.sub(r"\W+", "_", self.item.text.strip("\"'"))
+        if word == "group" and lexemes[at + 1].text == "by" and self.item.kind == "string":
+            return with_edit(found, Fix(lexemes.span(at, at), name))
+        if word == "group" and lexemes[at + 2].text in ("by", "node") and closer is not None:
+            key = lexemes.slice(at + 2 + (lexemes[at + 2].text == "by"), closer - 1)
+            return with_edit(found, Fix(lexemes.span(at - 1, closer), f"group {name} by {key}"))
+        is_count = word == "count" and self.item.text in ("=", ":")
+        if is_count or (word == "group" and self.item.kind == "string"):
+            hint = f"leave it out: {habits.OF_MANIFESTS}"
+            return replace(self.unexpected(at - 1, at - 1), hint=hint)
+        return None
+
     def _name(self) -> Diagnostic | None:
         """A name that must be a text, a clause without one, a score without a weight."""
         lexemes, at, accepted = self.lexemes, self.at, self.accepted
@@ -262,14 +279,6 @@ class ClauseRemedies(Misplaced):
         if word == "weight" and re.fullmatch(r"[\"']\d+[\"']", self.item.text):
             number = self.item.text.strip("\"'")
             return with_edit(found, Fix(lexemes.span(at, at), number), certain=True)
-        if word == "group" and self.item.kind == "string" and lexemes[at + 1].text == "by":
-            name = re.sub(r"\W+", "_", self.item.text[1:-1])
-            return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), name))
-        if (word == "group" and self.item.kind == "string") or (
-            word == "count" and self.item.text in ("=", ":")
-        ):
-            hint = f"leave it out: {habits.OF_MANIFESTS}"
-            return replace(self.unexpected(at - 1, at - 1), hint=hint)
         if accepted and set(accepted) <= {"STRING", "NAME"}:
             if self.item.kind == "word" and self.item.text == "f" and lexemes.touches(at + 1):
                 edit = Fix(lexemes.span(at, at), "")
@@ -525,6 +534,11 @@ class ClauseRemedies(Misplaced):
         if not is_in_clause or self.item.kind == "end" or word == "}":
             return None
         found = self.unexpected(at, at)
+        if "PER" in accepted and word == "node" and not self.behind:
+            place = lexemes.operand_after(at) or at
+            read = lexemes.slice(at, place)
+            made = "per node" if read in ("node", "node.name") else f"per domain {read}"
+            return with_edit(found, Fix(lexemes.span(at, place), made))
         if self.item.kind == "string" and self.item.text[1:-1] in PARTS:
             # The key of JSON.
             end = at + (lexemes[at + 1].text == ":")

@@ -67,10 +67,12 @@ _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
         ),
         r"\1 when \2 { require \3 }",
     ),
-    # `if a { require b }`
+    # `filter out a`
+    (re.compile(r"\Afilter out ([^{}]+)\Z"), r'filter "out" { require !(\1) }'),
+    # `if a { require b }`, with a block or without one.
     (
-        re.compile(r"\A(?:if|when)\s+([^{}]+?)\s*\{\s*(require\b[^{}]*)\}\Z"),
-        r'filter "rule" when \1 { \2}',
+        re.compile(r"\A(?:if|when)\s+([^{}]+?)\s*\{?\s*(require\b[^{}]*?) ?\}?\Z"),
+        r'filter "rule" when \1 { \2 }',
     ),
     # `filter node.ready` and `score node.usage["cpu"]`, without a name and a block.
     (re.compile(r"\Afilter ((?:node|pod)\.[^{}]+)\Z"), r'filter "rule" { require \1 }'),
