@@ -22,7 +22,7 @@ from msgspec.structs import fields as struct_fields
 
 from grammar.messages.catalogue import listed
 from grammar.messages.diagnostics import Diagnostic, nearest
-from grammar.tree.clauses import File, Policy
+from grammar.tree.clauses import CLAUSE_WORDS, File, Policy
 from grammar.tree.source import Source, Span
 from grammar.values.named_formats import is_subdomain
 from policies.documents import DocumentError, documents, file_page, join, literal_rules
@@ -388,14 +388,20 @@ def mendable(source: Source) -> tuple[Span, ...]:
 
 # Rules that begin behind their key, so that YAML reads the signs in them.
 _RULES_IN_LINE = re.compile(r"(?m)^[ \t]*rules:[ \t]*(?![|>\"'\s])\S")
-_OF_LANGUAGE = re.compile(r"(?m)^(?:cluster[ \t]+)?policy[ \t]+[\w\"]")
+_OF_LANGUAGE = re.compile(
+    r"(?m)^(?:(?:cluster[ \t]+)?policy[ \t]+[\w\"]|test[ \t]+\"[^\"\n]*\"[ \t]*\{)"
+)
+# A clause that YAML reads: its rules are not indented, or have no key.
+_CLAUSE = re.compile(rf"(?m)^[ \t]*(?:{'|'.join(CLAUSE_WORDS)})[ \t]+\"[^\"\n]*\"[^\n]*\{{")
 
 
 def _kind_of_text(source: Source) -> str | None:
     """The hint for a text that is no YAML, or no object."""
     if _OF_LANGUAGE.search(source.text) is not None:
         return "give the file the ending `.policy`: this is the language, and not a manifest"
-    if _RULES_IN_LINE.search(source.text) is not None:
+    if re.search(r"(?m)^ *\t", source.text):
+        return "write blanks in place of the tab"
+    if any(sign.search(source.text) is not None for sign in (_RULES_IN_LINE, _CLAUSE)):
         return "write `rules: |`, and the rules indented below it"
     return None
 

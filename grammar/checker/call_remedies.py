@@ -350,6 +350,8 @@ class CallRemedies(NameRemedies):
         signs = dict.fromkeys(("anyof", "someof", "oneof", "either", "any", "or"), "||")
         signs |= dict.fromkeys(("allof", "both", "all", "and", "every"), "&&")
         sign = signs.get("".join(words_of(expr.function)))
+        if len(operands) == 1 and isinstance(operands[0], ast.ListLiteral):
+            operands = operands[0].elements
         if sign is None or len(operands) < 2 or any(self._kind(o) != BOOL for o in operands):
             return None
         made = f" {sign} ".join(map(print_expression, operands))

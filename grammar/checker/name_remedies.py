@@ -249,6 +249,8 @@ class NameRemedies(FieldRemedies):
             case ast.Binary("==" | "!=" | "in", left, right):
                 other = self._kind(right if expr is left else left)
                 wanted = other in (STRING, QUANTITY, DURATION, list_of(STRING))
+                # What a text is in is a list.
+                wanted = wanted and not (parent.op == "in" and expr is right)
                 beside = right if expr is left else left
                 # Two constants would be compared.
                 wanted = wanted and not isinstance(beside, ast.Literal | ast.ListLiteral)

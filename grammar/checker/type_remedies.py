@@ -82,6 +82,11 @@ class Remedies(CallRemedies):
                 made = self._with_constant(expr, value, constant, kind, is_right=is_right)
                 if made is not None:
                     return made
+        if expr.op == "*" and {left, right} == {INT, BOOL}:
+            # `100 * node.ready` of Python
+            sides = (expr.left, expr.right) if left == BOOL else (expr.right, expr.left)
+            test, points = map(print_expression, sides)
+            return Remedy(expr.span, f"({test} ? {points} : 0)")
         if expr.op == "%" and left == STRING and isinstance(expr.left, ast.Literal):
             # `"%s-a" % pod.name` of Python
             said = f"[{print_expression(expr.right)}]"

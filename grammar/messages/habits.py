@@ -601,8 +601,8 @@ NEEDLESS_ITEMS: Mapping[str, str] = {
         ("minAvailable", "maxUnavailable", "PodDisruptionBudget", "podDisruptionBudget"), _BUDGET
     ),
     **dict.fromkeys(
-        "resources requests ncpus mem cpus request_memory request_cpus request_disk request_gpus"
-        " RequestMemory RequestCpus".split(),
+        "resources requests cpu memory ncpus mem cpus request_memory request_cpus request_disk"
+        " request_gpus RequestMemory RequestCpus".split(),
         REQUESTED,
     ),
     "auditAnnotations": "an answer has no annotations; a `detail` says more of a node",

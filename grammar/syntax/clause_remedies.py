@@ -42,6 +42,7 @@ class ClauseRemedies(Misplaced):
         return (
             self._message_behind,
             self._superfluous,
+            self._group,
             self._name,
             self._bound,
             self._lacking_word,
@@ -104,6 +105,8 @@ class ClauseRemedies(Misplaced):
             if sign == ";":
                 found = catalogue.bad_character(";", edit.span)
             if not is_certain and "REQUIRE" in self.accepted:
+                if lexemes[at + 1].kind in ("string", "number"):
+                    return None
                 joined = Fix(edit.span, " &&")
                 return with_edit(found, joined, "write `&&` between conditions")
             return with_edit(found, edit, hint, certain=is_certain)
@@ -210,12 +213,16 @@ class ClauseRemedies(Misplaced):
             "BY": "by",
             "UNTIL": "until",
         }
+        if accepted == {"PODS", "REPLICAS"} and self.item.kind == "number":
+            made = f"replicas at least {self.item.text}"
+            return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), made))
         if len(accepted) != 1 or (word := groups.get(next(iter(accepted)))) is None:
             return None
         if word == "weight" and self.previous.text != "effort":
             return None
         found, item = self.unexpected(at, at), self.item
-        if word == "by" and item.text == "{" and (closer := lexemes.partner.get(at)) is not None:
+        closer = lexemes.partner.get(at)
+        if item.text == "{" and lexemes[at - 2].text == "group" and closer is not None:
             made = f"by {lexemes.slice(at + 1, closer - 1).removeprefix('by ')}"
             return with_edit(found, Fix(lexemes.span(at, closer), made))
         if word == "where" and lexemes[at - 2].text == "of" and item.text in WORDS | {"}"}:
@@ -247,6 +254,22 @@ class ClauseRemedies(Misplaced):
         shown = f"{word} {one_line(lexemes.slice(at, max(at, end)))}"
         return with_edit(found, edit, f"write `{shown}`")
 
+    def _group(self) -> Diagnostic | None:
+        """`group "zone" by node.zone`, and the `group "web" {` and `count = 3` of Nomad."""
+        lexemes, at, word = self.lexemes, self.at, self.previous.text
+        found, closer = self.unexpected(at, at), lexemes.partner.get(at + 1)
+        name = re.sub(r"\W+", "_", self.item.text.strip("\"'"))
+        if word == "group" and lexemes[at + 1].text == "by" and self.item.kind == "string":
+            return with_edit(found, Fix(lexemes.span(at, at), name))
+        if word == "group" and lexemes[at + 2].text in ("by", "node") and closer is not None:
+            key = lexemes.slice(at + 2 + (lexemes[at + 2].text == "by"), closer - 1)
+            return with_edit(found, Fix(lexemes.span(at - 1, closer), f"group {name} by {key}"))
+        is_count = word == "count" and self.item.text in ("=", ":")
+        if is_count or (word == "group" and self.item.kind == "string"):
+            hint = f"leave it out: {habits.OF_MANIFESTS}"
+            return replace(self.unexpected(at - 1, at - 1), hint=hint)
+        return None
+
     def _name(self) -> Diagnostic | None:
         """A name that must be a text, a clause without one, a score without a weight."""
         lexemes, at, accepted = self.lexemes, self.at, self.accepted
@@ -256,14 +279,6 @@ class ClauseRemedies(Misplaced):
         if word == "weight" and re.fullmatch(r"[\"']\d+[\"']", self.item.text):
             number = self.item.text.strip("\"'")
             return with_edit(found, Fix(lexemes.span(at, at), number), certain=True)
-        if word == "group" and self.item.kind == "string" and lexemes[at + 1].text == "by":
-            name = re.sub(r"\W+", "_", self.item.text[1:-1])
-            return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), name))
-        if (word == "group" and self.item.kind == "string") or (
-            word == "count" and self.item.text in ("=", ":")
-        ):
-            hint = f"leave it out: {habits.OF_MANIFESTS}"
-            return replace(self.unexpected(at - 1, at - 1), hint=hint)
         if accepted and set(accepted) <= {"STRING", "NAME"}:
             if self.item.kind == "word" and self.item.text == "f" and lexemes.touches(at + 1):
                 edit = Fix(lexemes.span(at, at), "")
@@ -272,6 +287,11 @@ class ClauseRemedies(Misplaced):
             if lexemes[at + 1].text == "(" and (text := self._formatted(at)) is not None:
                 closer = lexemes.partner[at + 1]
                 return with_edit(found, Fix(lexemes.span(at, closer), text))
+            if lexemes[at + 1].text == "." and lexemes[at + 3].text == "(":
+                # `fmt.Sprintf("no %s", pod.name)`
+                text = self._formatted(at + 2)
+                span = lexemes.span(at, lexemes.partner.get(at + 3, at + 3))
+                return None if text is None else with_edit(found, Fix(span, text))
             if (moved := self._named_behind()) is not None:
                 return moved
             is_clause = self.item.text in CLAUSE_WORDS and lexemes[at + 1].kind == "string"
@@ -298,7 +318,7 @@ class ClauseRemedies(Misplaced):
                 name = lexemes.slice(at, last)
                 edit = Fix(lexemes.span(at, last), f'"{name}"')
                 return with_edit(self.unexpected(at, last), edit, certain=True)
-            if self.item.text in ("{", "when"):
+            if self.item.text in ("{", "when") or (word, self.item.text) == ("score", "weight"):
                 start = self.item.start
                 shown = f'{word} "name" {self.item.text}'
                 edit = Fix(Span(start, start), '"name" ')
@@ -374,10 +394,10 @@ class ClauseRemedies(Misplaced):
         if self.behind and lexemes[at + 1].kind != "string":
             return None
         found = catalogue.unknown_clause(word, lexemes.span(at, at))
-        if word in ("node", "pod") and lexemes[at + 1].text == ".":
+        if word in ("node", "pod", "object") and lexemes[at + 1].text == ".":
             # A condition alone.
             last = lexemes.expression_end(at, STOPS)
-            said = one_line(lexemes.slice(at, last))
+            said = re.sub(r"\Aobject\b", "pod", one_line(lexemes.slice(at, last)))
             is_of_node = re.search(r"\bnode\.", said) is not None
             made = f'filter "rule" {{ require {said} }}' if is_of_node else f"for pods where {said}"
             return with_edit(found, Fix(lexemes.span(at, last), made))
@@ -415,7 +435,8 @@ class ClauseRemedies(Misplaced):
         if word in ("require", "value", "message", "detail", "missing"):
             return replace(found, hint=f"write it into a clause, as in `{SHAPES['filter']}`")
         why = habits.NEEDLESS_ITEMS.get(word)
-        if why == habits.OF_MANIFESTS and lexemes[at + 1].kind == "word":
+        is_told = why in (habits.OF_MANIFESTS, habits.REQUESTED)
+        if is_told and lexemes[at + 1].kind == "word":
             # A sentence about them.
             why = None
         if word == "select" and lexemes[at + 1].text == "=":
@@ -455,7 +476,8 @@ class ClauseRemedies(Misplaced):
         ):
             return None
         closer = self.lexemes.partner.get(opener, len(self.lexemes.items))
-        words = {self.lexemes[n].text for n in range(opener, closer)}
+        items = self.lexemes
+        words = {items[n].text for n in range(opener, closer) if items[n + 1].text != "="}
         signs = {
             "filter": {"require"},
             "score": {"value", "range"},
@@ -512,6 +534,11 @@ class ClauseRemedies(Misplaced):
         if not is_in_clause or self.item.kind == "end" or word == "}":
             return None
         found = self.unexpected(at, at)
+        if "PER" in accepted and word == "node" and not self.behind:
+            place = lexemes.operand_after(at) or at
+            read = lexemes.slice(at, place)
+            made = "per node" if read in ("node", "node.name") else f"per domain {read}"
+            return with_edit(found, Fix(lexemes.span(at, place), made))
         if self.item.kind == "string" and self.item.text[1:-1] in PARTS:
             # The key of JSON.
             end = at + (lexemes[at + 1].text == ":")
@@ -548,7 +575,7 @@ class ClauseRemedies(Misplaced):
         joins = self.item.text in (",", ":", "else", "otherwise", "or", "||", "because")
         if "MESSAGE" not in self.accepted or not joins or lexemes[at + 1].kind != "string":
             return None
-        if self.previous.kind == "string":
+        if self.previous.kind == "string" and lexemes[at - 2].text not in ("==", "!="):
             # Another value.
             return None
         if not (lexemes[at + 2].closes or lexemes[at + 2].text in STOPS):

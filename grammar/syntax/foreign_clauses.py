@@ -45,7 +45,8 @@ _SOFT = re.compile(r"(?i)\bprefer|\bsoft\b|ScheduleAnyway|best effort|\bideally\
 # What is not to be.
 _DENIED = re.compile(rf"(?i)\A\s*{DENIES}\b|\b(?:unless|except|not on)\b")
 _TWICE_DENIED = re.compile(
-    r"(?i)\bforbid\b.*\bunless\b|\bunless\b[^{}]*[{:]\s*(?:return\s+)?(?:reject|deny|false)\b"
+    r"(?i)\bdeny\b.*\b(?:NotIn|NotEquals|DoesNotExist)\b|"
+    r"\bforbid\b.*\bunless\b|\bunless\b[^{}]*[{:]\s*(?:return\s+)?(?:reject|deny|false)\b"
 )
 _READ = re.compile(r"\b(?:node|pod|peer|victim|namespaceObject)\.([A-Za-z]\w*)")
 _NUMBER = re.compile(r"(?<![\w.:-])\d+(?![\w.]*[:.]\d|\s*%|\s*percent\b)(?!\d)")
@@ -140,8 +141,9 @@ def keeps_meaning(text: str, clause: str) -> bool:
 
 
 def _has_texts(text: str, clause: str) -> bool:
-    """Whether a clause has the first label of each `matchLabels`."""
+    """Whether a clause has the first label of each `matchLabels`, and the value of `app=web`."""
     values = re.findall(r"matchLabels\W{1,4}[\w./-]+\W{1,4}(\w[\w.-]*)", text)
+    values += re.findall(r"(?<=ffinity )[a-z]\w*=([a-z]\w*)", text)
     return all(value in clause for value in values)
 
 
@@ -199,7 +201,12 @@ def _selectors(body: str) -> Iterator[str]:
     body = re.split(r"(?<!\A)\b(?:tolerations|containers|restartPolicy|volumes)[\"']?\s*:", body)[0]
     if re.search(r"topologyKey|podAffinity|podAntiAffinity|maxSkew|tolerat|\beffect\b", body):
         return
-    if re.match(r"for\b", body):
+    if re.match(r"for\b|(?:pod|label|namespace)Selector\b", body):
+        return
+    terms = re.split(r"(?=\bweight\b)", body) if body.count("matchExpressions") > 1 else [body]
+    if _SOFT.search(body) and len(terms) > 2:
+        each = [next(_selectors(f"prefer {term}"), "") for term in terms[1:]]
+        yield _numbered(each)
         return
     keys = of_keys(body)
     if keys is not None and _SOFT.search(body):
@@ -218,6 +225,11 @@ def _selectors(body: str) -> Iterator[str]:
         yield f'filter "nodes" {{ require {" && ".join(conditions)} }}'
 
 
+def _numbered(each: list[str]) -> str:
+    """Clauses of one name with a number in the names from the second on."""
+    return " ".join(c.replace('" ', f' {n}" ', 1) if n > 1 else c for n, c in enumerate(each, 1))
+
+
 def _topology(body: str) -> Iterator[str]:
     """`maxSkew: 1 topologyKey: … whenUnsatisfiable: DoNotSchedule`, and pod (anti-)affinity."""
     key = re.search(r"topologyKey[\"']?\s*[:=]?\s*[\"']?([\w./-]+)", body)
@@ -227,9 +239,7 @@ def _topology(body: str) -> Iterator[str]:
         p for p in re.split(r"(?:\s-\s|\}\s*,\s*\{)(?=\W*maxSkew)", body) if "topologyKey" in p
     ]
     if len(parts) > 1:
-        each = [next(_topology(part), "") for part in parts]
-        named = (c.replace('"', f'"{n} ', 1) if n > 1 else c for n, c in enumerate(each, 1))
-        yield " ".join(named)
+        yield _numbered([next(_topology(part), "") for part in parts])
         return
     domain = DOMAINS.get(key[1], f"node.labels[{print_string(key[1])}]")
     domain = key[1] if key[1].startswith("node.") else domain
@@ -244,7 +254,10 @@ def _topology(body: str) -> Iterator[str]:
     pairs = OF_SELECTOR.findall(labels[1]) if labels is not None else []
     where = " && ".join(f"peer.labels[{text_of(k)}] == {text_of(v)}" for k, v in pairs)
     where = where or of_keys(body, "peer") or ""
-    counted = f"pods where {where} " if where else ""
+    spaces = re.search(r"namespaces[\"']?\s*:\s*\[([^\]]*)\]", body)
+    if spaces is not None and where:
+        where += f" && peer.namespace in [{', '.join(map(text_of, spaces[1].split(',')))}]"
+    counted = f"{'all ' * (spaces is not None)}pods where {where} " if where else ""
     skew = re.search(r"maxSkew[\"']?\s*[:=]?\s*(\d+)", body)
     if skew is not None:
         least = re.search(r"minDomains[\"']?\s*[:=]?\s*(\d+)", body)
@@ -323,6 +336,11 @@ def _functions(text: str) -> Iterator[str]:
         text,
     )
     found = found or re.fullmatch(
+        r"(?P<name>[a-z]\w*)\((?P<item>\w+)(?P<kind>)\)(?: :?= true| if)? \{ ?"
+        r"(?P<said>[^{};]+?) ?\}",
+        text,
+    )
+    found = found or re.fullmatch(
         r"(?:const|let|var) (?P<name>\w+) = \(?(?P<item>\w+)(?::? ?(?P<kind>\w+))?\)? => "
         r"(?P<said>[^{};]+)",
         text,
@@ -354,6 +372,9 @@ def _unbraced(text: str) -> Iterator[str]:
     if plain is not None and not re.search(r"\b(?:require|value|then)\b", plain[3]):
         part = "require" if plain[2] == "filter" else "value"
         yield f"{plain[1]} {{ {part} {plain[3]} }}"
+    bare = re.fullmatch(r'(score "[^"]*" weight -?\d+) ((?:node|pod)\.[^{}]+)', text)
+    if bare is not None:
+        yield f"{bare[1]} {{ value {bare[2]} }}"
     # The parts of a call.
     called = re.fullmatch(r'(\w+)\(("[^"]*")((?:, ?\w+ ?[=:] ?[^,(){}]+)*)\) (\{.*\})', text)
     if called is not None:
@@ -387,8 +408,8 @@ def _label_selectors(text: str) -> Iterator[str]:
     """`for pods where app=web`, `"tier in (web, api)"` and `matchLabels { app: web }`."""
     text = re.sub(r"\Afor (?:all )?pods?\.(?=\w)", "for pods where pod.", text)
     text = re.sub(
-        r"\bpods (?=(?:matchLabels|labels|labelSelector|selector)\b)"
-        r"|(?<=[{ ])(?:labelSelector|podSelector|selector) ?:? ?(?=\{)"
+        r"\bpods (?=(?:matchLabels|matchExpressions|labels|labelSelector|selector)\b)"
+        r"|(?<=\{ )(?:labelSelector|podSelector|selector) ?:? ?(?=\{)"
         r"|\bpods (?:with|having) (?:labels? )?(?=[\w./-]+ ?(?:[:=]|(?:not)?in ?\())",
         "pods where ",
         text,
@@ -403,7 +424,7 @@ def _label_selectors(text: str) -> Iterator[str]:
         end = said.rfind("]") + 1
         yield f"{found[1]} {keys}{said[end:].lstrip(' }])')}"
         return
-    labels = re.match(r"(?:matchLabels|labels|labelSelector)?\s*[:=]?\s*\{\s*(.+?)\s*\}+", said)
+    labels = re.match(r"(?:matchLabels|labels|\w*[sS]elector)?\s*[:=]?\s*\{\s*(.+?)\s*\}+", said)
     if labels is not None:
         made = [of_key(k, "In", [v], owner) or "" for k, v in OF_SELECTOR.findall(labels[1])]
         rest = said[labels.end() :]
@@ -433,6 +454,8 @@ def _selected(text: str) -> Iterator[str]:
         r"((?:[\w./-]+\s*:\s*[\"']?[\w.-]+[\"']?[,\s]*)+?)\s*\}*",
         text,
     )
+    if re.match(r"podSelector\b|labelSelector\b", text) and (keys := of_keys(text, "pod")):
+        yield f"for pods where {keys}"
     of_annotation = re.fullmatch(
         r"annotations\s*:\s*\{?\s*([\w./-]+)\s*:\s*[\"']?([\w.-]+)\W*", text
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from grammar.messages import habits
 from grammar.syntax.foreign_rules import OF_SELECTOR, value_of
-from grammar.syntax.unexpected import DOMAINS, ITEMS
+from grammar.syntax.unexpected import DOMAINS, ITEMS, rooted
 from grammar.syntax.unexpected import PARTS as PARTS_HERE
 from grammar.syntax.wish_words import STATES
 from grammar.tree.clauses import CLAUSE_WORDS
@@ -100,6 +100,8 @@ def _go_call(words: list[str]) -> str:
     if name in ("and", "or"):
         sign = " && " if name == "and" else " || "
         return sign.join(each.strip("()") if "||" not in each else each for each in operands)
+    is_turned = name in ("contains", "hasPrefix", "hasSuffix") and operands[-1:][0][:1] == '"'
+    operands = operands[::-1] if is_turned and operands[0][:1] != '"' else operands
     return _GO_CALLS[name].format(*operands, "", "")
 
 
@@ -128,8 +130,7 @@ def _selections(text: str) -> Iterator[str]:
     if found is None:
         return
     said = re.sub(r"(?<![\w)\]\"])\.(?=[a-z])", "x.", found[2])
-    owner = "node" if re.search(r"taints|images|conditions|addresses|\bpods\b", found[1]) else "pod"
-    items = f"{owner}{found[1]}" if found[1].startswith(".") else found[1]
+    items = rooted(found[1])
     made = f"{items}.{'all' if is_all else 'exists'}(x, {said})"
     if found[3]:
         made = f"size({items}.filter(x, {said}))"
@@ -233,6 +234,9 @@ _OBJECT = frozenset("apiVersion kind metadata spec version namespace count".spli
 def _is_label(key: str) -> bool:
     """Whether a key may be one of a label: no other text of this or another language has it."""
     row = habits.find(habits.CLAUSES, key)
+    if re.search(r"[a-z][A-Z]|^(?:node|pod|peer|victim|namespaceObject)\.", key):
+        # A field, here or of Kubernetes.
+        return False
     is_known = key in _ARGUMENTS or key in habits.NEEDLESS_ITEMS or key in ITEMS or key in _OBJECT
     return not is_known and (row is None or row.here == "group")
 
@@ -262,11 +266,11 @@ _COUNTING = ("limit", "share", "spread")
 
 
 def _data(text: str) -> Iterator[str]:
-    """`{"filter": {"name": "x", "require": "node.ready"}}`, and the same as YAML."""
+    """`{"filter": {"name": "x", "require": "node.ready"}}`."""
     try:
         said = json.loads(text if text.startswith("{") else f"{{{text}}}")
     except ValueError:
-        said = _of_yaml(text)
+        return
     if isinstance(said, Mapping) and said.keys() & {"require", "value"}:
         # The parts of a clause without its keyword.
         said = {"score" if "value" in said else "filter": {"name": "x", **said}}
@@ -276,31 +280,20 @@ def _data(text: str) -> Iterator[str]:
             yield " ".join(each for each in made if each is not None)
 
 
-def _of_yaml(text: str) -> Mapping[str, object] | None:
-    """`filter: name: x require: node.ready`, on one line."""
-    head = re.match(r"(?:-\s*)?(\w+)\s*:\s*\{?\s*(?=name\b|require\b|weight\b)", text)
-    if head is None or head[1] not in CLAUSE_WORDS:
-        return None
-    words = r"(name|when|weight|require|value|message|detail|missing)"
-    text = text.rstrip(" }")
-    pairs = re.findall(rf"\b{words}\s*:\s*(.+?)[,\s]*(?=\b{words}\s*:|\Z)", text[head.end() :])
-    return {head[1]: {key: re.sub(r'\A"(.*)"\Z', r"\1", said.strip()) for key, said, _ in pairs}}
-
-
 # The words for parts of clauses, here and elsewhere.
 _ARGUMENTS = frozenset(
     {"name", "weight", "when", "skew", "of", "on", "pods", "nodes", "zones", *PARTS_HERE}
     | {word for row in habits.PARTS for word in row.words}
 )
-_LONGEST_FIRST = "|".join(sorted(map(re.escape, _ARGUMENTS), key=len, reverse=True))
-_ARGUMENT = re.compile(rf"(?:\A|[\s,;({{])({_LONGEST_FIRST})\s*[:=](?![=~])\s*")
+_LONGEST_FIRST = "|".join(sorted(_ARGUMENTS, key=len, reverse=True)).replace("_", "_?")
+_ARGUMENT = re.compile(rf"(?i)(?:\A|[\s,;({{])({_LONGEST_FIRST})\s*[:=](?![=~])\s*")
 _HEAD = re.compile(
     rf"(?:- )?({'|'.join(CLAUSE_WORDS)})\b\s*(\"[^\"]*\")?\s*(weight \d+)?\s*:?\s*[({{]?\s*"
 )
 
 
 def _called(text: str) -> Iterator[str]:
-    """`filter("x", require=node.ready)` and `limit per="node" max=3`: parts with a sign."""
+    """`filter("x", require=node.ready)`, `limit per="node" max=3` and the same as YAML."""
     head = _HEAD.match(text)
     if head is None or (head[2] and head[0][-2:] == "{ " and head[1] not in _COUNTING):
         return
@@ -356,7 +349,8 @@ def _part(word: str, key: str, value: str) -> tuple[int, str] | None:
     if key in _TEXTS:
         return 9, f"{key} {print_string(plain)}"
     if word not in _COUNTING:
-        return (8 if here in ("missing", "range") else 5), f"{here} {value}"
+        said = re.sub(r'\A"(.*)"\Z', r"\1", value)
+        return (8 if here in ("missing", "range") else 5), f"{here} {said}"
     if here in ("over", "per", "per domain") and re.fullmatch(r"[\w./-]+", plain):
         domain = DOMAINS.get(plain.lower()) or (value if plain.startswith("node.") else "")
         domain = domain or f"node.labels[{print_string(plain)}]"

@@ -47,6 +47,8 @@ _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
     ),
     # `new Date()` of JavaScript
     (re.compile(r"\bnew Date\(\)"), "now"),
+    # `variables.spot = a`
+    (re.compile(r"\Avariables\.(\w+) ?:?= ?([^{}]+)\Z"), r"let \1 = \2"),
     # `on failure ignore`, which is a part of the policy.
     (re.compile(r"\Aon[ _]?(?:failure|error)s? ?:? ?(ignore|fail)\Z"), r"failure \1"),
     # `filter "x" { z := node.zone require z == "a" }`: a name stands before the clause.
@@ -57,17 +59,20 @@ _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
         ),
         r"let \2 = \3 \1{ ",
     ),
-    # `filter "x" if a require b`, without a block.
+    # `filter "x" if a require b` and `filter "x" when a then b`, without a block.
     (
         re.compile(
-            r'\A(filter "[^"]*") (?:only )?(?:if|when) ([^{}]+?) (?:then )?(require [^{}]+)\Z'
+            r'\A(filter "[^"]*") (?:only )?(?:if|when) ([^{}]+?) (?:then )?(?:require |(?<=then ))'
+            r"([^{}]+)\Z"
         ),
-        r"\1 when \2 { \3 }",
+        r"\1 when \2 { require \3 }",
     ),
-    # `if a { require b }`
+    # `filter out a`
+    (re.compile(r"\Afilter out ([^{}]+)\Z"), r'filter "out" { require !(\1) }'),
+    # `if a { require b }`, with a block or without one.
     (
-        re.compile(r"\A(?:if|when)\s+([^{}]+?)\s*\{\s*(require\b[^{}]*)\}\Z"),
-        r'filter "rule" when \1 { \2}',
+        re.compile(r"\A(?:if|when)\s+([^{}]+?)\s*\{?\s*(require\b[^{}]*?) ?\}?\Z"),
+        r'filter "rule" when \1 { \2 }',
     ),
     # `filter node.ready` and `score node.usage["cpu"]`, without a name and a block.
     (re.compile(r"\Afilter ((?:node|pod)\.[^{}]+)\Z"), r'filter "rule" { require \1 }'),

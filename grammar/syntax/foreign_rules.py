@@ -31,6 +31,7 @@ def _rego(body: str) -> Iterator[str]:
     plain = re.fullmatch(
         r"(deny|violation|allow)\b(?:\s+contains\s+\w+)?(?:\s*:?=\s*true)?\s+if\s+([^{}]+)", body
     )
+    plain = plain or re.fullmatch(r"(allow|deny)\s*:?=\s*(?!true\b|false\b)([^{}=][^{}]*)", body)
     body = f"{plain[1]} {{ {plain[2]} }}" if plain is not None else body
     found = re.match(r"(deny|violation|allow)\b[^{]*?(?:\bif\b\s*)?\{\s*(.+?)\s*\}\s*\Z", body)
     if found is None:
@@ -43,7 +44,9 @@ def _rego(body: str) -> Iterator[str]:
     made = " && ".join(wanted)
     made = made if found[1] == "allow" else f"!({made})"
     values = [_of_input(v) for v in re.split(r"\s*,\s*", (said[2] if said else "") or "")]
-    message = f" message {filled(said[1], values)}" if said is not None else ""
+    # A message says the same of all nodes.
+    part = "detail" if any(v.startswith("node") for v in values) else "message"
+    message = f" {part} {filled(said[1], values)}" if said is not None else ""
     yield f'filter "{found[1]}" {{ require {made}{message} }}'
 
 
@@ -51,9 +54,11 @@ def _of_input(line: str) -> str:
     """A line of Rego: `input.node.zone == "a"`, `not input.review.object.spec.nodeSelector`."""
     line = re.sub(r"\binput\.(?:(?:review|request)\.)?(?:object\.)?(?=(?:pod|node)\b)", "", line)
     line = re.sub(r"\binput\.(?:(?:review|request)\.)?object\b", "pod", line)
+    line = re.sub(r"\bcount\(", "size(", line)
     absent = re.fullmatch(r"not\s+([\w.]+(?:\[\"[^\"]*\"\])?)", line)
     if absent is not None:
-        return f"!has({absent[1]})"
+        is_flag = absent[1].endswith((".ready", ".unschedulable"))
+        return f"!{absent[1]}" if is_flag else f"!has({absent[1]})"
     return re.sub(r"^not\s+(.+)$", r"!(\1)", line)
 
 
@@ -127,6 +132,9 @@ def _kyverno(body: str) -> Iterator[str]:
         many = f"pod.workload.kind in [{listed}]"
         many = many if sign == "==" else f"!({many})"
         yield f"for pods where {test if len(kinds) == 1 else many}"
+    if "namespaceSelector" in body:
+        yield from _namespaces(body)
+        return
     labels = re.search(r"matchLabels[\"']?\s*:?\s*\{?\s*(.+?)(?:\}|\Z)", body)
     pairs = OF_SELECTOR.findall(labels[1]) if labels is not None else []
     if pairs:
@@ -178,7 +186,8 @@ def _preconditions(body: str) -> Iterator[str]:
             return
         key = re.sub(r"^(?:request\.)?object\b", "pod", found["key"].partition("||")[0].strip())
         key = "pod.namespace" if key == "request.namespace" else key
-        value = value_of(found["value"])
+        is_flag = found["value"] in ("true", "false") and "labels" not in key
+        value = found["value"] if is_flag else value_of(found["value"])
         made.append(f"!({key} in {value})" if sign == "not in" else f"{key} {sign} {value}")
     if made:
         is_any = re.search(r"conditions\W+any\b", body) is not None

@@ -47,6 +47,7 @@ _WORDS = frozenset({"and", "or", "not", "in", "like", "is", "null", "true", "fal
 def _condition(text: str, owner: str) -> str:
     """What stands behind `where`, as a condition on the nodes or on the counted pods."""
     made = re.sub(r"'([^']*)'", r'"\1"', text.strip())
+    made = re.sub(r"\b[a-z]\.(?=labels\[)", f"{owner}.", made)
     made = re.sub(r"(?i)\bis\s+not\s+null\b", "!= null", made)
     made = re.sub(r"(?i)\bis\s+null\b", "== null", made)
     made = re.sub(r"(?i)\band\b", "&&", made)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import takewhile
 
-from grammar.messages import habits
+from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.unexpected import ITEMS, PARTS, STOPS, Misplaced, find, one_line, with_edit
 from grammar.tree.clauses import CLAUSE_WORDS
@@ -90,9 +90,17 @@ class HeadRemedies(Misplaced):
     def _head(self) -> Diagnostic | None:
         """`policy p for pods where … {`, `policy p namespace "shop" {`, `policy p priority 5 {`."""
         lexemes, at, word = self.lexemes, self.at, self.item.text
+        found = self.unexpected(at, at)
+        if self.accepted == {"COLON"} and word in (",", ")") and self._is_policy:
+            hint = f'write `{self.previous.text}: string = "…"`, with its type and a default'
+            return replace(found, hint=hint)
+        if self.accepted == {"NAMESPACE"} and lexemes[at + 1].text == "[":
+            last = lexemes.partner.get(at + 1, at + 1)
+            listed = f"{{ for pods where pod.namespace in {lexemes.slice(at + 1, last)}"
+            edit = Fix(lexemes.span(at - 1, last + 1), listed)
+            return with_edit(found, edit, f"write `{listed}`, inside the braces")
         if "LBRACE" not in self.accepted or not self._is_policy:
             return None
-        found = self.unexpected(at, at)
         if word == "for" and lexemes[at + 1].text in ("namespace", "ns"):
             value = lexemes[at + 2]
             name = value.text if value.kind == "string" else f'"{value.text}"'
@@ -104,6 +112,11 @@ class HeadRemedies(Misplaced):
         if word == "namespace":
             edit = Fix(Span(self.item.start, self.item.start), "in ")
             return with_edit(found, edit, f"write `in {lexemes.slice(at, at + 1)}`")
+        if word in ITEMS and "\n" in self.source.text[self.previous.end : self.item.start]:
+            edit = Fix(Span(self.previous.end, self.previous.end), " {")
+            return with_edit(found, edit, "write `{` behind the head")
+        if word == ":" and lexemes[at + 1].text in ("in", "{", "for"):
+            return with_edit(found, Fix(lexemes.span(at, at), ""), "leave out the `:`")
         if word == ":":
             # A block of Python ends where the next policy begins.
             start, text = self.item.end, self.source.text
@@ -115,7 +128,7 @@ class HeadRemedies(Misplaced):
         row = habits.find(habits.CLAUSES, word)
         meant = word if word in _SETTINGS else row.here if row is not None else ""
         meant = "weight" if word in _ORDERS else meant
-        if opener is not None and meant in (*_SETTINGS, "for pods where"):
+        if opener is not None and meant in (*_SETTINGS, "for pods where", "use"):
             first = at + 1 + (lexemes[at + 1].text in (":", "="))
             said = f"{meant} {lexemes.slice(first, opener - 1)}"
             edit = Fix(lexemes.span(at, opener), f"{{ {said}")
@@ -184,8 +197,16 @@ class HeadRemedies(Misplaced):
         return with_edit(found, edit, f"write `{made}`, with the name of the clause")
 
     def _top_level(self) -> Diagnostic | None:
+        """What stands between policies, or instead of one."""
         lexemes, at, word = self.lexemes, self.at, self.item.text
-        if not {"POLICY", "TEST"} <= self.accepted or self.item.kind != "word":
+        if not {"POLICY", "TEST"} <= self.accepted:
+            return None
+        mark = re.compile(r"---+|```+\w*").match(self.source.text, self.item.start)
+        if mark is not None:
+            wrong = catalogue.unexpected(mark[0].strip("`") or "```", (), Span(*mark.span()))
+            hint = "leave it out: policies and tests stand one behind another"
+            return with_edit(wrong, Fix(Span(*mark.span()), ""), hint)
+        if self.item.kind != "word":
             return None
         found = self.unexpected(at, at)
         if word in ("apiVersion", "kind", "metadata", "spec"):
@@ -206,6 +227,10 @@ class HeadRemedies(Misplaced):
             return with_edit(
                 found, Fix(lexemes.span(at, at), "policy"), "write `policy name { … }`"
             )
+        row = habits.find(habits.CLAUSES, word)
+        if row is not None and row.here in CLAUSE_WORDS:
+            hint = f"write `cluster policy name {{ {row.here} … }}`: clauses stand in a policy"
+            return replace(found, hint=hint)
         return None
 
     def _nodes(self) -> Diagnostic | None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from grammar.messages import habits
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.lexemes import Lexemes
-from grammar.syntax.unexpected import STOPS, Misplaced, find, with_edit
+from grammar.syntax.unexpected import STOPS, Misplaced, find, rooted, with_edit
 
 _MACRO_NAMES = frozenset("all exists exists_one existsOne filter map any some every".split())
 _ENDS = frozenset({"sum", "max", "min"})
@@ -115,6 +115,9 @@ class ItemRemedies(Misplaced):
             items = f"{items}.filter({name}, {condition})"
         body = lexemes.slice(colon + 1, test - 1)
         made = items if body == name else f"{items}.map({name}, {body})"
+        macro = {"alltrue": "all", "anytrue": "exists"}.get(lexemes[opener - 2].text)
+        if macro is not None and lexemes[closer + 1].text == ")":
+            made, opener, closer = f"{items}.{macro}({name}, {body})", opener - 2, closer + 1
         return with_edit(
             self.unexpected(opener + 1, opener + 1), Fix(lexemes.span(opener, closer), made)
         )
@@ -154,10 +157,16 @@ class ItemRemedies(Misplaced):
         if lexemes[at + 2].text == "(" and at + 2 in lexemes.partner:
             last = lexemes.partner[at + 2]
             argument = lexemes.slice(at + 3, last - 1)
+        macro = habits.find(habits.MACROS, word) if argument.startswith(".") else None
+        if macro is not None and not macro.here.startswith("!"):
+            operand = rooted(lexemes.slice(first, at - 1))
+            made = f"{operand}.{macro.here}(x, x{argument})"
+            return with_edit(self.unexpected(at, at), Fix(lexemes.span(first, last), made))
         row = habits.call(word, "string" if argument else "dyn", 1 + bool(argument))
         if row is None or lexemes[last + 1].text in (".", "[", "("):
             return None
-        made = row.here.replace("{0}", lexemes.slice(first, at - 1)).replace("{1}", argument)
+        operand = rooted(lexemes.slice(first, at - 1))
+        made = row.here.replace("{0}", operand).replace("{1}", argument)
         return with_edit(self.unexpected(at, at), Fix(lexemes.span(first, last), made))
 
     def _quantifier(self) -> Diagnostic | None:
@@ -205,9 +214,9 @@ class ItemRemedies(Misplaced):
         if self.previous.text == "[" and lexemes[closer].text == "]":
             first = lexemes.operand_before(at - 1)
             end = lexemes.expression_end(closer + 1, STOPS | {"&&", "||"})
-            if first is None or end <= closer:
+            if first is None or end <= closer or "|" in lexemes.slice(closer + 1, end):
                 return None
-            items, said = lexemes.slice(first, at - 2), lexemes.slice(closer + 1, end)
+            items, said = rooted(lexemes.slice(first, at - 2)), lexemes.slice(closer + 1, end)
             # An order, or what is not to be, is meant of every item.
             macro = "all" if re.search(r"[<>]|!=", said) else "exists"
             edit = Fix(lexemes.span(first, end), f"{items}.{macro}(x, x{said})")

@@ -123,6 +123,9 @@ class Lexemes:
             if item.kind not in ("word", "string", "number"):
                 return None
             if self[at - 1].text in (".", ".?"):
+                if not self.touches(at - 1):
+                    # `.spec.taints` of jq
+                    return at - 1
                 at -= 2
                 continue
             return at

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.unexpected import PARTS, STOPS, WORDS, Misplaced, find, with_edit
 from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.printer import print_string
@@ -189,9 +190,7 @@ class OperatorRemedies(Misplaced):
         lexemes, at, ends = self.lexemes, self.at, STOPS | {"&&", "||"}
         if self.item.text.lower() not in ("xor", "^") or not self.behind:
             return None
-        first = at
-        while first > 0 and not (lexemes[first - 1].opens or lexemes[first - 1].text in ends):
-            first = lexemes.partner.get(first - 1, first - 1)
+        first = _start(lexemes, at, ends)
         last = lexemes.expression_end(at + 1, ends)
         found = self.unexpected(at, at)
         sides = (first, at - 1), (at + 1, last)
@@ -265,6 +264,9 @@ class OperatorRemedies(Misplaced):
         if words[0] in ("has", "have") and self.behind:
             # `node.labels has key "gpu"`
             return "{1} in {0}", 1 + (words[1] in ("key", "label", "a", "the")), False
+        if word == "|" and third == "(" and second not in ("has", "size"):
+            # A function behind a pipe.
+            return None
         if word in {"&", "|"}:
             # Behind a pipe stands a function, and sets have no `&` here.
             is_plain = second in ("!", "(", *_NAMES) or second == "has" or third in _SIGNS
@@ -380,12 +382,18 @@ class PresenceRemedies(Misplaced):
         """`a if c else b` of Python."""
         lexemes, at = self.lexemes, self.at
         other = find(lexemes, at, ("else",)) if self.item.text == "if" and self.behind else None
-        first = lexemes.operand_before(at) if other is not None else None
-        if other is None or first is None:
+        if other is None:
             return None
-        end = lexemes.expression_end(other + 1, STOPS)
+        first, end = _start(lexemes, at, STOPS), lexemes.expression_end(other + 1, STOPS)
         text = _chosen(lexemes.slice(first, end))
         return with_edit(self.unexpected(at, at), Fix(lexemes.span(first, end), text))
+
+
+def _start(lexemes: Lexemes, at: int, stops: frozenset[str]) -> int:
+    """The first lexeme of the expression that ends before a position."""
+    while at > 0 and not (lexemes[at - 1].opens or lexemes[at - 1].text in {*stops, ",", "="}):
+        at = lexemes.partner.get(at - 1, at - 1)
+    return at
 
 
 def _chosen(text: str) -> str:

@@ -116,6 +116,11 @@ def _compared(read: str, sign: str, value: str) -> str | None:
         return f"{read}.matches({value})"
     if sign in (">", ">=", "<", "<=") and "allocatable" in read:
         return f"{read} {sign} {value}"
+    if sign in (">", ">=", "<", "<=") and re.fullmatch(r'"v?\d+(\.\d+)+"', value):
+        if "nodeInfo" in read:
+            whole = (value.strip('"v') + ".0.0").split(".")[:3]
+            return f'kubernetesVersion({read}) {sign} "{".".join(whole)}"'
+        return f"semver({read}, true) {sign} semver({value}, true)"
     if sign in (">", ">=", "<", "<=") and value.strip('"').isdigit():
         return f"int({read}) {sign} {value.strip(chr(34))}"
     if sign == "set_contains_any":
@@ -212,7 +217,7 @@ def _flag(found: re.Match[str]) -> str:
     return name if _BARE_ATTRIBUTE.match(name) else f'node.labels[{print_string(name)}] == "true"'
 
 
-def _of_class_ad(text: str) -> str:
+def _of_class_ad(text: str, flag: str = "") -> str:
     """An expression of a ClassAd: attributes with their scope, and amounts with their units."""
     text = re.sub(
         r"(?i)\bstringlistmember\(([^(),]+),\s*\"([^\"]*)\"\)",
@@ -223,6 +228,7 @@ def _of_class_ad(text: str) -> str:
         r"(?<![\w.\"])(Has\w+|Is\w+)(?=\s*(?:=\?=|==)\s*(?i:true|false)\b)", r"TARGET.\1", text
     )
     text = _BARE_ATTRIBUTE.sub(r"TARGET.\1", text)
+    text = re.sub(r"(?<![\w.\"])(Request(?:Memory|Cpus|Disk|GPUs))\b", r"MY.\1", text)
     text = re.sub(r"(?i)([\w.]+(?:\[[^\]]*\])?)\s*=\?=\s*undefined\b", r"!has(\1)", text)
     text = re.sub(r"(?i)([\w.]+(?:\[[^\]]*\])?)\s*=!=\s*undefined\b", r"has(\1)", text)
     text = re.sub(r"\bregexp\((\"[^\"]*\"),\s*([^(),]+)[^()]*\)", r"\2.matches(\1)", text)
@@ -248,6 +254,8 @@ def _of_class_ad(text: str) -> str:
                 parts[-1] = f"int({read})"
             parts += value[1], written
             done = value.end()
+        elif label == read and re.match(r"\s*(?:&&|\|\||\)|\Z)", text[done:]):
+            parts.append(flag)
     return "".join([*parts, text[done:]])
 
 
@@ -263,7 +271,7 @@ def _class_ads(text: str) -> Iterator[str]:
         return
     is_flag = found[1].lower() == "requirements"
     flag = _flag if is_flag else lambda m: f"TARGET.{m[1]}"
-    said = _of_class_ad(_BARE_FLAG.sub(flag, found[2]))
+    said = _of_class_ad(_BARE_FLAG.sub(flag, found[2]), ' == "true"' if is_flag else "")
     if is_flag:
         yield f'filter "requirements" {{ require {said} }}'
         return
@@ -343,7 +351,10 @@ def _expanded(value: str) -> str:
 
 def _options(text: str) -> Iterator[str]:
     """`--ntasks-per-node=4 --constraint=gpu` and `exclude=node[01-04]` of Slurm."""
-    if re.match(r"(?:constraint|partition|nodelist|exclude|ntasks-per-node)\s*=\s*[\w-]", text):
+    if re.match(
+        r"(?:constraint|partition|nodelist|exclude|ntasks-per-node)\s*=\s*(?:[\w-]|\"[^$\"]+\"\Z)",
+        text,
+    ):
         text = f"--{text}"
     if not text.startswith("-"):
         return

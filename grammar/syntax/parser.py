@@ -416,6 +416,7 @@ def _bad_character(error: UnexpectedCharacters, source: Source, keep: Keep) -> D
         said = catalogue.unexpected(found, (), span, hint=hint, fix=fix)
         return said if keep(said) else without_hint(said)
     hints = {";": "lines need no `;`", "`": 'write a text between `"`'}
-    hints |= {sign: f"conditions have `{sign * 2}` between them" for sign in "&|"}
+    if accepted & _OPERATORS:
+        hints |= {sign: f"conditions have `{sign * 2}` between them" for sign in "&|"}
     hints |= dict.fromkeys(_SMART_QUOTES, "write straight quotes")
     return catalogue.bad_character(found, span, hints.get(found))

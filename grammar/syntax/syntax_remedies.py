@@ -386,6 +386,13 @@ class ExpressionRemedies(Misplaced):
         """`{"a", "b"}` of Rego and `("a", "b")` of SQL and Python, which are lists here."""
         lexemes, opener = self.lexemes, self.lexemes.opener(self.at)
         closer = lexemes.partner.get(opener) if opener is not None else None
+        if self.item.text == "," and lexemes[self.at - 2].text == "in":
+            # `node.zone in "a", "b"`
+            first, last = self.at - 1, self.at - 1
+            while lexemes[last + 1].text == "," and lexemes[last + 2].kind == "string":
+                last += 2
+            edit = Fix(lexemes.span(first, last), f"[{lexemes.slice(first, last)}]")
+            return with_edit(self.unexpected(first, last), edit)
         if opener is None or closer is None or self.item.text not in (",", "}"):
             return None
         bracket, before = lexemes[opener].text, lexemes[opener - 1].text

@@ -36,7 +36,7 @@ _READS: tuple[tuple[str, str, str], ...] = (
         'node.usage["NAME"]',
         "part",
     ),
-    (r"(?P<name>gpus?)", 'node.allocatable["NAME"]', "amount"),
+    (r"(?P<name>gpus?|memory|ram|cpus?|cores)", 'node.allocatable["NAME"]', "total"),
     (r"(?:(?:nodes?|hosts?)\s+)?(?:name|hostname)", "node.name", "text"),
     (r"(?:node\s+)?(?:zones?|az|availability\s+zones?)", "node.zone", "text"),
     (r"(?:node\s+)?regions?", "node.region", "text"),
@@ -111,7 +111,7 @@ _PLACING = re.compile(
     re.IGNORECASE,
 )
 _KEEP_FREE = re.compile(
-    rf"(?:keep|leave|reserve)\s+(?:at\s+least\s+)?(?P<value>\d+(?:\.\d+)?\s*(?:%|percent))\s+(?:of\s+)?(?:the\s+)?"
+    rf"(?:keep|leave|reserve)\s+(?:at\s+least\s+)?(?P<value>\d+(?:\.\d+)?\s*(?:%|percent|[KMGT]i?B?)?)\s+(?:of\s+)?(?:the\s+)?"
     rf"(?P<name>{_R})\s+(?:free|unused|empty)(?:\s+on\s+.*)?\Z",
     re.IGNORECASE,
 )
@@ -180,7 +180,7 @@ def _plain(rest: str, reads: tuple[tuple[str, str, str], ...]) -> str | None:
                 return made
         # `at least 2 free gpus`
         last = re.search(rf"(?<=\s)(?:of\s+)?(?:{pattern})\Z", rest, re.IGNORECASE)
-        if last is not None and kind in ("amount", "part", "percentage"):
+        if last is not None and kind in ("amount", "total", "part", "percentage"):
             before = rest[: last.start()].strip()
             if (made := _compared(_named(read, last), kind, before)) is not None:
                 return made

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from grammar.syntax.unexpected import DOMAINS
+from grammar.syntax.unexpected import DOMAINS, PARTS
 from grammar.syntax.wish_words import (
     ABOVE,
     BELOW,
@@ -18,6 +18,7 @@ from grammar.syntax.wish_words import (
     OF_OWNER,
     ONLY,
     PLACES,
+    STATES,
     WORDS_OF_NODES,
     N,
     find,
@@ -50,6 +51,7 @@ def domain_of(word: str) -> str | None:
     return f"domain node.labels[{print_string(text)}]" if "/" in text else None
 
 
+NAME_OF_NODE = r"(?:node|worker|host)-?[\w.-]*\d"
 _PRIORITY = re.compile(
     rf"(?i)\bpriority\s*(?:(?:is|of)\s+)?(?P<sign>[<>]=?|{ENOUGH}|{ABOVE}|{BELOW}|{ONLY}"
     r"|(?:higher|greater|lower)\s+than)\s*(?P<number>-?\d+)"
@@ -82,6 +84,9 @@ def pods_of(body: str) -> str | None:
             order is not None and re.search(r"\A[\w.]+\Z", where[1])
         )
         return _of_peer(where[1] if is_whole or order is None else where[1] + order[0])
+    if re.search(r"\w:\s*(?:require|value|return)\b|\bdistinct\s+pod\.", body):
+        # Code, and no wish.
+        return None
     same = find(
         rf"\b(?:with|of|having|sharing)\s+(?:the\s+)?same\s+(?!{PLACES})([a-z][\w./-]*)", body
     )
@@ -169,7 +174,8 @@ def noun_of(text: str) -> str | None:
     if not found:
         return None
     word: str = found[-1].lower()
-    return word.removesuffix("s") if len(word) > 4 and not word.endswith("ss") else word
+    is_plural = len(word) > 4 and re.search(r"[^isu]s\Z", word) is not None
+    return word.removesuffix("s") if is_plural else word
 
 
 def nodes_of(text: str) -> str | None:
@@ -190,6 +196,11 @@ def nodes_of(text: str) -> str | None:
     text = re.sub(r"^(?:where|if|when|labell?ed|with|having|labels?)\s+", "", text)
     if find(r"\bnode\.", text):
         return text
+    if re.fullmatch(r"[a-z]{2}-(?:[a-z]+-)?\d[a-z]", text):
+        return f'node.zone == "{text}"'
+    called = re.fullmatch(rf"(?:(?:the\s+)?(?:node|host)\s+)?({NAME_OF_NODE})", text)
+    if called is not None:
+        return f'node.name == "{called[1]}"'
     taint = find(r"\btaint(?:s|ed)?\s+(?:with\s+|by\s+)?\"?([\w./-]+)\"?\Z", text)
     if taint is not None:
         return f'node.spec.taints.exists(t, t.key == "{taint[1]}")'
@@ -224,13 +235,16 @@ def bound_of(body: str) -> tuple[str, int] | None:
     never = find(rf"\b(?:never|not|no|don't|avoid)\s+({N})\b", body)
     if never is not None and number_of(never[1]) > 1:
         return "at most", number_of(never[1]) - 1
+    above = find(rf"\bnever\s+{ABOVE}\s*({N})\b", body)
+    if above is not None:
+        return "at most", number_of(above[1])
     for pattern, kind, more in (
         (BELOW, "at most", -1),
         (ENOUGH, "at least", 0),
         (ABOVE, "at least", 1),
         (ONLY, "at most", 0),
     ):
-        negated = r"(?<!no )(?<!not )"
+        negated = r"(?<!no )(?<!not )(?<!never )"
         found = find(rf"{negated}{pattern}(?:\s*|\s*:\s*|\s+=\s*)({N})\b(?!\s*(?:%|percent))", body)
         if found is not None:
             return kind, max(0, number_of(found[1]) + more)
@@ -267,4 +281,7 @@ def pods_beside(body: str) -> str | None:
     if found is not None and find(r"\d|\bdifference\b|\bskew\b", found[1]):
         return None
     noun = noun_of(found[1]) if found is not None else None
+    if noun is not None and (noun in PARTS or noun in STATES or noun in WORDS_OF_NODES):
+        # No app has such a name.
+        return None
     return None if noun is None else label_of("peer", "app", noun)

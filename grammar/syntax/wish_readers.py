@@ -13,6 +13,7 @@ from grammar.messages import habits
 from grammar.syntax import wish_conditions
 from grammar.syntax.wish_limits import limits, numbers, sums
 from grammar.syntax.wish_parts import (
+    NAME_OF_NODE,
     bound_of,
     counted_pods,
     domain_of,
@@ -108,7 +109,11 @@ def _shares(body: str) -> Iterator[str]:
             yield f'share "{said}" {{ of replicas on nodes where {where} {kept} }}'
         return
     on = find(r"\b(?:on|in|onto|to)\s+(.+)\Z", body)
-    on = on or find(r"\A(?:share\s+)?([\w-]+)\s*(?:<=|>=)", body)
+    on = on or find(
+        r"\A(?:(?:share|keep|limit|cap)\s+)?([\w-]+)\s*"
+        r"(?:<=|>=|at most|at least|exactly|below|to\s)",
+        body,
+    )
     on = on or find(rf"\A(?:share\s+)?([a-z][\w-]*)\s+{PART}\Z", body)
     on = on or find(rf"{PART}\s+((?:zone|region)\s+\S+|[\w-]+(?:\s+nodes)?)\Z", body)
     if part is None or on is None:
@@ -121,7 +126,7 @@ def _shares(body: str) -> Iterator[str]:
     if (where := nodes_of(named)) is None:
         return
     where = negated(where) if find(r"\b(?:not|off|outside)\s+(?:on|in|of)\b", body) else where
-    kind = "at least" if find(ENOUGH, body) else "at most"
+    kind = "at least" if find(rf"{ENOUGH}|(?<!no )(?<!not ){ABOVE}", body) else "at most"
     kind = "exactly" if find(r"\bexactly\b", body) else kind
     yield (
         f'share "{kind} {amount}" {{ of replicas on nodes where {where} {kind} {amount}'
@@ -225,7 +230,10 @@ def _neighbours(body: str) -> Iterator[str]:
     is_never = find(rf"(?<![\w\"]){NEVER}(?=\s|\()", body)
     is_away = find(r"\b(?:away|apart|separated?|far) from\b", body)
     is_about_pods = is_never and find(r"\bpods?\s+where\b", body)
-    is_other = find(r"\bwith\s+(?:an?\s+)?(?:images?|priority|requests?|limits?)\b|\bfirst\Z", body)
+    others = r"(?:images?|priority|requests?|limits?)\b"
+    is_other = find(
+        rf"\bwith\s+(?:an?\s+)?{others}|\bwith\s+\w+\s+as\b|\bfirst\Z|\b{NAME_OF_NODE}\Z", body
+    )
     if is_other or not (beside or is_away or is_about_pods):
         return
     # Pods of one kind are not to be beside those of another one.
@@ -275,7 +283,7 @@ def _preferences(body: str) -> Iterator[str]:
     )
     if found is None:
         return
-    what = re.sub(r"^[:{=\s]+|[}\s]+\Z", "", found["what"])
+    what = re.sub(r"^[:{=\s]+|[}\s]+\Z|\s+(?:over|to|than)\s+\S.*\Z", "", found["what"])
     where = nodes_of(re.sub(r"^(?:to run |running )?(?:on|in)\s+", "", what))
     if where is None:
         return
@@ -305,6 +313,15 @@ def _filters(body: str) -> Iterator[str]:
         if where is not None:
             yield f'filter "excluded" {{ require {where.replace(" == ", " != ")} }}'
         return
+    kind = find(rf"\A{DENIES}\s+(?:all\s+|the\s+)*([\w-]+)\s+(?:nodes|machines|hosts)\Z", body)
+    besides = find(r"\A(?:unless|except(?:\s+(?:if|when|on|in))?)\s+(.+)\Z", body)
+    if (no := kind or besides) is not None:
+        said = next(wish_conditions.conditions(no[1]), None) or nodes_of(no[1])
+        state = find(rf"\A{SUBJECT}(?P<state>\w+)\Z", no[1])
+        said = said or (STATES.get(state["state"].lower()) if state is not None else None)
+        if said is not None:
+            yield f'filter "except" {{ require {negated(said)} }}'
+        return
     denied = find(
         rf"\b{DENIES}\s+(?:all\s+|the\s+)*(?:nodes?|machines|hosts)\s+"
         r"((?:in|with|of|on|having|labell?ed|where)\s+.+)\Z",
@@ -323,7 +340,7 @@ def _filters(body: str) -> Iterator[str]:
     if found is None and (
         on := find(
             r"(?:\A|\b(?:on|only|in|to|filter|use|select|choose|pick|want|need|require|allow|accept)\s+)"
-            r"(?:(?:all|any|the)\s+)*nodes?\s+((?:labell?ed|with|having|where)\s.+?)(?:\s+only)?\Z",
+            r"(?:(?:all|any|the)\s+)*nodes?\s+((?:labell?ed|with|having|where|in(?=\s+(?:zone|region)))\s.+?)(?:\s+only)?\Z",
             body,
         )
     ):
@@ -337,6 +354,9 @@ def _filters(body: str) -> Iterator[str]:
             yield f'filter "only" {{ require {where} }}'
         return
     if found is None or (where := nodes_of(found[2])) is None:
+        return
+    if found[1].lower() == "not" and re.search(r"\bor\b|\band\b|&&|\|\|", where):
+        # It denies the first condition alone.
         return
     is_never = found[1].lower() not in (
         "only",
@@ -472,7 +492,8 @@ def _rankings(body: str) -> Iterator[str]:
         yield f'score "balanced" weight 10 {{ value {apart} range 1 .. 0 }}'
         return
     if find(
-        r"\A(?:fill|pack)\w*\s+(?:up\s+)?(?:the\s+|one\s+)*(?:nodes?|machines|hosts)\b|\Apack\w*\s+tight",
+        r"\A(?:fill|pack)\w*\s+(?:up\s+)?(?:the\s+|one\s+)*(?:nodes?|machines|hosts|tight\w*)\b"
+        r"|\bas\s+few\s+nodes\b",
         body,
     ):
         yield 'score "pack" weight 10 { value node.usage["cpu"] range 0 .. 1 }'

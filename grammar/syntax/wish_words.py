@@ -273,6 +273,9 @@ def says_all(body: str, clause: str) -> bool:
             and found[1] not in low
         ):
             return False
+    about = find(r"\bfor\s+(?:the\s+|all\s+)?([a-z][\w-]*?)s?\Z", body)
+    if about is not None and is_name(about[1]) and about[1].lower() not in low:
+        return False
     is_counting = clause.startswith(("limit ", "spread "))
     for found in re.finditer(r"\b(?:cpus?|memory|zone|region|rack)", body, re.IGNORECASE):
         # What is counted, and the places.

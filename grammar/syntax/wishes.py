@@ -28,7 +28,7 @@ _PLAIN = re.compile(r"[{}:\[\],]|(?<=\s)-(?=\s)")
 # Clauses in which parts of other languages have remedies of their own.
 _WITH_PARTS = ("spread ", "gang ", "share ")
 # A block behind one of these is a set, or an object of YAML.
-_WITHIN = ("in", "-", "[", ",")
+_WITHIN = ("in", "-", "[", ",", ":")
 # Words that continue a condition on the next line.
 _JOINS = frozenset("and or not in is like between else then when unless if matches where".split())
 # Clauses whose keyword says nothing of what is wished.
@@ -195,6 +195,9 @@ def foreign(item: WishedItem) -> Iterator[str]:
 def wished(item: WishedItem) -> Iterator[str]:
     """The clauses for a wish in plain words, the likeliest first."""
     if _holds_policy(item) or (not item.in_policy and "{" in item.text):
+        return
+    if "{{" in item.text or "{%" in item.text:
+        # A template.
         return
     if re.fullmatch(r"(?:priority|order|precedence)\s*[:=]\s*\d+", item.text):
         # A setting of the policy.

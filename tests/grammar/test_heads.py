@@ -34,6 +34,13 @@ def schema() -> Schema:
             'policy web if pod.namespace == "a" {',
             'policy web { for pods where pod.namespace == "a"',
         ),
+        (
+            'policy web in namespaces ["a", "b"] {',
+            'policy web { for pods where pod.namespace in ["a", "b"]',
+        ),
+        ('policy web in namespace "shop"', 'policy web in namespace "shop" {'),
+        ('policy web: in namespace "shop" {', 'policy web in namespace "shop" {'),
+        ('---\npolicy web in namespace "shop" {', '\npolicy web in namespace "shop" {'),
     ],
 )
 def test_an_edit_mends_the_head(head: str, meant: str, schema: Schema) -> None:
@@ -42,6 +49,11 @@ def test_an_edit_mends_the_head(head: str, meant: str, schema: Schema) -> None:
     assert edit is not None
     assert edited(text, edit) == meant + BODY
     assert errors(meant + BODY, schema) == []
+
+
+def test_a_parameter_wants_a_type_and_a_default(schema: Schema) -> None:
+    (found,) = errors(f"cluster policy web(zone) {{{BODY}", schema)
+    assert found.hint == 'write `zone: string = "…"`, with its type and a default'
 
 
 def test_blocks_of_python_get_braces(schema: Schema) -> None:

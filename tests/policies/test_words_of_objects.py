@@ -39,9 +39,12 @@ def test_pods_are_selected_by_what_stands_in_the_file(name: str, text: str, word
     ("text", "hint"),
     [
         (OBJECT.replace("rules: |\n    ", "rules: ").replace("x", "a: b"), "write `rules: |`"),
+        (OBJECT.replace("\n    ", "\n  "), "write `rules: |`"),
+        (OBJECT.replace("  rules", "\trules"), "write blanks in place of the tab"),
         (POLICY, "give the file the ending `.policy`"),
+        ('test "it" {\n  node "a" {}\n}\n', "give the file the ending `.policy`"),
     ],
-    ids=["rules without a bar", "the language"],
+    ids=["rules without a bar", "rules not indented", "a tab", "the language", "a test"],
 )
 def test_a_file_that_is_no_manifest_says_what_it_is(text: str, hint: str) -> None:
     (found,) = check_source(Source("web.yaml", text), load_schema()).diagnostics
