@@ -8,7 +8,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.command import CommandError, Exit, add_frozen_arguments, input_source, replace_text
+from cli.command import (
+    CommandError,
+    Exit,
+    add_frozen_arguments,
+    given_path,
+    input_source,
+    replace_text,
+)
 from cli.render import (
     DOCUMENTS,
     FORMATS,
@@ -47,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "paths",
         metavar="PATH",
         nargs="+",
-        type=Path,
+        type=given_path,
         help="a policy file, a folder of policy files, or - for standard input",
     )
     parser.add_argument(
@@ -70,7 +77,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--cluster",
         metavar="SNAPSHOT",
         action="append",
-        type=Path,
+        type=given_path,
         help="also say what each policy and clause does, and warn of label keys that no node has, "
         "of percentages that are 0 of a workload, and of policies that can be slow, in the cluster "
         "of the output of `kubectl get nodes,pods -A -o json` (or yaml); may be given again",

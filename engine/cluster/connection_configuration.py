@@ -113,7 +113,8 @@ def _read(paths: Iterable[Path]) -> Iterator[Mapping[str, Any]]:
 
 def _present(files: str) -> list[Path]:
     """The kubeconfigs that are there; `files` may be several, as in $KUBECONFIG."""
-    paths = [Path(path).expanduser() for path in files.split(os.pathsep) if path]
+    # Unlike with Path, an unknown home is no error.
+    paths = [Path(os.path.expanduser(p)) for p in files.split(os.pathsep) if p]  # noqa: PTH111
     try:
         present = [path for path in paths if path.is_file()]
     except OSError as error:
