@@ -26,6 +26,7 @@ from cli.conformance.exchange import Caller
 from cli.conformance.requests import own_cluster, read_cluster
 from cli.conformance.run import Conformance, ContractResult
 from cli.console import put
+from cli.streams import PassingLine
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import os_reason
 from server.settings import SettingsError
@@ -190,16 +191,14 @@ async def _run(args: argparse.Namespace) -> int:
 async def _collected(conformance: Conformance, args: argparse.Namespace) -> list[ContractResult]:
     """All results; those of the text are printed as they come."""
     results: list[ContractResult] = []
-    is_shown = sys.stderr.isatty()
+    line = PassingLine("")
 
     def begun(contract: str) -> None:
-        if is_shown:
-            print(f"\r{contract} …\033[K", end="", file=sys.stderr, flush=True)
+        line.show(f"{contract} …")
 
     async for result in conformance.results(args.only, begun):
         results.append(result)
-        if is_shown:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+        line.show("")
         saved = conformance_report.save(args.save, result) if args.save is not None else {}
         if not args.output:
             put(conformance_report.lines(result, args.url, args.verbs, saved))
