@@ -325,7 +325,9 @@ async def replicas(target: ReplicaTarget) -> AsyncIterator[Sequence[Replica]]:
             client = await stack.enter_async_context(connecting)
             pods = [target.replica] if target.replica else await _pods(client, target)
         except ClusterConfigurationError as error:
-            hint = "name one with --kubeconfig, or ask a server on this machine with --url"
+            named = "--kubeconfig" in error.hint
+            hint = "name one with --kubeconfig" if named or not error.hint else error.hint
+            hint += ", or ask a server on this machine with --url"
             raise CommandError(str(error), hint) from None
         except EngineError as error:
             hint = f"name the pod with --replica, or check: kubectl get pods -n {target.namespace}"

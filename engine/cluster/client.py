@@ -540,7 +540,13 @@ async def connect(
     try:
         session = ApiSession(load, configuration)
     except OSError as error:  # ssl.SSLError is one
-        raise ClusterConfigurationError(f"the certificates cannot be used: {error}") from error
+        reason = os_reason(error)
+        if isinstance(error, ssl.SSLError):
+            told = (error.reason or "").lower().replace("_", " ")
+            reason = told or "they are not in PEM form"
+        text = f"the certificates cannot be used: {reason}"
+        hint = "give certificates and keys in PEM form, and fields that end in `-data` in base64"
+        raise ClusterConfigurationError(text, hint) from error
     system = f"{platform.system()}/{platform.machine()}".lower()
     throttle = Throttle(limits, time.monotonic)
     try:
