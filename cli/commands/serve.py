@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from cli.command import CommandError, Exit, cannot_listen
 from cli.demo.demo_cluster import Demo, announcement
 from cli.demo.start import QuietStart, move_taken_ports
+from cli.render import print_error
 from cli.serving.flags import add_flags
 from cli.serving.source_flags import data_access
 from cli.streams import OutputError, close_output, put_text
@@ -312,10 +313,13 @@ def _policies(args: argparse.Namespace) -> list[Path]:
     if not args.policies and not args.demo and not watches:
         hint = "name some with --policies PATH, or look around with --demo"
         raise CommandError("there are no policies", hint)
-    for problem in Disk().run(lambda visit: load(args.policies, visit)).problems:
-        # A folder may get its files later, but a file that cannot be read is an error.
-        if problem.unread or not Path(problem.path).is_dir():
-            raise CommandError(problem.message, problem.hint)
+    problems = Disk().run(lambda visit: load(args.policies, visit)).problems
+    # A folder may get its files later, but a file that cannot be read is an error.
+    wrong = [each for each in problems if each.unread or not Path(each.path).is_dir()]
+    for other in wrong[:-1]:
+        print_error(other.message, other.hint)
+    if wrong:
+        raise CommandError(wrong[-1].message, wrong[-1].hint)
     if args.demo and not args.policies:
         return [_folder("policies", "library"), _folder("cli", "demo")]
     return list(args.policies)

@@ -288,6 +288,19 @@ def test_wrong_arguments_are_clear_errors(
     assert "Traceback" not in done.err
 
 
+def test_all_files_that_cannot_be_read_are_errors(placet: Placet, folder: Path) -> None:
+    (folder / "latin.policy").write_bytes(b"\xe9")
+    (folder / "link.policy").symlink_to("nowhere")
+    os.mkfifo(folder / "pipe.policy")
+    done = placet("serve", "--no-cluster", "--policies", ".")
+    assert (done.code, done.out) == (2, "")
+    assert [line for line in done.err.splitlines() if line.startswith("error: ")] == [
+        "error: `latin.policy` is not UTF-8 text at byte 0",
+        "error: `link.policy` is a link to nothing",
+        "error: `pipe.policy` is not a regular file",
+    ]
+
+
 @pytest.mark.usefixtures("policies")
 def test_cluster_that_is_none_is_a_clear_error(placet: Placet) -> None:
     done = placet("serve", "--policies", "a.policy", "--cluster", "c.yaml")

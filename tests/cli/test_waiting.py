@@ -94,6 +94,19 @@ def test_every_command_says_whom_it_waits_for(tmp_path: Path, command: str, seco
             assert shown.raw.endswith(b"\r\x1b[K")
 
 
+@pytest.mark.process
+def test_a_check_says_what_it_waits_for(tmp_path: Path) -> None:
+    """A pipe that is named is read, and may have no writer yet."""
+    os.mkfifo(tmp_path / "a.policy")
+    words = [sys.executable, "-m", "cli", "check", "a.policy"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "TERM": "xterm"}
+    with terminal(words, tmp_path, environment) as shown:
+        shown.expect("reading a.policy")
+        (tmp_path / "a.policy").write_text("cluster policy a {}", encoding="utf-8")
+        shown.expect("1 policy in 1 file: no problems found")
+        assert shown.ends() == 0
+
+
 SCHEDULER = """\
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
