@@ -26,7 +26,7 @@ from engine.cache.cluster_copy import ambiguous
 from engine.cluster.client import CORE, REQUEST_SECONDS, ApiClient, connect, path_of
 from engine.cluster.port_forward import PortForward, local_socket
 from engine.drift.drift_document import DriftDocument
-from engine.errors import ApiError, ClusterConfigurationError, EngineError
+from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, EngineError
 from engine.explanation.audit_document import AuditList
 from engine.explanation.decision_document import DecisionDetail, Listing
 from engine.explanation.document import PodExplanation
@@ -331,6 +331,8 @@ async def replicas(target: ReplicaTarget) -> AsyncIterator[Sequence[Replica]]:
             raise CommandError(str(error), hint) from None
         except EngineError as error:
             hint = f"name the pod with --replica, or check: kubectl get pods -n {target.namespace}"
+            if isinstance(error, ApiUnreachableError) and error.remedy:
+                hint = error.remedy
             raise CommandError(f"cannot find Placet's pods: {error}", hint) from None
         yield [await _through(stack, client, target, pod) for pod in pods]
 

@@ -256,6 +256,7 @@ def _unusable(what: str, error: Exception, hint: str = _ANOTHER) -> ClusterConfi
     if isinstance(error, OSError):
         named = error.filename if isinstance(error.filename, str) else ""
         detail = f"{'' if named in what else f'`{named}`: '}{os_reason(error)}"
+        hint = "check its permissions" if isinstance(error, PermissionError) else hint
     elif isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         said = " ".join(filter(None, (error.context, error.problem)))
         detail = f"{said} (line {error.problem_mark.line + 1})"

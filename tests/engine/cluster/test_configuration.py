@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ssl
 import sys
 from pathlib import Path
@@ -211,6 +212,21 @@ async def test_a_file_that_is_no_kubeconfig_is_told_in_plain_words(
 def test_contexts_that_are_no_list_are_none(tmp_path: Path) -> None:
     (tmp_path / "k").write_text("contexts: 3")
     assert known_contexts(tmp_path / "k") == []
+
+
+def test_a_kubeconfig_that_may_not_be_read_is_a_matter_of_rights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who runs this test may be allowed to read everything."""
+
+    def refused(path: Path, encoding: str) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    (tmp_path / "k").touch()
+    monkeypatch.setattr(Path, "read_text", refused)
+    with pytest.raises(ClusterConfigurationError, match="k` cannot be used: permission") as told:
+        chosen_context(tmp_path / "k", None)
+    assert told.value.hint == "check its permissions"
 
 
 def test_a_folder_is_no_kubeconfig(tmp_path: Path) -> None:
