@@ -81,7 +81,7 @@ class Credentials:
         # Recently logged addresses and reasons.
         self._logged: TTLCache[tuple[str, str], None] = TTLCache(_MOST_LOGGED, _QUIET_SECONDS)
         self._limited = LimitedLog(log)
-        self.loaded = load(files)
+        self.loaded = self._disk.run(self._read)
         self._report_loaded()
 
     @property
