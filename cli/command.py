@@ -14,9 +14,10 @@ from enum import IntEnum
 from pathlib import Path
 
 from grammar.messages.diagnostics import UserError
-from grammar.messages.texts import os_reason
+from grammar.messages.texts import escaped, os_reason
 from grammar.tree.source import Source
 from grammar.values.errors import EvaluationError
+from grammar.values.named_formats import is_qualified
 from grammar.values.quantity import NANO, Quantity
 from grammar.values.time import SECOND, Duration
 from server.settings import SettingsError, parse_address
@@ -40,7 +41,7 @@ class CommandError(UserError):
 
 def add_context_arguments(parser: argparse._ActionsContainer, use: str) -> None:
     """The flags that choose a cluster, as kubectl has them; `use` is what it is chosen for."""
-    parser.add_argument("--kubeconfig", metavar="FILE", type=Path, help=use)
+    parser.add_argument("--kubeconfig", metavar="FILE", type=given_path, help=use)
     parser.add_argument(
         "--context", metavar="NAME", help="a context of the kubeconfig (default: its current one)"
     )
@@ -145,6 +146,15 @@ def unwritable(file: Path, error: OSError) -> CommandError:
     return CommandError(f"cannot write `{file}`: {os_reason(error)}", hint)
 
 
+def given_path(text: str) -> Path:
+    """The path of a file or a folder: an empty one would be the current folder."""
+    if not text:
+        raise ArgumentTypeError("the path is empty")
+    if "\0" in text:
+        raise ArgumentTypeError(f"`{escaped(text)}` is not a path")
+    return Path(text)
+
+
 def address(text: str) -> tuple[str, int]:
     """A host and a port. An empty host means all interfaces, port 0 means any free port."""
     try:
@@ -217,6 +227,12 @@ def positive(text: str) -> int:
 # ---- the flags that say what of pods nobody can change
 
 
+def _frozen_key(text: str) -> str:
+    if not is_qualified(text):
+        raise ArgumentTypeError(f"`{text}` cannot be the key of a label or an annotation")
+    return text
+
+
 def add_frozen_arguments(parser: argparse._ActionsContainer) -> None:
     for what in ("label", "annotation"):
         parser.add_argument(
@@ -224,6 +240,7 @@ def add_frozen_arguments(parser: argparse._ActionsContainer) -> None:
             metavar="KEY",
             action="append",
             default=[],
+            type=_frozen_key,
             help=f"the key of {'an' if what[0] == 'a' else 'a'} {what} of pods that the cluster "
             "lets nobody change, so that portable policies may depend on it; may be given again",
         )

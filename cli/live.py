@@ -7,7 +7,6 @@ a right that is missing, and nothing is guessed in its place.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -28,12 +27,12 @@ import msgspec
 
 from cli.command import CommandError
 from cli.doctor.gate_checks import Marking
-from cli.streams import beneath
+from cli.streams import waiting_for
 from cli.version import version
 from engine.cache.cluster_copy import ClusterDocuments, DataText
 from engine.cache.informers import CONTROLLERS, GROUPS, NAMESPACES, NODES, PODS, POLICIES
 from engine.cache.list_watch import CHUNK, ContinueExpiredError, GarbageError, Resource, chunks
-from engine.cluster.client import CORE, ApiClient, connect, path_of
+from engine.cluster.client import CORE, REQUEST_SECONDS, ApiClient, connect, path_of
 from engine.cluster.connection_configuration import Context, chosen_context
 from engine.cluster.data_fetching import PrometheusClient
 from engine.cluster.data_sources import DataKeeper, SourceParts
@@ -96,7 +95,8 @@ class LiveCluster:
 
     def data(self, tables: Iterable[TableSpec]) -> tuple[Mapping[str, DataText], Mapping[str, str]]:
         """The rows of tables, by their digests, and why those of others cannot be read."""
-        return self._run(self._data({table.digest: table for table in tables}))
+        with waiting_for("the sources of data", _DATA_SECONDS):
+            return self._run(self._data({table.digest: table for table in tables}))
 
     async def _data(
         self, tables: Mapping[str, TableSpec]
@@ -221,11 +221,11 @@ class LiveCluster:
 
     async def _listed(self, resource: Resource, kind: str) -> bytes:
         items: list[msgspec.Raw] = []
-        progress = Progress(resource.name)
-        async for chunk in self._chunks(resource):
-            items.extend(chunk)
-            progress.show(len(items))
-        progress.end()
+        with waiting_for(self.host, _CHUNK_SECONDS) as line:
+            async for chunk in self._chunks(resource):
+                if items:
+                    line.show(f"{resource.name}: {len(items) + len(chunk):,} …")
+                items.extend(chunk)
         group = resource.path.removeprefix("/apis/").rpartition("/")[0]
         api_version = "v1" if resource.path.startswith("/api/") else group
         document = {"kind": f"{kind}List", "apiVersion": api_version, "items": items}
@@ -262,25 +262,6 @@ def opened(kubeconfig: Path | None, context: str | None) -> Iterator[LiveCluster
             yield LiveCluster(client, chosen, runner)
         finally:
             runner.run(connection.__aexit__(None, None, None))
-
-
-class Progress:
-    """The number of objects read so far, on a terminal, from the second chunk on."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._chunks = 0
-        self._shown = False
-
-    def show(self, count: int) -> None:
-        self._chunks += 1
-        if self._chunks > 1 and sys.stderr.isatty():
-            self._shown = True
-            print(f"\r{self._what}: {count:,} …", end="", file=beneath(sys.stderr), flush=True)
-
-    def end(self) -> None:
-        if self._shown:
-            print("\r\033[K", end="", file=beneath(sys.stderr), flush=True)
 
 
 def _by_key(resource: Resource, items: Iterable[Json]) -> dict[str, bytes]:
@@ -352,7 +333,7 @@ def scheduler_objects(kubeconfig: Path | None, context: str | None) -> Scheduler
 async def _scheduler_objects(kubeconfig: Path | None, context: str | None) -> SchedulerObjects:
     async with connect(kubeconfig, context, version=version()) as client:
         try:
-            maps = await client.request("GET", path_of(CORE, "configmaps", NAMESPACE))
+            maps = await _got(client, path_of(CORE, "configmaps", NAMESPACE))
         except (ApiError, ApiUnreachableError) as error:
             hint = "check `--kubeconfig`, or give the file of the configuration"
             text = f"cannot read the ConfigMaps of {NAMESPACE}: {error}"
@@ -398,9 +379,14 @@ def _items_of(body: bytes) -> list[Json]:
         raise GarbageError(f"the API server's answer is not a list: {error}") from None
 
 
+async def _got(client: ApiClient, path: str) -> bytes:
+    with waiting_for(client.host, REQUEST_SECONDS):
+        return await client.request("GET", path)
+
+
 async def _items(client: ApiClient, path: str) -> list[Json]:
     try:
-        found: list[Json] = _items_of(await client.request("GET", path))
+        found: list[Json] = _items_of(await _got(client, path))
     except ApiError as error:
         if error.status != _ABSENT:
             raise

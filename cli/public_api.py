@@ -8,6 +8,7 @@ because a package with functions of the language imports this while Placet start
 from __future__ import annotations
 
 import time
+from argparse import ArgumentTypeError
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -164,7 +165,14 @@ class Placet:
 
 
 def _paths(given: str | Path | Iterable[str | Path]) -> Sequence[Path]:
-    return [Path(given)] if isinstance(given, str | Path) else [Path(each) for each in given]
+    """The paths. Raises Error for one that is none."""
+    from cli.command import given_path  # noqa: PLC0415
+
+    texts = map(str, [given] if isinstance(given, str | Path) else given)
+    try:
+        return [*map(given_path, texts)]
+    except ArgumentTypeError as error:
+        raise Error(str(error), "name a file or a folder") from None
 
 
 def _in_force(paths: Sequence[Path], schema: Schema) -> EnforcedPolicies:

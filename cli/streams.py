@@ -16,10 +16,12 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from shutil import get_terminal_size
+from threading import Timer
+from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
 from grammar.messages.diagnostics import UserError
-from grammar.messages.texts import LINES, escaped, os_reason
+from grammar.messages.texts import LINES, cut, escaped, os_reason
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -132,3 +134,49 @@ def put_text(text: str) -> None:
     """Writes a text for programs as it is; on a terminal it is escaped as all others are."""
     to = sys.stdout if sys.stdout.isatty() else beneath(sys.stdout)
     to.write(text)
+
+
+# ---- a line that goes again
+
+_PATIENCE_SECONDS = 2.0
+
+
+class PassingLine:
+    """A line on standard error that says what takes so long; it goes at the end of the context.
+
+    The `text` comes after two seconds. There is a line only on a terminal that can remove it.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._has_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._is_shown = False
+        self._timer = Timer(_PATIENCE_SECONDS, self.show, [text])
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        if self._has_terminal:
+            self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        if self._has_terminal:
+            self._timer.join()
+        if self._is_shown:
+            self._put("")
+
+    def show(self, text: str) -> None:
+        """Shows this instead, at once."""
+        self._timer.cancel()
+        if self._has_terminal:
+            self._is_shown = True
+            self._put(text)
+
+    def _put(self, text: str) -> None:
+        line = cut(escaped(text), get_terminal_size().columns - 1)
+        print(f"\r{line}\033[K", end="", file=beneath(sys.stderr), flush=True)
+
+
+def waiting_for(url: str, seconds: float) -> PassingLine:
+    """The line about a server that has not answered yet."""
+    return PassingLine(f"waiting for {url} ({seconds:g} s at most)")

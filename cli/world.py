@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from cli.command import CommandError, read_file
+from cli.command import CommandError, given_path, read_file
 from cli.render import print_findings, put_problem
 from engine.cache.cluster_copy import (
     ClusterCopy,
@@ -63,7 +63,7 @@ def add_cluster_argument(parser: argparse.ArgumentParser, *, required: bool = Fa
         metavar="SNAPSHOT",
         action="append",
         required=required,
-        type=Path,
+        type=given_path,
         help="the output of `kubectl get nodes,pods -A -o json` (or yaml); may be given again",
     )
 
@@ -148,7 +148,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> 
         metavar="PATH",
         action="append",
         required=required,
-        type=Path,
+        type=given_path,
         help="a policy file or a folder of them; may be given again",
     )
     add_data_argument(parser)
@@ -170,7 +170,7 @@ def add_pod_file_argument(parser: argparse.ArgumentParser, *, required: bool = F
         "--pod-file",
         metavar="FILE",
         required=required,
-        type=Path,
+        type=given_path,
         help="the manifest of a pod to be created, or of a workload, whose pod is taken; `-` reads "
         "standard input",
     )

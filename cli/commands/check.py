@@ -8,7 +8,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.command import CommandError, Exit, add_frozen_arguments, input_source, replace_text
+from cli.command import (
+    CommandError,
+    Exit,
+    add_frozen_arguments,
+    given_path,
+    input_source,
+    replace_text,
+)
 from cli.render import (
     DOCUMENTS,
     FORMATS,
@@ -20,11 +27,11 @@ from cli.render import (
     totals,
     wants_colour,
 )
-from cli.streams import beneath, put_line
+from cli.streams import PassingLine, beneath, put_line
 from grammar.checks.costs import LIMIT
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.diagnostics import Mended, mend
-from grammar.messages.texts import counted
+from grammar.messages.texts import counted, named
 from grammar.tree.source import Source
 from policies.loader import Loaded, load
 from policies.validation import Validation, Validator, check_source
@@ -47,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "paths",
         metavar="PATH",
         nargs="+",
-        type=Path,
+        type=given_path,
         help="a policy file, a folder of policy files, or - for standard input",
     )
     parser.add_argument(
@@ -70,7 +77,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--cluster",
         metavar="SNAPSHOT",
         action="append",
-        type=Path,
+        type=given_path,
         help="also say what each policy and clause does, and warn of label keys that no node has, "
         "of percentages that are 0 of a workload, and of policies that can be slow, in the cluster "
         "of the output of `kubectl get nodes,pods -A -o json` (or yaml); may be given again",
@@ -102,16 +109,17 @@ def run(args: argparse.Namespace) -> int:
     given = input_source(args.paths)
     if given is not None and args.fix:
         raise CommandError("`--fix` writes into files, and `-` is none", "name the files")
-    loaded = load(args.paths) if given is None else Loaded((given,), ())
+    with PassingLine(f"reading {named([str(path) for path in args.paths], 1)}"):
+        loaded = load(args.paths) if given is None else Loaded((given,), ())
     sources = loaded.sources
     # Standard output of the other formats is for programs: it has only the findings.
     notes = sys.stdout if args.format == "human" else sys.stderr
-    if args.fix:
-        mended = [_mended(s, schema, args.cost_limit) for s in sources]
-        for line in (line for m in mended for line in _report(m)):
-            put_line(line, notes)
-        sources = tuple(m.source for m in mended)
-    validation = Validator(schema, args.cost_limit).validate(sources)
+    with PassingLine(f"checking {counted(len(sources), 'file')}"):
+        mended = [_mended(s, schema, args.cost_limit) for s in sources] if args.fix else []
+        sources = tuple(m.source for m in mended) if args.fix else sources
+        validation = Validator(schema, args.cost_limit).validate(sources)
+    for line in (line for m in mended for line in _report(m)):
+        put_line(line, notes)
     documents: ClusterDocuments | None = None
     if args.cluster:
         # Importing the engine takes as long as the rest of a check.

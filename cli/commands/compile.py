@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from pathlib import Path
 
-from cli.command import Exit, add_frozen_arguments
+from cli.command import Exit, add_frozen_arguments, given_path
 from cli.console import add_output_argument, put_document
 from cli.world import add_pod_file_argument, read_policies
 from engine.cache.pod_manifests import read_pod
@@ -30,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--policies",
         metavar="PATH",
         nargs="+",
-        type=Path,
+        type=given_path,
         required=True,
         help="policy files, or folders of policy files",
     )

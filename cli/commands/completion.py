@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import shtab
 
-from cli.command import CommandError, Exit
+from cli.command import CommandError, Exit, given_path
 from cli.sources import add_cluster_arguments
 from grammar.messages.diagnostics import UserError
 
@@ -101,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _is_file(action: argparse.Action) -> bool:
-    return action.type is Path or action.metavar == "FILE"
+    return action.type is given_path or action.metavar == "FILE"
 
 
 def _is_folder(action: argparse.Action) -> bool:

@@ -18,7 +18,7 @@ from typing import get_args
 
 import aiohttp
 
-from cli.command import CommandError, Exit, positive
+from cli.command import CommandError, Exit, given_path, positive
 from cli.conformance import conformance_report
 from cli.conformance.api_server import StandInApi, stand_in_api, write_kubeconfig
 from cli.conformance.cases import Verb, contracts
@@ -26,6 +26,7 @@ from cli.conformance.exchange import Caller
 from cli.conformance.requests import own_cluster, read_cluster
 from cli.conformance.run import Conformance, ContractResult
 from cli.console import put
+from cli.streams import PassingLine
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import os_reason
 from server.settings import SettingsError
@@ -64,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--cluster",
         metavar="PATH",
         action="append",
-        type=Path,
+        type=given_path,
         default=[],
         help="nodes and pods to ask with, as kubectl writes them (default: three nodes of its own)",
     )
@@ -72,7 +73,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--pod",
         metavar="FILE",
         action="append",
-        type=Path,
+        type=given_path,
         default=[],
         help="a pod to ask about, best one that passes on some nodes only; may be given again",
     )
@@ -88,7 +89,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--save",
         metavar="FOLDER",
-        type=Path,
+        type=given_path,
         help="write the requests that were answered wrongly, and print a curl line for each",
     )
     parser.add_argument(
@@ -106,9 +107,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="how long a connection is idle for C2; 95 is more than kube-scheduler's 90 "
         "(default: 20)",
     )
-    parser.add_argument("--cacert", metavar="FILE", type=Path, help="who signed the certificate")
-    parser.add_argument("--cert", metavar="FILE", type=Path, help="a client certificate")
-    parser.add_argument("--key", metavar="FILE", type=Path, help="the key of `--cert`")
+    parser.add_argument(
+        "--cacert", metavar="FILE", type=given_path, help="who signed the certificate"
+    )
+    parser.add_argument("--cert", metavar="FILE", type=given_path, help="a client certificate")
+    parser.add_argument("--key", metavar="FILE", type=given_path, help="the key of `--cert`")
     parser.add_argument(
         "-o",
         "--output",
@@ -188,16 +191,14 @@ async def _run(args: argparse.Namespace) -> int:
 async def _collected(conformance: Conformance, args: argparse.Namespace) -> list[ContractResult]:
     """All results; those of the text are printed as they come."""
     results: list[ContractResult] = []
-    is_shown = sys.stderr.isatty()
+    line = PassingLine("")
 
     def begun(contract: str) -> None:
-        if is_shown:
-            print(f"\r{contract} …\033[K", end="", file=sys.stderr, flush=True)
+        line.show(f"{contract} …")
 
     async for result in conformance.results(args.only, begun):
         results.append(result)
-        if is_shown:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+        line.show("")
         saved = conformance_report.save(args.save, result) if args.save is not None else {}
         if not args.output:
             put(conformance_report.lines(result, args.url, args.verbs, saved))

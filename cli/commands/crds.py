@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from cli.command import Exit, unwritable
+from cli.command import Exit, given_path, unwritable
 from policies.crds import texts
 
 EXAMPLES = """\
@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output",
         metavar="FOLDER",
-        type=Path,
+        type=given_path,
         help="write one file each into this folder instead of printing them",
     )
 

@@ -15,6 +15,7 @@ from cli.command import (
     CommandError,
     Exit,
     add_context_arguments,
+    given_path,
     lease,
     replace_text,
     seconds,
@@ -66,7 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--policies",
         metavar="PATH",
         action="append",
-        type=Path,
+        type=given_path,
         help="a policy file or a folder of them: check that the configuration supports these "
         "policies; may be given again",
     )

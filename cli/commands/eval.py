@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from contextlib import nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.command import Exit
+from cli.command import Exit, given_path
 from cli.console import add_output_argument, put_document, show, table
 from cli.policy_tests.fixture import to_json
 from cli.render import print_findings, put_problem
@@ -76,7 +75,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--policies",
         metavar="PATH",
         action="append",
-        type=Path,
+        type=given_path,
         help="a policy file or a folder of them, whose tables of data the expression can read; may "
         "be given again",
     )

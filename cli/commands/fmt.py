@@ -7,7 +7,7 @@ import sys
 from difflib import unified_diff
 from pathlib import Path
 
-from cli.command import Exit, input_source, replace_text
+from cli.command import Exit, given_path, input_source, replace_text
 from cli.render import print_error, print_findings
 from cli.streams import put_line, put_text
 from grammar.syntax.parser import parse_file
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "paths",
         metavar="PATH",
         nargs="+",
-        type=Path,
+        type=given_path,
         help="a policy file, a folder of them, or - for standard input to standard output",
     )
     parser.add_argument(

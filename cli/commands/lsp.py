@@ -6,10 +6,9 @@ import argparse
 import sys
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 
 from cli.cluster_warnings import ClusterWarnings
-from cli.command import CommandError, Exit
+from cli.command import CommandError, Exit, given_path
 from cli.language_server.files import Effects, Warn
 from cli.language_server.server import PolicyServer
 from cli.repl.session import ClusterOrigin, ReplSession
@@ -36,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "paths",
         metavar="PATH",
         nargs="*",
-        type=Path,
+        type=given_path,
         help="a policy file or a folder of them, with policies that `use` may name; the files in "
         "the folder of an open text are always known",
     )

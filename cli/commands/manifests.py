@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from cli.command import Exit
+from cli.command import Exit, given_path
 
 # The same place in a checkout and in the wheel.
 FILE = Path(__file__).parents[2] / "deploy" / "kustomize" / "base" / "placet.yaml"
@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         action="append",
         default=[],
-        type=Path,
+        type=given_path,
         help="a policy file or a folder of them: add the rights to read the data that these "
         "declare; may be given again",
     )

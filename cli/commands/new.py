@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from cli.command import CommandError, Exit, make, replace_text
+from cli.command import CommandError, Exit, given_path, make, replace_text
 from cli.policy_tests.fixture import Object, example_objects
 from grammar.meaning.schema import load_schema
 from grammar.syntax.parser import parse_file
@@ -26,7 +26,10 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "file", metavar="FILE", type=Path, help="the policy file to write, which ends in `.policy`"
+        "file",
+        metavar="FILE",
+        type=given_path,
+        help="the policy file to write, which ends in `.policy`",
     )
     parser.add_argument(
         "words",

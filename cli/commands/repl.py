@@ -6,9 +6,8 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from cli.command import CommandError, Exit, input_lines
+from cli.command import CommandError, Exit, given_path, input_lines
 from cli.repl.commands import cluster_summary, loaded
 from cli.repl.conversation import answer_lines, print_replies
 from cli.repl.session import ClusterOrigin, FindingsError, ReplSession
@@ -41,14 +40,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "files",
         metavar="FILE",
         nargs="*",
-        type=Path,
+        type=given_path,
         help="a policy file, or a folder of them",
     )
     parser.add_argument(
         "--cluster",
         metavar="SNAPSHOT",
         action="append",
-        type=Path,
+        type=given_path,
         help="the output of `kubectl get nodes,pods -A -o json` (or yaml); may be repeated",
     )
     add_data_argument(parser)

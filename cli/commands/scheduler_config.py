@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.command import CommandError, Exit, read_file, seconds
+from cli.command import CommandError, Exit, given_path, read_file, seconds
 from cli.doctor.generator import (
     DEFAULT_VERBS,
     OUR_LEASE,
@@ -112,7 +111,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--policies",
         metavar="PATH",
         action="append",
-        type=Path,
+        type=given_path,
         help="a policy file or a folder of them: the verbs are those that they need, and if they "
         "have bindings wait, bind gets an entry of its own with an httpTimeout above the longest "
         "wait; may be given again",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator
 from importlib.resources import files
 from importlib.util import find_spec
 from logging import Logger
@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from cli.command import CommandError, Exit, cannot_listen
 from cli.demo.demo_cluster import Demo, announcement
 from cli.demo.start import QuietStart, move_taken_ports
+from cli.render import print_error
 from cli.serving.flags import add_flags
 from cli.serving.source_flags import data_access
 from cli.streams import OutputError, close_output, put_text
@@ -97,10 +98,9 @@ def _kept_file(args: argparse.Namespace, file: Path) -> TlsFiles:
         if vars(args)[flag.removeprefix("--").replace("-", "_")] is not None:
             hint = f"leave out --tls-secret or {flag}"
             raise CommandError(f"--tls-secret and {flag} each name a certificate", hint)
-    for flag, is_given in _unwatched(args).items():
-        if is_given:
-            hint = "leave it out, or name files with --tls-cert and --tls-key"
-            raise CommandError(f"--tls-secret has no effect with {flag}: no cluster keeps it", hint)
+    if other := _unwatched(args):
+        hint = "leave it out, or name files with --tls-cert and --tls-key"
+        raise CommandError(f"--tls-secret has no effect with {other}: no cluster keeps it", hint)
     if not args.tls_name:
         hint = "add the DNS name of Placet for its clients, as --tls-name placet.kube-system.svc"
         raise CommandError("--tls-secret has no effect without --tls-name", hint)
@@ -162,7 +162,7 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
     log = start_logging(args.log_format, verbose=args.verbose)
     quiet = QuietStart()
     raise_open_files()
-    if warning := too_few_files(settings):
+    for warning in filter(None, (too_few_files(settings), *_idle_flags(args))):
         log.warning("%s", warning)
     metrics = Metrics(CollectorRegistry(), version())
     tls = credentials(settings, metrics, log) if file is None else None
@@ -281,12 +281,9 @@ def _settings(args: argparse.Namespace, file: Path | None) -> Settings:
 
 def _shared_view(args: argparse.Namespace) -> None:
     """Raises CommandError for a shared view without a cluster that knows its users."""
-    for flag, is_given in _unwatched(args).items():
-        if is_given and args.view_listen is not None:
-            hint = f"leave out {flag}, or use the view on this host (--view-port)"
-            raise CommandError(
-                f"--view-listen has no effect with {flag}: no cluster has users", hint
-            )
+    if args.view_listen is not None and (other := _unwatched(args)):
+        hint = f"leave out {other}, or use the view on this host (--view-port)"
+        raise CommandError(f"--view-listen has no effect with {other}: no cluster has users", hint)
 
 
 def _traces(args: argparse.Namespace) -> TraceTarget | None:
@@ -316,10 +313,13 @@ def _policies(args: argparse.Namespace) -> list[Path]:
     if not args.policies and not args.demo and not watches:
         hint = "name some with --policies PATH, or look around with --demo"
         raise CommandError("there are no policies", hint)
-    for problem in Disk().run(lambda visit: load(args.policies, visit)).problems:
-        # A folder may get its files later, but a file that cannot be read is an error.
-        if problem.unread or not Path(problem.path).is_dir():
-            raise CommandError(problem.message, problem.hint)
+    problems = Disk().run(lambda visit: load(args.policies, visit)).problems
+    # A folder may get its files later, but a file that cannot be read is an error.
+    wrong = [each for each in problems if each.unread or not Path(each.path).is_dir()]
+    for other in wrong[:-1]:
+        print_error(other.message, other.hint)
+    if wrong:
+        raise CommandError(wrong[-1].message, wrong[-1].hint)
     if args.demo and not args.policies:
         return [_folder("policies", "library"), _folder("cli", "demo")]
     return list(args.policies)
@@ -357,13 +357,23 @@ def _cluster(args: argparse.Namespace) -> Access | SnapshotOrigin | None:
     )
 
 
-def _unwatched(args: argparse.Namespace) -> Mapping[str, bool]:
-    """Whether the flags are given with which no cluster is watched."""
-    return {
-        "--demo": args.demo,
-        "--cluster": bool(args.cluster),
-        "--no-cluster": args.no_cluster,
+def _unwatched(args: argparse.Namespace) -> str:
+    """The flag with which no cluster is watched; empty if one is."""
+    named = {"--demo": args.demo, "--cluster": args.cluster, "--no-cluster": args.no_cluster}
+    return next((flag for flag, is_given in named.items() if is_given), "")
+
+
+def _idle_flags(args: argparse.Namespace) -> Iterator[str]:
+    """The warnings about flags that do nothing because no cluster is watched."""
+    given = {
+        "--standby": args.standby,
+        "--repair": args.repair != "off",
+        "--policy-first": args.policy_first,
     }
+    if other := _unwatched(args):
+        for flag in (flag for flag, is_given in given.items() if is_given):
+            hint = f"leave it out, or leave out {other} and name a --kubeconfig"
+            yield f"{flag} has no effect with {other}, as no cluster is watched: {hint}"
 
 
 def _schedulers(args: argparse.Namespace) -> Schedulers:
@@ -376,19 +386,18 @@ def _schedulers(args: argparse.Namespace) -> Schedulers:
         "--permit-timeout": args.permit_timeout is not None,
         "--gate": args.gate,
     }
-    unwatched = _unwatched(args)
-    for flag in (flag for flag, is_given in given.items() if is_given):
-        for other in (other for other, is_given in unwatched.items() if is_given):
-            hint = f"leave out {flag}, or leave out {other} and name a --kubeconfig"
-            message = f"{flag} has no effect with {other}: no pod is bound there"
-            raise CommandError(message, hint)
+    other = _unwatched(args)
+    for flag in (flag for flag, is_given in given.items() if is_given and other):
+        hint = f"leave out {flag}, or leave out {other} and name a --kubeconfig"
+        message = f"{flag} has no effect with {other}: no pod is bound there"
+        raise CommandError(message, hint)
     defaults = DEFAULT_SCHEDULERS
     return Schedulers(
         frozenset(args.scheduler_name) or defaults.names,
         defaults.bind_timeout if args.bind_timeout is None else args.bind_timeout,
         defaults.permit_timeout if args.permit_timeout is None else args.permit_timeout,
         args.bind,
-        is_watched=not any(unwatched.values()),
+        is_watched=not other,
         lease=args.scheduler_lease or defaults.lease,
         gate=args.gate,
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cli.command import CommandError, Exit, write_text
+from cli.command import CommandError, Exit, given_path, write_text
 from cli.console import add_output_argument, put_item, put_json
 from cli.replicas import replicas
 from cli.simulation.inputs import (
@@ -76,7 +76,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--cluster",
         metavar="SNAPSHOT",
         action="append",
-        type=Path,
+        type=given_path,
         help="the output of `kubectl get nodes,pods -A -o json` (or yaml), or openb's nodes in "
         "CSV; may be repeated",
     )
@@ -85,20 +85,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--policies",
         metavar="PATH",
         action="append",
-        type=Path,
+        type=given_path,
         help="a policy file, or a folder of them; may be repeated",
     )
     policies.add_argument(
         "--diff",
         metavar=("OLD", "NEW"),
         nargs=2,
-        type=Path,
+        type=given_path,
         help="two such paths: shows which pods move, or become placed or pending, under the second",
     )
     parser.add_argument(
         "--pods",
         metavar="FILE",
-        type=Path,
+        type=given_path,
         help="the pods to schedule, in order: the output of kubectl or helm, with the pods of "
         "workloads, or openb's pods in CSV; `-` reads standard input (default: the pending pods of "
         "a running cluster)",
@@ -188,7 +188,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the same as -o json: one document with every pod",
     )
     parser.add_argument(
-        "--chart", metavar="FILE", type=Path, help="write an SVG of the allocation after each pod"
+        "--chart",
+        metavar="FILE",
+        type=given_path,
+        help="write an SVG of the allocation after each pod",
     )
     add_data_argument(parser)
     add_cluster_arguments(parser)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from cli.command import CommandError, Exit, write_text
+from cli.command import CommandError, Exit, given_path, write_text
 from cli.policy_tests import report
 from cli.policy_tests.runner import Collection, Runner, Suite, TestOutcome, collect
 from cli.render import print_error, wants_colour
@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "paths",
         metavar="PATH",
         nargs="*",
-        type=Path,
+        type=given_path,
         default=[Path()],
         help="a policy file, or a folder of them (default: the current folder)",
     )
@@ -45,7 +45,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="one line for each test")
     parser.add_argument(
-        "--junit-xml", metavar="FILE", type=Path, help="also write the results for a CI service"
+        "--junit-xml",
+        metavar="FILE",
+        type=given_path,
+        help="also write the results for a CI service",
     )
     parser.add_argument(
         "--coverage", action="store_true", help="also list the branches that no test has taken"

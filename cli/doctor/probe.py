@@ -19,6 +19,7 @@ from typing import Any
 from cli.doctor.connection_checks import DEFAULT_TIMEOUT, load_pair
 from cli.doctor.extender import ExtenderEntry, TlsConfig
 from cli.doctor.found import Found, error, warning
+from cli.streams import waiting_for
 from engine.decision.filtering import UNKNOWN_NODE
 from grammar.messages.texts import os_reason
 
@@ -124,13 +125,14 @@ def _call(ours: ExtenderEntry, timeout: float, path: str, verb: str = "") -> tup
         else HTTPConnection(host, port, timeout=timeout)
     )
     try:
-        if verb:
-            headers = {"Content-Type": "application/json"}
-            connection.request("POST", path, json.dumps(_arguments(ours, verb)), headers)
-        else:
-            connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, answer.read()
+        with waiting_for(ours.url, timeout):
+            if verb:
+                headers = {"Content-Type": "application/json"}
+                connection.request("POST", path, json.dumps(_arguments(ours, verb)), headers)
+            else:
+                connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
     finally:
         connection.close()
 

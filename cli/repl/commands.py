@@ -6,13 +6,15 @@ table of all commands, which help and completion read too.
 
 from __future__ import annotations
 
+import os
 import shlex
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal as OneOf
 
-from cli.command import CommandError, make, replace_text
+from cli.command import CommandError, given_path, make, replace_text
 from cli.console import table
 from cli.repl import evaluation, saved_test, verdicts
 from cli.repl.notebook import NAME
@@ -154,9 +156,12 @@ def cluster_summary(session: ReplSession) -> str:
 def _paths(text: str) -> list[Path]:
     """File names as in a shell: names with spaces stand in quotes. Raises CommandError."""
     try:
-        return [Path(word).expanduser() for word in shlex.split(text)]
+        # Unlike with Path, an unknown home is no error.
+        return [given_path(os.path.expanduser(word)) for word in shlex.split(text)]  # noqa: PTH111
     except ValueError:
         raise CommandError("a quotation mark is not closed", "close it") from None
+    except ArgumentTypeError as error:
+        raise CommandError(str(error), "name a file") from None
 
 
 # ---- the table of all commands

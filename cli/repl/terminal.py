@@ -154,7 +154,7 @@ def _files(begun: str) -> list[Offer]:
     prefix = f"{folder}{slash}"
     try:
         entries = sorted(Path(prefix or ".").expanduser().iterdir())
-    except OSError:
+    except (OSError, RuntimeError):
         return []
     shown = (e for e in entries if not e.name.startswith(".") or name.startswith("."))
     return [(f"{prefix}{e.name}{'/' if e.is_dir() else ''}", "file") for e in shown]
@@ -200,13 +200,13 @@ def converse(session: ReplSession) -> None:
 
 def _history_file() -> Path | None:
     """The file of former lines; None if it cannot be created."""
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    folder = Path(state) / "placet"
     try:
+        state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+        folder = Path(state) / "placet"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = folder / "repl_history"
         file.touch(mode=0o600)
-    except OSError:
+    except (OSError, RuntimeError):  # a user without a home is a RuntimeError
         return None
     return file
 

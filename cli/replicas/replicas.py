@@ -20,12 +20,13 @@ import msgspec
 
 from cli.command import CommandError, Exit, add_context_arguments, positive
 from cli.render import print_error
+from cli.streams import waiting_for
 from cli.version import version
 from engine.cache.cluster_copy import ambiguous
-from engine.cluster.client import CORE, ApiClient, connect, path_of
+from engine.cluster.client import CORE, REQUEST_SECONDS, ApiClient, connect, path_of
 from engine.cluster.port_forward import PortForward, local_socket
 from engine.drift.drift_document import DriftDocument
-from engine.errors import ApiError, ClusterConfigurationError, EngineError
+from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, EngineError
 from engine.explanation.audit_document import AuditList
 from engine.explanation.decision_document import DecisionDetail, Listing
 from engine.explanation.document import PodExplanation
@@ -204,8 +205,10 @@ class Replica:
         timeout = aiohttp.ClientTimeout(total=_SIMULATION_SECONDS)
         body, path = msgspec.json.encode(question), f"{API}/simulate"
         try:
-            async with self._session.post(path, data=body, headers=headers, timeout=timeout) as r:
-                status, answer = r.status, await r.read()
+            with waiting_for(self.name, _SIMULATION_SECONDS):
+                posted = self._session.post(path, data=body, headers=headers, timeout=timeout)
+                async with posted as response:
+                    status, answer = response.status, await response.read()
         except (aiohttp.ClientError, OSError) as error:
             raise self._unreachable(error, _SIMULATION_SECONDS) from None
         if status == 200:
@@ -224,9 +227,13 @@ class Replica:
     async def events(self) -> AsyncIterator[tuple[str, bytes]]:
         """The kind and the content of each event of the stream. Raises CommandError."""
         kind = ""
-        timeout = aiohttp.ClientTimeout(sock_connect=TIMEOUT_SECONDS)
+        # The stream itself may be silent for as long as nothing is decided.
+        asked = self._session.get(f"{API}/decisions/stream", timeout=aiohttp.ClientTimeout())
         try:
-            async with self._session.get(f"{API}/decisions/stream", timeout=timeout) as response:
+            async with AsyncExitStack() as stack:
+                with waiting_for(self.name, TIMEOUT_SECONDS):
+                    async with asyncio.timeout(TIMEOUT_SECONDS):
+                        response = await stack.enter_async_context(asked)
                 if response.status != 200:
                     raise self._strange(response.status)
                 async for line in response.content:
@@ -250,12 +257,13 @@ class Replica:
         """The decoded answer; None for 404."""
         timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
         try:
-            async with self._session.get(f"{API}{path}", timeout=timeout) as response:
-                status, body = response.status, bytearray()
-                async for part in response.content.iter_any():
-                    body += part
-                    if len(body) > _LONGEST:
-                        raise self._strange(status)
+            with waiting_for(self.name, TIMEOUT_SECONDS):
+                async with self._session.get(f"{API}{path}", timeout=timeout) as response:
+                    status, body = response.status, bytearray()
+                    async for part in response.content.iter_any():
+                        body += part
+                        if len(body) > _LONGEST:
+                            raise self._strange(status)
         except (aiohttp.ClientError, OSError) as error:
             raise self._unreachable(error) from None
         if status == 404:
@@ -317,10 +325,14 @@ async def replicas(target: ReplicaTarget) -> AsyncIterator[Sequence[Replica]]:
             client = await stack.enter_async_context(connecting)
             pods = [target.replica] if target.replica else await _pods(client, target)
         except ClusterConfigurationError as error:
-            hint = "name one with --kubeconfig, or ask a server on this machine with --url"
+            named = "--kubeconfig" in error.hint
+            hint = "name one with --kubeconfig" if named or not error.hint else error.hint
+            hint += ", or ask a server on this machine with --url"
             raise CommandError(str(error), hint) from None
         except EngineError as error:
             hint = f"name the pod with --replica, or check: kubectl get pods -n {target.namespace}"
+            if isinstance(error, ApiUnreachableError) and error.remedy:
+                hint = error.remedy
             raise CommandError(f"cannot find Placet's pods: {error}", hint) from None
         yield [await _through(stack, client, target, pod) for pod in pods]
 
@@ -359,7 +371,8 @@ async def _pods(client: ApiClient, target: ReplicaTarget) -> Sequence[str]:
     """The running pods with the labels. Raises CommandError and EngineError."""
     params = [("labelSelector", target.selector), ("limit", "500")]
     path = path_of(CORE, "pods", target.namespace)
-    body = await client.request("GET", path, params=params)
+    with waiting_for(client.host, REQUEST_SECONDS):
+        body = await client.request("GET", path, params=params)
     try:
         found = msgspec.json.decode(body, type=_ListedPods).items
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from ipaddress import ip_address
-from pathlib import Path
 
 from cli.command import (
     add_context_arguments,
     add_frozen_arguments,
     address,
+    given_path,
     lease,
     pause,
     positive,
@@ -102,7 +102,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         default=[],
-        type=Path,
+        type=given_path,
         help="policy files, and folders of policy files; read again when they change",
     )
     what.add_argument(
@@ -111,7 +111,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         default=[],
-        type=Path,
+        type=given_path,
         help="files that `kubectl get nodes,pods -A -o json|yaml` wrote; read again when they "
         "change. JSON is read sixty times as fast as YAML. Without it, Placet watches the "
         "cluster of the kubeconfig, or the one that it runs in",
@@ -292,7 +292,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     endurance.add_argument(
         "--history",
         metavar="FILE",
-        type=Path,
+        type=given_path,
         help="the file of at most 64 MiB in which the numbers of the page's last week survive a "
         "restart; without it they begin with the replica",
     )
@@ -306,9 +306,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     tls = parser.add_argument_group("HTTPS", "the files are read again when they change")
     tls.add_argument(
-        "--tls-cert", metavar="FILE", type=Path, help="a certificate with its chain (PEM)"
+        "--tls-cert", metavar="FILE", type=given_path, help="a certificate with its chain (PEM)"
     )
-    tls.add_argument("--tls-key", metavar="FILE", type=Path, help="its key (PEM), not encrypted")
+    tls.add_argument(
+        "--tls-key", metavar="FILE", type=given_path, help="its key (PEM), not encrypted"
+    )
     tls.add_argument(
         "--webhook-listen",
         metavar="HOST:PORT",
@@ -343,7 +345,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     tls.add_argument(
         "--client-ca",
         metavar="FILE",
-        type=Path,
+        type=given_path,
         help="CA certificates (PEM): clients must have a certificate of one of them, except for "
         "health, version and the admission webhooks",
     )

@@ -11,10 +11,9 @@ import argparse
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, cast
 
-from cli.command import CommandError, pause, positive, read_text, seconds
+from cli.command import CommandError, given_path, pause, positive, read_text, seconds
 from cli.doctor.configuration_text import read
 from grammar.messages.diagnostics import nearest
 from policies.documents import Document
@@ -309,7 +308,7 @@ def add_configuration_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--config",
         metavar="FILE",
-        type=Path,
+        type=given_path,
         help=f"a {KIND}: the flags of this command as fields. A flag here, and a variable such as "
         "PLACET_HTTP_TIMEOUT, come before it",
     )

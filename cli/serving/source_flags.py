@@ -7,11 +7,16 @@ metrics of nodes.
 from __future__ import annotations
 
 import argparse
+import stat
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from functools import partial
+from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 from typing import Any
 
+from cli.command import CommandError, given_path, read_text, unreadable
 from grammar.tree.data import FromConfigMap, FromMetrics, FromObjects, TableSource
+from policies.disk import Disk, Visit
+from server.http.tls import TlsError, load_authority
 from server.runtime.data_tables import DataAccess
 
 
@@ -21,26 +26,48 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     data.add_argument(
         "--data-folder",
         metavar="FOLDER",
-        type=Path,
+        type=given_path,
         help="the folder of the files that policies read by `data NAME { from file … }`",
     )
     data.add_argument(
         "--data-ca",
         metavar="FILE",
-        type=Path,
+        type=given_path,
         help="the CA of the Prometheus servers that policies read (default: those of the system)",
     )
     data.add_argument(
         "--data-token",
         metavar="FILE",
-        type=Path,
+        type=given_path,
         help="a file with a bearer token for these servers, which is sent over https only",
     )
 
 
 def data_access(args: argparse.Namespace) -> DataAccess:
-    """What the flags give to sources."""
-    return DataAccess(args.data_folder, args.data_ca, args.data_token)
+    """What the flags give to sources. Raises CommandError for what cannot be used."""
+    access = DataAccess(args.data_folder, args.data_ca, args.data_token)
+    Disk().run(partial(_check, access))
+    return access
+
+
+def _check(access: DataAccess, visit: Visit) -> None:
+    for path in (access.files, access.ca, access.token):
+        if path is None:
+            continue
+        try:
+            visit(path)
+            is_folder = stat.S_ISDIR(path.stat().st_mode)
+        except OSError as error:
+            raise unreadable(str(path), error, "check the path") from None
+        if path is access.files and not is_folder:
+            raise CommandError(f"`{path}` is not a folder", "name the folder of the files")
+    if access.ca is not None:
+        try:
+            load_authority(SSLContext(PROTOCOL_TLS_CLIENT), access.ca)
+        except TlsError as error:
+            raise CommandError(str(error), "use a PEM file of certificates") from None
+    if access.token is not None and not read_text(str(access.token), "check the path").strip():
+        raise CommandError(f"`{access.token}` contains no token", "write the token into the file")
 
 
 # ---- rights

@@ -165,6 +165,8 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
 # ---- connections
 
 _CONNECT_SECONDS = 10.0
+# For the whole answer of a request that says nothing else.
+REQUEST_SECONDS = 30.0
 _UNAUTHORIZED = 401
 # The largest message of a WebSocket; kubelets send parts of 32 KiB.
 _MOST_MESSAGE = 1 << 20
@@ -397,7 +399,7 @@ class ApiClient:
         params: Sequence[tuple[str, str]] = (),
         body: bytes | None = None,
         content_type: str = "application/json",
-        timeout_seconds: float = 30.0,
+        timeout_seconds: float = REQUEST_SECONDS,
         most_bytes: int | None = None,
     ) -> bytes:
         """The body of the answer. `path` is quoted already, `params` are not.
@@ -538,7 +540,13 @@ async def connect(
     try:
         session = ApiSession(load, configuration)
     except OSError as error:  # ssl.SSLError is one
-        raise ClusterConfigurationError(f"the certificates cannot be used: {error}") from error
+        reason = os_reason(error)
+        if isinstance(error, ssl.SSLError):
+            told = (error.reason or "").lower().replace("_", " ")
+            reason = told or "they are not in PEM form"
+        text = f"the certificates cannot be used: {reason}"
+        hint = "give certificates and keys in PEM form, and fields that end in `-data` in base64"
+        raise ClusterConfigurationError(text, hint) from error
     system = f"{platform.system()}/{platform.machine()}".lower()
     throttle = Throttle(limits, time.monotonic)
     try:

@@ -8,12 +8,15 @@ counts.
 
 from __future__ import annotations
 
+import binascii
+import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -22,6 +25,7 @@ from grammar.messages.texts import os_reason
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _NAME_ONE = "name one with `--kubeconfig` or in $KUBECONFIG, or run in a cluster"
+_ANOTHER = "correct it, or name another with `--kubeconfig`"
 _REREAD_SECONDS = 60.0  # as client-go reads a token file again
 
 # Reads files, tokens and the answer of an exec plugin, each time again.
@@ -52,10 +56,11 @@ def _files(kubeconfig: Path | None, context: str | None, service_account: Path) 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A context by name, empty for the service account, and its namespace."""
+    """A context by name, empty for the service account, its namespace and the name of its user."""
 
     name: str
     namespace: str
+    user: str = field(default="", compare=False)
 
 
 def chosen_context(
@@ -65,7 +70,14 @@ def chosen_context(
     files = _files(kubeconfig, context, service_account)
     if files is None:
         return Context("", own_namespace(service_account))
-    read = list(_read(_present(files)))
+    return _chosen(list(_read(_present(files))), files, context)
+
+
+def _chosen(read: Sequence[Mapping[str, Any]], files: str, context: str | None) -> Context:
+    """The context of the kubeconfigs that were read. Raises ClusterConfigurationError."""
+    if not any(read):
+        text = f"the kubeconfig `{files}` cannot be used: it is empty or no map"
+        raise ClusterConfigurationError(text, _NAME_ONE)
     name = context if context is not None else _current(read)
     for each in contexts(read):
         if each.name == name:
@@ -85,15 +97,21 @@ def known_contexts(kubeconfig: Path | None) -> list[str]:
 def contexts(files: Iterable[Mapping[str, Any]]) -> Iterator[Context]:
     """The contexts of kubeconfigs; of one name the first counts."""
     seen = set()
+    for item in _items(files, "contexts"):
+        match item:
+            case {"name": str() | int() as name, "context": {**inner}} if name not in seen:
+                seen.add(name)
+                namespace, user = inner.get("namespace") or "default", inner.get("user") or ""
+                yield Context(str(name), str(namespace), str(user))
+            case _:
+                pass
+
+
+def _items(files: Iterable[Mapping[str, Any]], key: str) -> Iterator[Any]:
+    """The items of a list that each kubeconfig has."""
     for file in files:
-        items = file.get("contexts")
-        for item in items if isinstance(items, list) else ():
-            match item:
-                case {"name": str(name), "context": {**inner}} if name not in seen:
-                    seen.add(name)
-                    yield Context(name, str(inner.get("namespace") or "default"))
-                case _:
-                    pass
+        items = file.get(key)
+        yield from items if isinstance(items, list) else ()
 
 
 def _current(files: Iterable[Mapping[str, Any]]) -> str:
@@ -113,12 +131,17 @@ def _read(paths: Iterable[Path]) -> Iterator[Mapping[str, Any]]:
 
 def _present(files: str) -> list[Path]:
     """The kubeconfigs that are there; `files` may be several, as in $KUBECONFIG."""
-    paths = [Path(path).expanduser() for path in files.split(os.pathsep) if path]
+    # Unlike with Path, an unknown home is no error.
+    paths = [Path(os.path.expanduser(p)) for p in files.split(os.pathsep) if p]  # noqa: PTH111
     try:
         present = [path for path in paths if path.is_file()]
     except OSError as error:
         # Such as one in a folder of somebody else.
         raise _unusable(f"the kubeconfig `{files}`", error) from error
+    if not present and any(path.exists() for path in paths):
+        raise ClusterConfigurationError(
+            f"the kubeconfig `{files}` is not a regular file", _NAME_ONE
+        )
     if not present:
         raise ClusterConfigurationError(f"there is no kubeconfig `{files}`", _NAME_ONE)
     return present
@@ -169,7 +192,7 @@ async def _from_service_account(folder: Path) -> Any:
             cert_filename=str(folder / "ca.crt"),
         )
     except Exception as error:
-        raise _unusable("the service account", error) from error
+        raise _unusable("the service account", error, "") from error
     return configuration
 
 
@@ -178,15 +201,25 @@ async def _from_files(files: str, context: str | None) -> Any:
     from kubernetes_asyncio.config import load_kube_config  # noqa: PLC0415
 
     configuration: Any = Configuration()
-    if not any(_read(_present(files))):
-        text = f"the kubeconfig `{files}` cannot be used: it is empty or no map"
-        raise ClusterConfigurationError(text, _NAME_ONE)
+    what, read = f"the kubeconfig `{files}`", list(_read(_present(files)))
+    chosen = _chosen(read, files, context)
+    users = {str(item.get("name")) for item in _items(read, "users") if isinstance(item, dict)}
+    if chosen.user and chosen.user not in users:
+        # The library takes nobody in its place.
+        hint = "add it, or choose another context with `--context`"
+        raise ClusterConfigurationError(f"{what} has no user `{chosen.user}`", hint)
+    logging.getLogger("kubernetes_asyncio.config.kube_config").addFilter(_is_not_raised)
     try:
         loader: Any = await load_kube_config(
             config_file=files, context=context, client_configuration=configuration
         )
     except Exception as error:  # a malformed file raises errors of every kind
-        raise _unusable(f"the kubeconfig `{files}`", error) from error
+        raise _unusable(what, error) from error
+    if not _is_url(configuration.host):
+        host = f"`{configuration.host}` is not the URL of a server"
+        hint = "correct `server` in the kubeconfig, as in `https://10.0.0.1:6443`"
+        text = f"{what} cannot be used: {host if configuration.host else 'it names no `server`'}"
+        raise ClusterConfigurationError(text, hint)
 
     # As in client-go, a plugin without an expiry runs again only after the server has not accepted
     # its token. Everything else is read from files, which is cheap.
@@ -204,12 +237,33 @@ async def _from_files(files: str, context: str | None) -> Any:
     return configuration
 
 
-def _unusable(what: str, error: Exception) -> ClusterConfigurationError:
-    detail = " ".join(str(error).split()) or type(error).__name__
+def _is_not_raised(record: logging.LogRecord) -> bool:
+    """Whether an error that the library logs is not an exception of it, too."""
+    return "missing" in record.getMessage()
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _unusable(what: str, error: Exception, hint: str = _ANOTHER) -> ClusterConfigurationError:
+    detail = " ".join(str(error).split()).removeprefix("Invalid kube-config file. ")
+    detail = detail[:1].lower() + detail[1:]
     if isinstance(error, OSError):
-        detail = os_reason(error)
+        named = error.filename if isinstance(error.filename, str) else ""
+        detail = f"{'' if named in what else f'`{named}`: '}{os_reason(error)}"
+        hint = "check its permissions" if isinstance(error, PermissionError) else hint
+    elif isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        said = " ".join(filter(None, (error.context, error.problem)))
+        detail = f"{said} (line {error.problem_mark.line + 1})"
+    elif isinstance(error, binascii.Error):
+        detail = "a part of it is not base64"
     elif isinstance(error, UnicodeDecodeError):
         detail = "it is not UTF-8 text"
-    elif isinstance(error, TypeError | AttributeError | LookupError):
+    elif isinstance(error, TypeError | AttributeError | LookupError | AssertionError):
         detail = "a part of it is not what a kubeconfig has there"
-    return ClusterConfigurationError(f"{what} cannot be used: {detail}")
+    return ClusterConfigurationError(f"{what} cannot be used: {detail}", hint)

@@ -321,10 +321,10 @@ def _lark() -> Lark:
 
 def _cache_file() -> str | None:
     """The file that keeps the parse tables between runs; None if no folder is writable."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "placet"
     try:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "placet"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError:
+    except (OSError, RuntimeError):  # a user without a home is a RuntimeError
         return None
     return str(folder / "grammar.bin") if os.access(folder, os.W_OK) else None
 

@@ -81,7 +81,7 @@ class Credentials:
         # Recently logged addresses and reasons.
         self._logged: TTLCache[tuple[str, str], None] = TTLCache(_MOST_LOGGED, _QUIET_SECONDS)
         self._limited = LimitedLog(log)
-        self.loaded = load(files)
+        self.loaded = self._disk.run(self._read)
         self._report_loaded()
 
     @property
@@ -227,15 +227,20 @@ def _load_pair(context: ssl.SSLContext, files: TlsFiles) -> None:
         raise TlsError(f"cannot read `{files.certificate}` or `{files.key}`") from error
 
 
-def _trust(context: ssl.SSLContext, client_ca: Path) -> None:
-    """Accepts client certificates of this CA only; `access` says which paths require one."""
-    if b"-----BEGIN CERTIFICATE-----" not in _read(client_ca):
-        raise TlsError(f"`{client_ca}` contains no certificate")
+def load_authority(context: ssl.SSLContext, file: Path) -> None:
+    """Accepts certificates of the CA in the file. Raises TlsError."""
+    if b"-----BEGIN CERTIFICATE-----" not in _read(file):
+        raise TlsError(f"`{file}` contains no certificate")
     try:
-        context.load_verify_locations(client_ca)
+        context.load_verify_locations(file)
     except OSError as error:
         reason = _reason(error) if isinstance(error, ssl.SSLError) else "it cannot be read"
-        raise TlsError(f"cannot use `{client_ca}` as a CA: {reason}") from None
+        raise TlsError(f"cannot use `{file}` as a CA: {reason}") from None
+
+
+def _trust(context: ssl.SSLContext, client_ca: Path) -> None:
+    """Accepts client certificates of this CA only; `access` says which paths require one."""
+    load_authority(context, client_ca)
     context.verify_mode = ssl.CERT_OPTIONAL
     # As in kube-apiserver: an intermediate CA is trusted without its root.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN

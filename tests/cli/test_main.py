@@ -1,5 +1,6 @@
 """The command line itself: commands, help, versions, and how errors end."""
 
+import argparse
 import json
 import shlex
 import subprocess
@@ -9,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import unreadable
+from cli.command import given_path, unreadable
 from cli.main import COMMANDS, parser_of
 from tests.cli.conftest import Placet
 from tests.support.builders import node, pod
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_help_names_every_command(placet: Placet) -> None:
@@ -50,6 +53,50 @@ def arguments_of(line: str) -> list[str]:
         lambda word: word[0] not in "()<>|;&", dropwhile(lambda w: w != "placet", words)
     )
     return [*after][1:]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_empty_path_is_no_path(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """It would be the current folder, in which something may stand."""
+    (commands,) = (a for a in actions(parser_of("placet", {name})) if a.dest == "command")
+    assert isinstance(commands.choices, dict)
+    parser: argparse.ArgumentParser = commands.choices[name]
+    for action in actions(parser):
+        assert action.type is not Path, "given_path makes a path of an argument"
+        if action.type is given_path:
+            given = [""] * (action.nargs if isinstance(action.nargs, int) else 1)
+            with pytest.raises(SystemExit, match="2"):
+                parser.parse_args([*action.option_strings[-1:], *given])
+            assert "the path is empty" in capsys.readouterr().err
+
+
+def actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    found: list[argparse.Action] = vars(parser)["_actions"]
+    return found
+
+
+def test_a_user_without_a_home_has_all_commands(folder: Path) -> None:
+    """As in a container with any user ID."""
+    (folder / "a.policy").write_text("cluster policy a {}", encoding="utf-8")
+    nobody = "import pwd\ndef getpwuid(_): raise KeyError\npwd.getpwuid = getpwuid\n"
+    program = f"{nobody}from cli.main import main\nraise SystemExit(main())"
+    for words, code, said in (
+        (["check", "a.policy"], 0, "1 policy in 1 file: no problems found"),
+        (["repl"], 0, "2 : int"),
+        (["drift"], 2, "there is no kubeconfig `~/.kube/config`"),
+        (["drift", "--kubeconfig", "~nobody-here/a"], 2, "there is no kubeconfig `~nobody-here/a`"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", program, *words],
+            cwd=folder,
+            env={"PYTHONPATH": str(ROOT)},
+            input="1 + 1\n",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, said in done.stdout + done.stderr) == (code, True), done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_version_is_one_line(placet: Placet) -> None:

@@ -91,6 +91,11 @@ def test_what_is_wrong_is_one_error(tmp_path: Path, policy: str | None, message:
         public_api.Placet(cluster=EXPLAIN / "cluster.yaml", policies=file)
 
 
+def test_an_empty_path_is_an_error() -> None:
+    with pytest.raises(public_api.Error, match="the path is empty"):
+        public_api.Placet(cluster=EXPLAIN / "cluster.yaml", policies=["a.policy", ""])
+
+
 def test_an_unknown_pod_is_an_error(shop: public_api.Placet) -> None:
     with pytest.raises(public_api.Error, match="there is no pod `shop/nobody`"):
         shop.filter("shop/nobody")

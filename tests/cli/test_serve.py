@@ -23,6 +23,7 @@ import pytest
 from policies.loader import INTERVAL_SECONDS
 from tests.cli.conftest import Placet
 from tests.support.builders import Object, kubectl_list, node, pod
+from tests.support.certificates import Keyring
 from tests.support.default_ports import default_ports_taken
 
 pytestmark = pytest.mark.process
@@ -264,16 +265,40 @@ def test_a_view_whose_port_is_taken_names_its_flag(placet: Placet) -> None:
         ("--demo --lameduck=-1s", "argument --lameduck: `-1s` must not be negative"),
         ("--demo --lameduck soon", "argument --lameduck: `soon` is not a duration"),
         ("--demo --health-listen 1", "argument --health-listen: `1` is not an address and a port"),
+        ("--demo --data-folder missing", "cannot read `missing`: no such file or directory"),
+        ("--demo --data-folder latin.policy", "`latin.policy` is not a folder"),
+        ("--demo --data-ca missing", "cannot read `missing`: no such file or directory"),
+        ("--demo --data-ca latin.policy", "`latin.policy` contains no certificate"),
+        ("--demo --data-token missing", "cannot read `missing`: no such file or directory"),
+        ("--demo --data-token latin.policy", "`latin.policy` is not UTF-8 text"),
+        ("--demo --data-token empty", "`empty` contains no token"),
+        ("--demo --frozen-label a/b/c", "argument --frozen-label: `a/b/c` cannot be the key of"),
+        ("--demo --frozen-annotation -a", "argument --frozen-annotation: expected one argument"),
+        ("--demo --frozen-annotation=-a", "argument --frozen-annotation: `-a` cannot be the key"),
     ],
 )
 def test_wrong_arguments_are_clear_errors(
     placet: Placet, folder: Path, arguments: str, message: str
 ) -> None:
     (folder / "latin.policy").write_bytes(b"\xe9")
+    (folder / "empty").touch()
     done = placet("serve", *arguments.split())
     assert (done.code, done.out) == (2, "")
     assert f"error: {message}" in done.err
     assert "Traceback" not in done.err
+
+
+def test_all_files_that_cannot_be_read_are_errors(placet: Placet, folder: Path) -> None:
+    (folder / "latin.policy").write_bytes(b"\xe9")
+    (folder / "link.policy").symlink_to("nowhere")
+    os.mkfifo(folder / "pipe.policy")
+    done = placet("serve", "--no-cluster", "--policies", ".")
+    assert (done.code, done.out) == (2, "")
+    assert [line for line in done.err.splitlines() if line.startswith("error: ")] == [
+        "error: `latin.policy` is not UTF-8 text at byte 0",
+        "error: `link.policy` is a link to nothing",
+        "error: `pipe.policy` is not a regular file",
+    ]
 
 
 @pytest.mark.usefixtures("policies")
@@ -282,6 +307,28 @@ def test_cluster_that_is_none_is_a_clear_error(placet: Placet) -> None:
     assert done.code == 2
     assert "error: cannot read `c.yaml`: no such file or directory\n" in done.err
     assert "kubectl get nodes,pods -A -o yaml > c.yaml" in done.err
+
+
+def test_what_sources_get_is_taken_if_it_is_there(folder: Path, policies: Path) -> None:
+    """And a server goes on without it: it is asked for again at each use."""
+    Keyring(folder).write_client_ca()
+    token = folder / "token"
+    token.write_text("t\n", encoding="utf-8")
+    data = ("--data-folder", folder, "--data-ca", folder / "ca.crt", "--data-token", token)
+    with serving(folder, "--policies", policies, "--no-cluster", *data) as server:
+        token.unlink()
+        assert server.ask(BY_NAME)["Error"].startswith("no cluster view")
+
+
+def test_flags_that_do_nothing_without_a_watched_cluster_are_a_warning_each(
+    folder: Path, policies: Path
+) -> None:
+    idle = ("--standby", "--repair=dry-run", "--policy-first=shop")
+    with serving(folder, "--policies", policies, "--no-cluster", *idle) as server:
+        log = server.err.read_text("utf-8").splitlines()
+    for line, flag in zip(log, ("--standby", "--repair", "--policy-first"), strict=False):
+        assert f"WARNING {flag} has no effect with --no-cluster" in line
+        assert "leave it out, or leave out --no-cluster and name a --kubeconfig" in line
 
 
 def test_it_warns_once_at_its_start_if_it_answers_anybody(folder: Path, policies: Path) -> None:

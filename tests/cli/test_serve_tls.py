@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import shlex
 import ssl
@@ -112,6 +113,15 @@ def test_values_that_are_not_valid(placet: Placet, flag: str, value: str, messag
     done = placet("serve", flag, value)
     assert done.code == 2
     assert message in done.err
+
+
+def test_a_file_that_never_answers_ends_the_start(placet: Placet, folder: Path) -> None:
+    """As on a mount whose server is gone; it was waited for in silence."""
+    os.mkfifo(folder / "pipe")
+    done = placet("serve", "--demo", "--tls-cert", "pipe", "--tls-key", "pipe")
+    os.close(os.open(folder / "pipe", os.O_WRONLY | os.O_NONBLOCK))  # whoever reads it goes on
+    assert done.code == 2
+    assert "error: cannot read `pipe`: the file system does not answer" in done.err
 
 
 def test_webhooks_have_a_port_of_their_own(folder: Path, keyring: Keyring) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from cli.live import Progress
 from engine.cluster.data_fetching import METRICS
 from tests.cli.conftest import Placet
 from tests.cli.live import asked, environment, live_shop
@@ -200,22 +198,3 @@ async def test_without_the_right_to_nodes_others_name_it(
         done = await asked(placet, *arguments)
     assert done.code == 2
     assert "you may not list nodes\n" in done.err
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-def test_progress_is_for_terminals_and_long_lists(
-    monkeypatch: pytest.MonkeyPatch, *, terminal: bool
-) -> None:
-    stream = Terminal() if terminal else io.StringIO()
-    monkeypatch.setattr("sys.stderr", stream)
-    progress = Progress("pods")
-    progress.show(500)
-    assert not stream.getvalue()
-    progress.show(1000)
-    progress.end()
-    assert ("pods: 1,000" in stream.getvalue()) is terminal

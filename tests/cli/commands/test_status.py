@@ -56,6 +56,18 @@ filter      2  1.0 ms  2.0 ms
 """
 
 
+def test_an_api_server_that_is_not_there_is_the_hint(placet: Placet, tmp_path: Path) -> None:
+    """It, and no pod of Placet, is what is missing."""
+    file = kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:9", {"token": "t"})
+    done = placet("status", "--kubeconfig", str(file))
+    assert done.code == 2
+    error, hint = done.err.splitlines()
+    assert error.endswith("`http://127.0.0.1:9` cannot be reached: connection refused")
+    assert (
+        hint == "  = help: check that the API server runs, and that the kubeconfig has its address"
+    )
+
+
 def test_what_fails_is_named(placet: Placet) -> None:
     def failing(replica: str, journal: Journal) -> ReplicaStatus:
         checks = [

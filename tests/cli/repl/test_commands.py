@@ -103,6 +103,8 @@ def test_settings_show_parts_and_time(say: Say) -> None:
         (":drop x", "error: nothing called `x` has been typed"),
         (":policy", "error: nothing has been typed for a policy"),
         (":save-test", "error: no file is given"),
+        (':load ""', "error: the path is empty"),
+        (":load ~nobody-here/a.policy", "error: `~nobody-here/a.policy` does not exist"),
     ],
     ids=lambda text: text if text.startswith(":") else "",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ssl
 import sys
 from pathlib import Path
@@ -109,7 +110,7 @@ async def test_kubeconfigs_are_found_in_their_places(
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "env", "http://env", {})))
     assert await _host(None) == "http://env"
     assert await _host(kubeconfig(tmp_path / "given", "http://given", {})) == "http://given"
-    with pytest.raises(ClusterConfigurationError, match="object with name other in"):
+    with pytest.raises(ClusterConfigurationError, match="there is no context `other` in"):
         await _host(tmp_path / "given", "other")
     (tmp_path / "bad").write_text("- no kubeconfig")
     with pytest.raises(ClusterConfigurationError, match="bad` cannot be used: "):
@@ -158,28 +159,79 @@ def test_a_context_that_is_not_there_is_an_error(
         chosen_context(tmp_path / "k", context)
 
 
+CONTEXT = "current-context: c\ncontexts: [{name: c, context: {cluster: d, user: u}}]\n"
+
+
+def written(server: str = "server: 'https://a'", user: str = "token: t", name: str = "u") -> str:
+    """A kubeconfig with one of each."""
+    clusters = f"clusters: [{{name: d, cluster: {{{server}}}}}]\n"
+    return f"{CONTEXT}{clusters}users: [{{name: {name}, user: {{{user}}}}}]\n"
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [
         ("", "cannot be used: it is empty or no map"),
         ("42", "cannot be used: it is empty or no map"),
         ("[a]", "cannot be used: it is empty or no map"),
-        ("users: 3\ncurrent-context: c", "a part of it is not what a kubeconfig has there"),
-        ("a:\n\tb: 1", "cannot be used: while scanning"),
+        ("users: 3\ncurrent-context: c", "there is no context `c` in "),
+        ("users: 3", "has no current context"),
+        (written(name="x"), "has no user `u`"),
+        (written("insecure-skip-tls-verify: true"), "cannot be used: it names no `server`"),
+        (written("server: 127.0.0.1:6443"), "`127.0.0.1:6443` is not the URL of a server"),
+        (written("server: 'ftp://a'"), "`ftp://a` is not the URL of a server"),
+        (written("server: 'http://a:99999'"), "`http://a:99999` is not the URL of a server"),
+        (written("server: 5"), "a part of it is not what a kubeconfig has there"),
+        (written(user="tokenFile: /no/token"), "`/no/token`: no such file or directory"),
+        (
+            written(user="exec: {apiVersion: client.authentication.k8s.io/v1, command: no-plugin}"),
+            "cannot be used: `no-plugin`: no such file or directory",
+        ),
+        (
+            written(user="client-certificate-data: hi, client-key-data: ho"),
+            "cannot be used: a part of it is not base64",
+        ),
+        (
+            written(user="client-certificate-data: aGk=, client-key-data: aGk="),
+            "the certificates cannot be used: they are not in PEM form",
+        ),
+        ("a:\n\tb: 1", r"cannot be used: while scanning .* \(line 2\)$"),
     ],
 )
 async def test_a_file_that_is_no_kubeconfig_is_told_in_plain_words(
-    tmp_path: Path, text: str, error: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, error: str
 ) -> None:
+    """Once: what the library logs is not on standard error beside it."""
     (tmp_path / "k").write_text(text)
     with pytest.raises(ClusterConfigurationError, match=error):
         async with connect(tmp_path / "k", None, version="1"):
             pass
+    assert not caplog.records
 
 
 def test_contexts_that_are_no_list_are_none(tmp_path: Path) -> None:
     (tmp_path / "k").write_text("contexts: 3")
     assert known_contexts(tmp_path / "k") == []
+
+
+def test_a_kubeconfig_that_may_not_be_read_is_a_matter_of_rights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who runs this test may be allowed to read everything."""
+
+    def refused(path: Path, encoding: str) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    (tmp_path / "k").touch()
+    monkeypatch.setattr(Path, "read_text", refused)
+    with pytest.raises(ClusterConfigurationError, match="k` cannot be used: permission") as told:
+        chosen_context(tmp_path / "k", None)
+    assert told.value.hint == "check its permissions"
+
+
+def test_a_folder_is_no_kubeconfig(tmp_path: Path) -> None:
+    with pytest.raises(ClusterConfigurationError, match="is not a regular file"):
+        chosen_context(tmp_path, None)
 
 
 def test_a_path_that_cannot_be_looked_at_is_an_error(tmp_path: Path) -> None:
