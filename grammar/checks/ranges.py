@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf, isfinite
 
+from grammar.checker.macro_types import inside
 from grammar.checker.policy_checker import Checked
 from grammar.checks.conditions import (
     Allowed,
@@ -68,6 +69,8 @@ def _twice(parts: Sequence[ast.Expr]) -> Iterator[Diagnostic]:
 
 _OF_ALL_TEXTS = frozenset({"", ".*", "^", "$", "^.*", ".*$", "^.*$"})
 _OR_EQUAL = frozenset({"==", "<=", ">="})
+_NEVER_EMPTY = {"Container": ("name",), "ObjectMeta": ("name",), "Peer": ("name", "namespace")}
+_NAMESPACE = ast.Select(ast.Select(ast.Ident("pod"), "metadata"), "namespace")
 
 
 def _by_form(expr: ast.Expr) -> str | None:
@@ -81,6 +84,10 @@ def _by_form(expr: ast.Expr) -> str | None:
             return (
                 f"this is always {'true' if op in _OR_EQUAL else 'false'}: both sides are the same"
             )
+        case ast.Binary("==" | "!=" as op, ast.Select(of, name) as read, ast.Literal("")) if (
+            name in _NEVER_EMPTY.get(inside(of.type).name, ()) or read == _NAMESPACE
+        ):
+            return f"this is always {'true' if op == '!=' else 'false'}: a name is never empty"
         case ast.Conditional(_, then, otherwise) if then == otherwise:
             return "both results of this are the same"
         case ast.Call("startsWith" | "endsWith" | "contains", _, (ast.Literal(""),)):
