@@ -255,8 +255,15 @@ class ClauseRemedies(Misplaced):
         return with_edit(found, edit, f"write `{shown}`")
 
     def _group(self) -> Diagnostic | None:
-        """`group "zone" by node.zone`, and the `group "web" {` and `count = 3` of Nomad."""
+        """`group by node.zone`, and the `group "web" {` and `count = 3` of Nomad."""
         lexemes, at, word = self.lexemes, self.at, self.previous.text
+        if word == "by" and lexemes[at - 2].text == "group" and self.item.kind == "word":
+            last = lexemes.operand_after(at) or at
+            key = lexemes.slice(at, last)
+            name = (re.findall(r"[A-Za-z]\w*", key) or ["group"])[-1]
+            key = key if "." in key else DOMAINS.get(key, f'node.labels["{key}"]')
+            edit = Fix(lexemes.span(at - 1, last), f"{name} by {key}")
+            return with_edit(self.unexpected(at, at), edit, f"write `group {edit.text}`")
         found, closer = self.unexpected(at, at), lexemes.partner.get(at + 1)
         name = re.sub(r"\W+", "_", self.item.text.strip("\"'"))
         if word == "group" and lexemes[at + 1].text == "by" and self.item.kind == "string":

@@ -141,11 +141,22 @@ _OF_NODES = r"(?:free|allocatable|usage|requested|zone|region|ready|pods)"
 
 
 def _functions(text: str) -> Iterator[str]:
-    """`def big(n): return n.free["cpu"] > 32` of Python."""
+    """`def big(n): return n.free["cpu"] > 32` of Python, and `function filter(node) { … }`."""
+    called = re.sub(
+        r"\A(?:const|let|var) (\w+) = \(?([\w, ]+)\)? => ", r"def \1(\2): return ", text
+    )
     found = re.fullmatch(r"def (\w+)\((\w+)\)\s*(?:->\s*\w+\s*)?:\s*return (.+)", text)
-    of_both = re.fullmatch(r"def (\w+)\((?:pod, ?node|node, ?pod)\)[^:]*:\s*return (.+)", text)
-    if of_both is not None:
-        yield f'filter "{of_both[1]}" {{ require {of_both[2]} }}'
+    clause = re.fullmatch(
+        r"(?:def|func(?:tion)?) (\w+)\((pod, ?node|node, ?pod|node)\)[^:{]*[:{] ?"
+        r"return ([^{}]+?) ?;? ?\}?",
+        called,
+    )
+    verb = re.match(r"(?:filter|predicate)|(score|priorit)", clause[1]) if clause else None
+    if clause is not None and verb is not None and verb[1]:
+        made = f'score "{clause[1]}" weight 10 {{ value {clause[3]}'
+        yield from (f"{made} range minmax }}", f"{made} }}")
+    elif clause is not None and (verb is not None or clause[2] != "node"):
+        yield f'filter "{clause[1]}" {{ require {clause[3]} }}'
     if found is None:
         return
     is_test = re.search(r"[<>]|[=!]=|\b(?:in|has|exists|matches|startsWith)\b", found[3])

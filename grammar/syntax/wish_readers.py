@@ -80,12 +80,16 @@ def _as_part(body: str) -> str:
 def _shares(body: str) -> Iterator[str]:
     """`40% on spot`, `half of the replicas on spot nodes`, `at most 40 percent in zone a`."""
     body = re.sub(r"(?i),?\s*(?:and\s+)?(?:the\s+)?rest\s+.*", "", body)
+    body = re.sub(r"(?i)\bon demand\b", "on-demand", body)
     body = re.sub(
         r"(?i)\A(?:split\s+)?(\d+)\s*[/:]\s*(\d+)\s+(?:split\s+)?(?:between|of|across|over|on|in)\s+(.+?)\s+and\s+(.+)",
         r"exactly \1% on \3, exactly \2% on \4",
         body,
     )
-    body = re.sub(r"(?<=\d%)\s+(?=[a-z][\w-]*\s+\d+%)", ", ", _as_part(body))
+    # The part stands before each place, or behind it.
+    between = r"(?<=\w)" if re.match(r"\d+%", body) else r"(?<=\d%)"
+    behind = r"(?=\d+%)" if re.match(r"\d+%", body) else r"(?=[a-z][\w-]*\s+\d+%)"
+    body = re.sub(rf"{between}\s+{behind}", ", ", _as_part(body))
     many = [p for p in re.split(r"\s*(?:[,;]|\band\b)\s*", body) if find(PART, p)]
     if len(many) > 1:
         each = [next(_shares(part), None) for part in many]
