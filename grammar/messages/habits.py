@@ -298,7 +298,7 @@ ELSEWHERE: Mapping[str, str] = MappingProxyType(
             " value",
         ),
         **dict.fromkeys(
-            "tolerates toleratestaints toleratestaint cantolerate".split(),
+            "tolerate tolerates toleratestaints toleratestaint cantolerate".split(),
             "leave it out: kube-scheduler compares the tolerations of the pod with the taints",
         ),
         **dict.fromkeys(

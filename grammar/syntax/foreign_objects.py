@@ -147,15 +147,15 @@ def _functions(text: str) -> Iterator[str]:
     )
     found = re.fullmatch(r"def (\w+)\((\w+)\)\s*(?:->\s*\w+\s*)?:\s*return (.+)", text)
     clause = re.fullmatch(
-        r"(?:def|func(?:tion)?) (\w+)\((pod, ?node|node, ?pod|node)\)[^:{]*[:{] ?"
+        r"(?:async )?(?:def|fn|func(?:tion)?) (\w+)\(([^()]*\bnode\b[^()]*)\)[^:{]*[:{] ?"
         r"return ([^{}]+?) ?;? ?\}?",
         called,
     )
-    verb = re.match(r"(?:filter|predicate)|(score|priorit)", clause[1]) if clause else None
+    verb = re.match(r"(?i)filter|predicate|(score|priorit)", clause[1]) if clause else None
     if clause is not None and verb is not None and verb[1]:
         made = f'score "{clause[1]}" weight 10 {{ value {clause[3]}'
         yield from (f"{made} range minmax }}", f"{made} }}")
-    elif clause is not None and (verb is not None or clause[2] != "node"):
+    elif clause is not None and (verb is not None or "pod" in clause[2]):
         yield f'filter "{clause[1]}" {{ require {clause[3]} }}'
     if found is None:
         return

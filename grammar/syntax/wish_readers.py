@@ -80,7 +80,6 @@ def _as_part(body: str) -> str:
 def _shares(body: str) -> Iterator[str]:
     """`40% on spot`, `half of the replicas on spot nodes`, `at most 40 percent in zone a`."""
     body = re.sub(r"(?i),?\s*(?:and\s+)?(?:the\s+)?rest\s+.*", "", body)
-    body = re.sub(r"(?i)\bon demand\b", "on-demand", body)
     body = re.sub(
         r"(?i)\A(?:split\s+)?(\d+)\s*[/:]\s*(\d+)\s+(?:split\s+)?(?:between|of|across|over|on|in)\s+(.+?)\s+and\s+(.+)",
         r"exactly \1% on \3, exactly \2% on \4",
