@@ -207,6 +207,10 @@ def templates_in_texts(checked: Checked) -> Iterator[Diagnostic]:
 
 def _template(text: Template, environment: Environment, *, is_detail: bool) -> Iterator[Diagnostic]:
     for number, part in enumerate(text.parts):
+        if isinstance(part, ast.Literal) and part.type == INT:
+            message = f"`{{{part.value}}}` is shown as `{part.value}`"
+            hint = "write an expression such as `{pod.name}`"
+            yield Diagnostic("P0345", "warning", message, part.span, hint=hint)
         if not isinstance(part, str):
             continue
         following = text.parts[number + 1] if number + 1 < len(text.parts) else None
@@ -220,10 +224,6 @@ def _template(text: Template, environment: Environment, *, is_detail: bool) -> I
                 written = found[0]
                 shown = f"{{{{{written[1:-1]}}}}}"
                 yield _of_template(shown, f"{{{path}}}", text)
-        if isinstance(following, ast.Literal) and following.type == INT:
-            number_of = f"`{{{following.value}}}` is shown as `{following.value}`"
-            hint = "write an expression such as `{pod.name}`"
-            yield Diagnostic("P0345", "warning", number_of, text.span, hint=hint)
         # A `#` before a number is one.
         is_number = getattr(following, "type", INT) == INT
         if isinstance(following, ast.Expr) and part.endswith("$" if is_number else ("$", "#")):

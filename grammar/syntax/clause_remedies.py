@@ -576,6 +576,10 @@ class ClauseRemedies(Misplaced):
             edit = self._synonym(word)
             if edit is not None:
                 return with_edit(found, edit)
+            prefers = self._clause_of(word) == "score" and word not in ("order", "priority")
+            if prefers and "REQUIRE" in accepted:
+                hint = f"write a clause that prefers nodes, as in `{SHAPES['score']}`"
+                return replace(found, hint=hint)
         if word == "require" and "VALUE" in accepted and "REQUIRE" not in accepted:
             return with_edit(found, Fix(lexemes.span(at, at), "value"))
         if self.behind:
