@@ -69,8 +69,7 @@ def _twice(parts: Sequence[ast.Expr]) -> Iterator[Diagnostic]:
 
 _OF_ALL_TEXTS = frozenset({"", ".*", "^", "$", "^.*", ".*$", "^.*$"})
 _OR_EQUAL = frozenset({"==", "<=", ">="})
-_NEVER_EMPTY = {"Container": ("name",), "ObjectMeta": ("name",), "Peer": ("name", "namespace")}
-_NAMESPACE = ast.Select(ast.Select(ast.Ident("pod"), "metadata"), "namespace")
+_OF_POD_ITSELF = ast.Select(ast.Ident("pod"), "metadata")
 
 
 def _by_form(expr: ast.Expr) -> str | None:
@@ -84,9 +83,9 @@ def _by_form(expr: ast.Expr) -> str | None:
             return (
                 f"this is always {'true' if op in _OR_EQUAL else 'false'}: both sides are the same"
             )
-        case ast.Binary("==" | "!=" as op, ast.Select(of, name) as read, ast.Literal("")) if (
-            name in _NEVER_EMPTY.get(inside(of.type).name, ()) or read == _NAMESPACE
-        ):
+        case ast.Binary("==" | "!=" as op, ast.Select(of, name), ast.Literal("")) if (
+            name == "name" and inside(of.type).name in ("Container", "ObjectMeta")
+        ) or (name == "namespace" and of == _OF_POD_ITSELF):
             return f"this is always {'true' if op == '!=' else 'false'}: a name is never empty"
         case ast.Conditional(_, then, otherwise) if then == otherwise:
             return "both results of this are the same"
