@@ -233,6 +233,9 @@ def _value(
                 edit = Fix(found.span, print_string(name))
                 message = f"`{text}` is called `{name}` in Kubernetes"
                 yield _warning(message, found, edit)
+        elif text == "OutOfDisk" and _reads(read, "type", "NodeCondition"):
+            edit = Fix(found.span, '"DiskPressure"')
+            yield _warning(f"the condition `{text}` is gone", found, edit)
         elif text == "Pod" and _reads(read, "kind", *_WORKLOADS) and expr.op in ("==", "!="):
             meant = f"{'!' if expr.op == '==' else ''}has({_workload(read, environment)})"
             message = "a pod without a controller has no workload"

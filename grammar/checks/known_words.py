@@ -124,6 +124,8 @@ def _unknown_word(name: str, words: Words, constant: ast.Literal) -> Iterator[Di
     # An absent field is an empty text.
     if not isinstance(text, str) or text in ("", *words.values) or is_example(text):
         return
+    if not text.startswith(words.reserved):
+        return
     folded = {alphanumeric(word): word for word in words.values}
     close = folded.get(alphanumeric(text)) or nearest(text, words.values)
     opposite = text.removeprefix("Not")
@@ -239,10 +241,14 @@ def _unknown_resource(name: str, span: Span, *, quoted: bool) -> Diagnostic:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a field; `open` says that others are possible."""
+    """The words of a field; `open` says that others are possible.
+
+    If a beginning is `reserved` for them, all that begin otherwise are possible.
+    """
 
     values: tuple[str, ...]
     open: bool = False
+    reserved: str = ""
 
 
 def _closed(words: str) -> Words:
@@ -316,6 +322,9 @@ FIELDS: Mapping[tuple[str, str], Words] = {
     ("PodSecurityContext", "supplementalGroupsPolicy"): _closed("Merge Strict"),
     ("PodSpec", "dnsPolicy"): _closed("ClusterFirst ClusterFirstWithHostNet Default None"),
     ("PodSpec", "preemptionPolicy"): _closed("PreemptLowerPriority Never"),
+    ("PodSpec", "priorityClassName"): Words(
+        ("system-cluster-critical", "system-node-critical"), reserved="system-"
+    ),
     ("PodSpec", "restartPolicy"): _RESTART,
     ("PodStatus", "phase"): _PHASES,
     ("PodStatus", "qosClass"): _closed("Guaranteed Burstable BestEffort"),

@@ -198,11 +198,26 @@ _ROOTS = frozenset({"pod", "node", "now", "data", "namespaceObject"})
 
 
 def templates_in_texts(checked: Checked) -> Iterator[Diagnostic]:
-    """A warning (P0345) for `{{x}}`, `${x}` and `%s` in messages and details."""
+    """A warning (P0345) for `{{x}}`, `${x}`, `%s` and `{0}` in messages and details."""
     for clause in checked.policy.clauses:
         for part in ("message", "detail"):
             if isinstance(text := getattr(clause, part, None), Template):
                 yield from _template(text, checked.environment, is_detail=part == "detail")
+    # Where a parameter is written, its value is a number, too.
+    for clause in (checked.template or checked.policy).clauses:
+        for text in (getattr(clause, "message", None), getattr(clause, "detail", None)):
+            yield from map(_number, filter(_is_number, getattr(text, "parts", ())))
+
+
+def _is_number(part: str | ast.Expr) -> bool:
+    return isinstance(part, ast.Literal) and part.type == INT
+
+
+def _number(part: ast.Literal) -> Diagnostic:
+    """`{0}`, the place of an argument elsewhere."""
+    message = f"`{{{part.value}}}` is shown as `{part.value}`"
+    hint = "write an expression such as `{pod.name}`"
+    return Diagnostic("P0345", "warning", message, part.span, hint=hint)
 
 
 def _template(text: Template, environment: Environment, *, is_detail: bool) -> Iterator[Diagnostic]:

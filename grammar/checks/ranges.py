@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf, isfinite
 
+from grammar.checker.macro_types import inside
 from grammar.checker.policy_checker import Checked
 from grammar.checks.conditions import (
     Allowed,
@@ -68,6 +69,7 @@ def _twice(parts: Sequence[ast.Expr]) -> Iterator[Diagnostic]:
 
 _OF_ALL_TEXTS = frozenset({"", ".*", "^", "$", "^.*", ".*$", "^.*$"})
 _OR_EQUAL = frozenset({"==", "<=", ">="})
+_OF_POD_ITSELF = ast.Select(ast.Ident("pod"), "metadata")
 
 
 def _by_form(expr: ast.Expr) -> str | None:
@@ -81,6 +83,10 @@ def _by_form(expr: ast.Expr) -> str | None:
             return (
                 f"this is always {'true' if op in _OR_EQUAL else 'false'}: both sides are the same"
             )
+        case ast.Binary("==" | "!=" as op, ast.Select(of, name), ast.Literal("")) if (
+            name == "name" and inside(of.type).name in ("Container", "ObjectMeta")
+        ) or (name == "namespace" and of == _OF_POD_ITSELF):
+            return f"this is always {'true' if op == '!=' else 'false'}: a name is never empty"
         case ast.Conditional(_, then, otherwise) if then == otherwise:
             return "both results of this are the same"
         case ast.Call("startsWith" | "endsWith" | "contains", _, (ast.Literal(""),)):

@@ -230,7 +230,7 @@ def _is_of_user(expr: ast.Expr) -> bool:
 def _far(
     part: ast.Expr, others: tuple[ast.Expr, ...], environment: Environment
 ) -> Iterator[Diagnostic]:
-    """The warnings for constants that are far above the scale of a part of a node."""
+    """The warnings for constants that are of another scale than a part of a node."""
     if part.type.name not in _NUMBERS or (most := scale_of(part)) is None or most <= 0:
         return
     for constant in (c for other in others for c in constants(other, environment)):
@@ -238,12 +238,16 @@ def _far(
         if isinstance(number, bool) or not isinstance(number, int | float):
             continue
         if number >= _FAR * most:
-            shown = print_as_written(part, environment.schema)
-            message = f"`{shown}` is from 0 to {most:g}, and {number:g} is far above"
-            meant = float(number) * most / _PERCENT
-            right = f"{min(meant, most):.15g}"
-            hint = f"write `{right if '.' in right else right + '.0'}`"
-            yield Diagnostic("P0332", "warning", message, constant.span, hint=hint)
+            meant, why = min(float(number) * most / _PERCENT, most), "far above"
+        elif most >= _PERCENT and 0 < number < 1:
+            meant, why = float(number) * most, "next to nothing of it"
+        else:
+            continue
+        shown = print_as_written(part, environment.schema)
+        message = f"`{shown}` is from 0 to {most:g}, and {number:g} is {why}"
+        right = f"{meant:.15g}"
+        hint = f"write `{right if '.' in right else right + '.0'}`"
+        yield Diagnostic("P0332", "warning", message, constant.span, hint=hint)
 
 
 def scale_of(expr: ast.Expr) -> float | None:

@@ -27,6 +27,8 @@ from grammar.values.quantity import NANO, Quantity
 _RELATIONS = ("<", "<=", ">", ">=", "==", "!=", "in")
 # Nobody means less memory than this, except 0.
 _LEAST_BYTES = 100_000
+# What is added may be small, but no part of a KiB.
+_LEAST_ADDED = 1024 * NANO
 # So many cores no node has; and from here on, hundreds and fifties are millicores.
 _MOST_CORES = 1000
 _MANY_CORES = 100
@@ -43,7 +45,7 @@ _PARTS = frozenset(
 
 
 def amounts_without_unit(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
-    """A warning (P0343) for memory that is compared with a few bytes, or cpu with many cores."""
+    """A warning (P0343) for memory beside a few bytes, or cpu beside many cores."""
     match expr:
         case ast.Call("compareTo" | "isGreaterThan" | "isLessThan", value, (amount,)) if value:
             compared = ast.Binary("<", value, amount, expr.span)
@@ -51,6 +53,16 @@ def amounts_without_unit(expr: ast.Expr, environment: Environment) -> Iterator[D
                 meant = f"quantity({_meant(said)})"
                 edit = Fix(amount.span, meant)
                 yield replace(said, hint=f"write `{meant}`", remedy=edit)
+            return
+        case ast.Chain("+", parts) | ast.Binary("-", _, right=ast.Literal() as parts) if (
+            expr.type == QUANTITY and (resource := resource_of(expr)) is not None
+        ):
+            for part in parts if isinstance(parts, tuple) else (parts,):
+                for found in constants(part, environment):
+                    if isinstance(found.value, Quantity) and found.value.nanos < _LEAST_ADDED:
+                        added = ast.Binary("+", expr, found, expr.span)
+                        for said in _without_unit(resource, found, expr, added, environment):
+                            yield replace(said, hint=f"write `{_meant(said)}`")
             return
         case ast.Binary(op, left, right) if op in _RELATIONS:
             for number, other in ((left, right), (right, left)):
@@ -131,7 +143,7 @@ def _without_unit(
     if amount.nanos <= 0:
         return
     is_bytes = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
-    if is_bytes and rest and number < _LEAST_BYTES:
+    if is_bytes and rest and number < _LEAST_BYTES and expr.op in _RELATIONS:
         yield from _part_of_byte(resource, found, value, expr, environment)
         return
     if rest:
@@ -157,6 +169,7 @@ def _without_unit(
         return
     shown = print_as_written(value, environment.schema)
     message = f"`{shown}` is compared with {said}"
+    message = message if expr.op in _RELATIONS else f"this is {said}"
     sides = (shown, f'"{meant}"') if value is expr.left else (f'"{meant}"', shown)
     edit = Fix(found.span, f'"{meant}"')
     hint = f"write `{sides[0]} {expr.op} {sides[1]}`"

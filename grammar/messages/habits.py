@@ -298,8 +298,13 @@ ELSEWHERE: Mapping[str, str] = MappingProxyType(
             " value",
         ),
         **dict.fromkeys(
-            "tolerates toleratestaints toleratestaint cantolerate".split(),
+            "tolerate tolerates toleratestaints toleratestaint cantolerate".split(),
             "leave it out: kube-scheduler compares the tolerations of the pod with the taints",
+        ),
+        **dict.fromkeys(
+            "isstring isnumber isint isinteger isfloat isdouble isbool isboolean islist isarray"
+            " ismap isobject isdict isduration istimestamp isinstance typeof".split(),
+            "leave it out: each value has one type, which is known before a policy is in force",
         ),
         **dict.fromkeys(
             "sleep wait retry after".split(),
@@ -408,13 +413,14 @@ CLAUSES = (
     _row(
         "constraint rule require validate validation assert affinity nodeAffinity nodeSelector "
         "allow permit predicate check must condition selector hard match select restrict "
-        "restriction admit requirement validations nodes tolerations taint",
+        "restriction admit requirement validations nodes tolerations taint "
+        "requiredDuringSchedulingIgnoredDuringExecution",
         "Nomad, Kyverno, Kubernetes YAML",
         "filter",
     ),
     _row(
         "prefer preference preferred rank prioritize priority favor soft scoring order sort best "
-        "prefers preferences rate",
+        "prefers preferences rate preferredDuringSchedulingIgnoredDuringExecution",
         "Kubernetes YAML, ClassAds",
         "score",
     ),
@@ -582,7 +588,7 @@ NEEDLESS: Mapping[str, str] = {
     "default": "a node passes unless a clause rejects it",
     "package": "a policy has its name behind `policy`",
     **dict.fromkeys(
-        ("tolerations", "toleration", "taints"),
+        ("tolerations", "toleration", "tolerate", "tolerates", "taints"),
         "the pod has its tolerations, and kube-scheduler reads them; the taints of a node are in"
         " `node.spec.taints`",
     ),
@@ -619,7 +625,7 @@ NEEDLESS_ITEMS: Mapping[str, str] = {
         ("enabled", "active"), "a policy that is there is in force; `mode audit` only reports"
     ),
     **dict.fromkeys(
-        ("for_each", "loop", "count_each", "while"),
+        ("for_each", "dynamic", "loop", "count_each", "while"),
         'conditions take lists, as in `node.zone in ["a", "b"]`, and a `use` takes values',
     ),
     **dict.fromkeys(

@@ -255,8 +255,19 @@ class ClauseRemedies(Misplaced):
         return with_edit(found, edit, f"write `{shown}`")
 
     def _group(self) -> Diagnostic | None:
-        """`group "zone" by node.zone`, and the `group "web" {` and `count = 3` of Nomad."""
+        """`group by node.zone`, and the `group "web" {` and `count = 3` of Nomad."""
         lexemes, at, word = self.lexemes, self.at, self.previous.text
+        if (
+            word == "by"
+            and lexemes[at - 2].text == "group"
+            and self.item.kind in ("word", "string")
+        ):
+            last = lexemes.operand_after(at) or at
+            key = lexemes.slice(at, last).strip("\"'")
+            name = (re.findall(r"[A-Za-z]\w*", key) or ["group"])[-1]
+            key = key if "." in key else DOMAINS.get(key, f'node.labels["{key}"]')
+            edit = Fix(lexemes.span(at - 1, last), f"{name} by {key}")
+            return with_edit(self.unexpected(at, at), edit, f"write `group {edit.text}`")
         found, closer = self.unexpected(at, at), lexemes.partner.get(at + 1)
         name = re.sub(r"\W+", "_", self.item.text.strip("\"'"))
         if word == "group" and lexemes[at + 1].text == "by" and self.item.kind == "string":
@@ -447,8 +458,7 @@ class ClauseRemedies(Misplaced):
             why = "a policy reads `pod`, `node`, `namespaceObject` and `now` without more"
         if why is not None:
             return replace(found, hint=f"leave it out: {why}")
-        row = habits.find(habits.CLAUSES, word)
-        meant = row.here if row is not None else self._by_content(at)
+        meant = self._clause_of(word) or self._by_content(at)
         if meant is not None and (whole := self._rewritten(at, word, meant)) is not None:
             return with_edit(
                 found, whole, f"write `{one_line(whole.text)}`; {catalogue.CLAUSES_ARE}"
@@ -465,6 +475,15 @@ class ClauseRemedies(Misplaced):
                 return replace(found, hint=hint)
             return with_edit(found, edit, hint)
         return replace(found, hint=catalogue.CLAUSES_ARE)
+
+    def _clause_of(self, word: str) -> str | None:
+        """The clause that a word means elsewhere; an affinity that only prefers is a score."""
+        row = habits.find(habits.CLAUSES, word)
+        if row is None:
+            return None
+        near = (self.lexemes[n].text for n in range(self.at, self.at + 5))
+        is_soft = any(text.startswith("preferredDuring") for text in near)
+        return "score" if is_soft and row.here == "filter" else row.here
 
     def _by_content(self, at: int) -> str | None:
         """The clause that has the parts of the block behind an unknown word."""
@@ -557,6 +576,10 @@ class ClauseRemedies(Misplaced):
             edit = self._synonym(word)
             if edit is not None:
                 return with_edit(found, edit)
+            prefers = self._clause_of(word) == "score" and word not in ("order", "priority")
+            if prefers and "REQUIRE" in accepted:
+                hint = f"write a clause that prefers nodes, as in `{SHAPES['score']}`"
+                return replace(found, hint=hint)
         if word == "require" and "VALUE" in accepted and "REQUIRE" not in accepted:
             return with_edit(found, Fix(lexemes.span(at, at), "value"))
         if self.behind:

@@ -617,6 +617,10 @@ def reason(text: str, clause: str) -> str:
     """What a hint adds to a clause, where the change needs a reason."""
     if re.fullmatch(r"[\w./-]+\s*[:=]\s*[\w\".-]+", text) and "node.labels[" in clause:
         return ", if it is a label of the nodes"
+    of_nodes = re.search(r"require (node\.labels.+?) \}", clause)
+    if of_nodes is not None and re.search(r"\A(?:filter .*?)?matchLabels\b", text):
+        where = of_nodes[1].replace("node.", "pod.")
+        return f", or `for pods where {where}` if the labels are those of pods"
     is_apart = re.search(r"(?i)topologyKey|anti[\s_-]?affinity|\bpods where\b", text)
     if is_apart and "pods where" in clause and "at most 0" in clause:
         return ", or `at most 1` if the label is that of the pods themselves"

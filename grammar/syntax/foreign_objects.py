@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from grammar.messages import habits
+from grammar.syntax import foreign_conditions
 from grammar.syntax.foreign_rules import OF_SELECTOR, value_of
 from grammar.syntax.unexpected import DOMAINS, ITEMS, rooted
 from grammar.syntax.unexpected import PARTS as PARTS_HERE
@@ -141,11 +142,28 @@ _OF_NODES = r"(?:free|allocatable|usage|requested|zone|region|ready|pods)"
 
 
 def _functions(text: str) -> Iterator[str]:
-    """`def big(n): return n.free["cpu"] > 32` of Python."""
+    """`def big(n): return n.free["cpu"] > 32` of Python, and `function filter(node) { … }`."""
+    called = re.sub(
+        r"\A(?:const|let|var) (\w+) = \(?([\w, ]+)\)? => ", r"def \1(\2): return ", text
+    )
     found = re.fullmatch(r"def (\w+)\((\w+)\)\s*(?:->\s*\w+\s*)?:\s*return (.+)", text)
-    of_both = re.fullmatch(r"def (\w+)\((?:pod, ?node|node, ?pod)\)[^:]*:\s*return (.+)", text)
-    if of_both is not None:
-        yield f'filter "{of_both[1]}" {{ require {of_both[2]} }}'
+    clause = re.fullmatch(
+        r"(?:async )?(?:def|fn|func(?:tion)?) (\w+)\(([^()]*\bnode\b[^()]*)\)[^:{]*[:{] ?"
+        r"(?:return ([^{}]+?) ?;? ?\}?|(if\b.+))",
+        called,
+    )
+    verb = re.match(r"(?i)filter|predicate|(score|priorit)", clause[1]) if clause else None
+    is_score = verb is not None and verb[1] is not None
+    if clause is not None and clause[3] and is_score:
+        made = f'score "{clause[1]}" weight 10 {{ value {clause[3]}'
+        yield from (f"{made} range minmax }}", f"{made} }}")
+    elif clause is not None and clause[3] and (verb is not None or "pod" in clause[2]):
+        yield f'filter "{clause[1]}" {{ require {clause[3]} }}'
+    elif clause is not None and clause[4] and not is_score:
+        # Its brace may be in the words.
+        end = " }" * (clause[4].count("}") <= clause[4].count("{"))
+        decided = f'filter "{clause[1]}" {{ {clause[4]}{end}'
+        yield from (made for read in foreign_conditions.OF_ITEMS for made in read(decided))
     if found is None:
         return
     is_test = re.search(r"[<>]|[=!]=|\b(?:in|has|exists|matches|startsWith)\b", found[3])

@@ -112,16 +112,17 @@ def _subqueries(body: str) -> Iterator[str]:
 def _select(body: str) -> Iterator[str]:
     """`SELECT … FROM nodes WHERE … ORDER BY …` of SQL."""
     if not re.match(
-        r"(?i)(?:select\b.*?\bfrom\s+nodes?\b|where\b|order by (?:free|available)_)", body
+        r"(?i)(?:select\b.*?\bfrom\s+nodes?\b|where\b|(?:order|sort) by (?!node\.))", body
     ):
         return
     found = re.search(r"(?i)\bwhere\s+(.+?)(?:\s+(?:order|limit|group)\b.*)?\Z", body)
-    order = re.search(r"(?i)\border\s+by\s+([\w.]+)(?:\s+(asc|desc))?", body)
+    order = re.search(r"(?i)\b(?:order|sort)\s+by\s+([\w.]+)(?:\s+(asc|desc)\w*)?\s*(,?)", body)
     made = []
     if found is not None:
         made.append(f'filter "nodes" {{ require {_condition(found[1], "node")} }}')
-    if order is not None:
-        read = _AMOUNT.sub(_amount, order[1])
+    if order is not None and not order[3]:
+        read = re.sub(r"(?i)\A(?=(?:cpu|mem|memory)\Z)", "free_", order[1]).lower()
+        read = re.sub(r"\A(cpu|memory)_?usage\Z", r'node.usage["\1"]', _AMOUNT.sub(_amount, read))
         read = re.sub(r"\A(zone|region|name|age)\Z", r"node.\1", read)
         sign = "" if (order[2] or "asc").lower() == "desc" else "-"
         made.append(f'score "order" weight {sign}10 {{ value {read} range minmax }}')

@@ -85,7 +85,10 @@ def _shares(body: str) -> Iterator[str]:
         r"exactly \1% on \3, exactly \2% on \4",
         body,
     )
-    body = re.sub(r"(?<=\d%)\s+(?=[a-z][\w-]*\s+\d+%)", ", ", _as_part(body))
+    # The part stands before each place, or behind it.
+    between = r"(?<=\w)" if re.match(r"\d+%", body) else r"(?<=\d%)"
+    behind = r"(?=\d+%)" if re.match(r"\d+%", body) else r"(?=[a-z][\w-]*\s+\d+%)"
+    body = re.sub(rf"{between}\s+{behind}", ", ", _as_part(body))
     many = [p for p in re.split(r"\s*(?:[,;]|\band\b)\s*", body) if find(PART, p)]
     if len(many) > 1:
         each = [next(_shares(part), None) for part in many]

@@ -107,6 +107,7 @@ def restated(body: str) -> str:
         body,
     )
     body = re.sub(r"(?i)\bavailability\s+(?=zones?\b)", "", body)
+    body = re.sub(r"(?i)\bon demand\b", "on-demand", body)
     each = re.match(
         rf"(?i)(?:(?:for\s*each|for\s+every|each|every|for)\s+)?({PLACES})s?(?:\s+in\s+[\w.]+)?\s*[:{{,]\s*(.+?)\s*\}}?\Z",
         body,

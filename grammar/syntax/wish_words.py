@@ -276,8 +276,10 @@ def says_all(body: str, clause: str) -> bool:
     about = find(r"\bfor\s+(?:the\s+|all\s+)?([a-z][\w-]*?)s?\Z", body)
     if about is not None and is_name(about[1]) and about[1].lower() not in low:
         return False
-    is_counting = clause.startswith(("limit ", "spread "))
-    for found in re.finditer(r"\b(?:cpus?|memory|zone|region|rack)", body, re.IGNORECASE):
+    is_counting = clause.startswith(("limit ", "share ", "spread "))
+    counted = r"\b(?:cpus?|memory|zone|region|rack|spot|on-demand)"
+    # The rest follows from the parts.
+    for found in re.finditer(counted, re.sub(r"(?i)\brest\b.*", "", body), re.IGNORECASE):
         # What is counted, and the places.
         if is_counting and found[0].lower().rstrip("s") not in low:
             return False
