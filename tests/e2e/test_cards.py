@@ -170,16 +170,16 @@ def test_nobody_but_a_binding_says_what_a_pod_takes(
     forged = gpu_pod("forged", where)
     forged["metadata"]["annotations"][TAKEN] = "{}"
     cluster.create_nodes([node("n0", {"gpu-count": "2"})])
-    with ExitStack() as running:
-        running.enter_context(applied(cluster, shipped))
+
+    def is_refused() -> bool:
         create = ("create", "--dry-run=server", "-f", "-")
-        text = json.dumps(forged)
-        # It takes the API server a moment to know of the policy.
-        until(
-            lambda: refused in cluster.try_kubectl(*create, text=text).stderr,
-            20.0,
-            lambda: "a forged pod would be created",
-        )
+        return refused in cluster.try_kubectl(*create, text=json.dumps(forged)).stderr
+
+    with ExitStack() as running:
+        # It takes the API server a moment to know of the policy, and of its end.
+        running.callback(until, lambda: not is_refused(), 20.0, lambda: "it is still refused")
+        running.enter_context(applied(cluster, shipped))
+        until(is_refused, 20.0, lambda: "a forged pod would be created")
         replicas = Replicas(plane, tmp_path, running, POLICY, "--bind")
         address = f"http://127.0.0.1:{replicas.switch.port}"
         entry = extender(address, node_cache_capable=True, binds=True)
