@@ -20,6 +20,7 @@ OTHERS = {"e2e", "chaos", "benchmarks", "image", "browser", "deploy", "different
 # Where else something is waited for in real time, and why.
 REAL = {
     "tests/cli/test_serve.py: until": "waits for another process",
+    "tests/cli/test_waiting.py: test_the_line_goes_with_what_it_is_about": "waits for a thread",
     "tests/recorder/edits.py: Edits": "waits for another process",
     "tests/recorder/served.py: _is_ready": "waits for another process",
     "tests/server/admission/test_admission_calls.py: "
