@@ -300,7 +300,7 @@ async def test_a_draft_that_only_scores_has_another_best_node(trial: Asked) -> N
 
 
 async def test_a_draft_may_use_what_is_in_force(view: Asked) -> None:
-    text = 'policy a { for pods where pod.name != "" use "ceiling" (percent: 60) }'
+    text = 'policy a { for pods where pod.name != "n1" use "ceiling" (percent: 60) }'
     status, found = await view.post({"text": text})
     assert (status, found["diagnostics"]) == (200, [])
     status, found = await view.post({"text": text.replace("ceiling", "floor")})
