@@ -14,7 +14,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from grammar.messages.diagnostics import UserError
-from grammar.messages.texts import escaped, os_reason
+from grammar.messages.texts import escaped, os_hint, os_reason
 from grammar.tree.source import Source
 from grammar.values.errors import EvaluationError
 from grammar.values.named_formats import is_qualified
@@ -57,8 +57,7 @@ def read_file(name: str, hint: str) -> bytes:
 
 def unreadable(name: str, error: OSError, hint: str) -> CommandError:
     """The error about a file that cannot be read; with the hint, where rights do not lack."""
-    hint = "check its permissions" if isinstance(error, PermissionError) else hint
-    return CommandError(f"cannot read `{name}`: {os_reason(error)}", hint)
+    return CommandError(f"cannot read `{name}`: {os_reason(error)}", os_hint(error, hint))
 
 
 def read_text(name: str, hint: str) -> str:
@@ -142,7 +141,7 @@ def write_text(file: Path, text: str) -> None:
 
 
 def unwritable(file: Path, error: OSError) -> CommandError:
-    hint = "check its permissions" if isinstance(error, PermissionError) else "give another path"
+    hint = os_hint(error, "give another path")
     return CommandError(f"cannot write `{file}`: {os_reason(error)}", hint)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from grammar.messages.catalogue import listed
-from grammar.messages.texts import os_reason
+from grammar.messages.texts import os_hint, os_reason
 from grammar.tree.source import Source
 from policies.disk import Disk, Visit, trusted
 from policies.manifest_names import GROUP, MANIFEST_SUFFIXES, is_manifest
@@ -316,13 +316,8 @@ def _no_policies(folder: Path) -> UnreadFile:
 
 
 def _unreadable(path: Path, error: OSError) -> UnreadFile:
-    match error:
-        case TimeoutError():
-            hint = "check what is mounted there"
-        case PermissionError():
-            hint = "check its permissions"
-        case _:
-            hint = "check the path"
+    is_silent = isinstance(error, TimeoutError)
+    hint = "check what is mounted there" if is_silent else os_hint(error, "check the path")
     return UnreadFile(str(path), f"cannot read `{path}`: {os_reason(error)}", hint)
 
 

@@ -21,7 +21,7 @@ from engine.objects.peer import ENDED, Controller, Peer, decode_controller
 from engine.objects.pod_group import GROUP_VERSIONS, GroupName, PodGroup, decode_group
 from engine.objects.workload_pods import WORKLOAD_KINDS
 from grammar.messages.diagnostics import UserError
-from grammar.messages.texts import os_reason
+from grammar.messages.texts import os_hint, os_reason
 from policies.documents import DocumentError, as_json
 
 SUFFIXES = frozenset({".json", ".yaml", ".yml"})
@@ -78,8 +78,7 @@ def documents(path: Path) -> Iterator[bytes]:
 
 
 def _unreadable(path: Path, error: OSError) -> ClusterFileError:
-    is_there = isinstance(error, PermissionError)
-    hint = "check its permissions" if is_there else how_to_write(path)
+    hint = os_hint(error, how_to_write(path))
     return ClusterFileError(f"cannot read `{path}`: {os_reason(error)}", hint)
 
 

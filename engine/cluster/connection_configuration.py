@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from engine.errors import ClusterConfigurationError
-from grammar.messages.texts import os_reason
+from grammar.messages.texts import os_hint, os_reason
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _NAME_ONE = "name one with `--kubeconfig` or in $KUBECONFIG, or run in a cluster"
@@ -256,7 +256,7 @@ def _unusable(what: str, error: Exception, hint: str = _ANOTHER) -> ClusterConfi
     if isinstance(error, OSError):
         named = error.filename if isinstance(error.filename, str) else ""
         detail = f"{'' if named in what else f'`{named}`: '}{os_reason(error)}"
-        hint = "check its permissions" if isinstance(error, PermissionError) else hint
+        hint = os_hint(error, hint)
     elif isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         said = " ".join(filter(None, (error.context, error.problem)))
         detail = f"{said} (line {error.problem_mark.line + 1})"

@@ -70,6 +70,11 @@ def os_reason(error: OSError) -> str:
     return said.lower()
 
 
+def os_hint(error: OSError, otherwise: str) -> str:
+    """The hint beside `os_reason`: about rights where they lack, and the other one elsewhere."""
+    return "check its permissions" if isinstance(error, PermissionError) else otherwise
+
+
 def cut(text: str, most: int = MOST_SHOWN) -> str:
     """The text, or its beginning and `…`: at most `most` characters."""
     return text if len(text) <= most else text[: most - 1] + _MARK
