@@ -5,8 +5,8 @@ from __future__ import annotations
 import resource
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
+from engine.cluster.server_url import of_server
 from engine.gangs.held_calls import MOST_HELD
 
 MEBIBYTE = 1024 * 1024
@@ -82,12 +82,8 @@ class TraceTarget:
 
 def parse_trace_url(text: str) -> str:
     """The URL of a collector; without a path it gets the usual one. Raises SettingsError."""
-    try:
-        parts = urlsplit(text)
-        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_valid = False
-    if not is_valid:
+    parts = of_server(text)
+    if parts is None:
         raise SettingsError(f"`{text}` is not a URL such as http://127.0.0.1:4318")
     return text if parts.path.strip("/") else f"{text.rstrip('/')}/v1/traces"
 

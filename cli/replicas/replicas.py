@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import aiohttp
 import msgspec
@@ -25,6 +25,7 @@ from cli.version import version
 from engine.cache.cluster_copy import ambiguous
 from engine.cluster.client import CORE, REQUEST_SECONDS, ApiClient, connect, path_of
 from engine.cluster.port_forward import PortForward, local_socket
+from engine.cluster.server_url import of_server
 from engine.drift.drift_document import DriftDocument
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, EngineError
 from engine.explanation.audit_document import AuditList
@@ -127,12 +128,8 @@ def target(args: argparse.Namespace) -> ReplicaTarget:
 
 def checked(url: str) -> str:
     """The URL of a view. Raises CommandError for what is none."""
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme == "http" and parts.hostname and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
+    parts = of_server(url)
+    if parts is None or parts.scheme != "http":
         hint = f"give a URL such as http://127.0.0.1:{DEFAULT_PORT}"
         raise CommandError(f"`{url}` is not a URL of a view", hint)
     server = f"{parts.scheme}://{parts.netloc}"

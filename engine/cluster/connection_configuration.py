@@ -16,10 +16,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import yaml
 
+from engine.cluster.server_url import of_server
 from engine.errors import ClusterConfigurationError
 from grammar.messages.texts import os_hint, os_reason
 
@@ -215,7 +215,7 @@ async def _from_files(files: str, context: str | None) -> Any:
         )
     except Exception as error:  # a malformed file raises errors of every kind
         raise _unusable(what, error) from error
-    if not _is_url(configuration.host):
+    if of_server(configuration.host) is None:
         host = f"`{configuration.host}` is not the URL of a server"
         hint = "correct `server` in the kubeconfig, as in `https://10.0.0.1:6443`"
         text = f"{what} cannot be used: {host if configuration.host else 'it names no `server`'}"
@@ -240,14 +240,6 @@ async def _from_files(files: str, context: str | None) -> Any:
 def _is_not_raised(record: logging.LogRecord) -> bool:
     """Whether an error that the library logs is not an exception of it, too."""
     return "missing" in record.getMessage()
-
-
-def _is_url(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
 
 
 def _unusable(what: str, error: Exception, hint: str = _ANOTHER) -> ClusterConfigurationError:
