@@ -10,7 +10,7 @@ from policies.crds import texts
 
 EXAMPLES = """\
 examples:
-  placet crds | kubectl apply -f -
+  placet crds | kubectl apply --server-side -f -
   placet crds --output manifests/
 """
 
