@@ -29,6 +29,7 @@ from engine.explanation.explanation import Asker
 from engine.objects.codec import ObjectCodec
 from engine.objects.workload_pods import kind_called
 from grammar.meaning.schema import Schema, load_schema
+from policies.disk import expanded
 
 if TYPE_CHECKING:
     from cli.live import Found, LiveCluster
@@ -82,8 +83,11 @@ def names_cluster() -> bool:
 
 
 def _is_file(path: str) -> bool:
-    """Unlike with Path, a file that may not be inspected and an unknown home are no errors."""
-    return os.path.isfile(os.path.expanduser(path))  # noqa: PTH111, PTH113
+    try:
+        return expanded(Path(path)).is_file()
+    except OSError:
+        # One that may not be inspected, such as in a folder of somebody else.
+        return False
 
 
 def require_cluster(args: argparse.Namespace) -> None:

@@ -25,6 +25,14 @@ _SECONDS, _MORE_SECONDS = 5.0, 0.5
 _MOST_SILENT = 8
 
 
+def expanded(path: Path) -> Path:
+    """The path with the home of its user in place of `~`; as it is where that is not known."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        return path
+
+
 def trusted(_path: Path) -> None:
     """The visit of whoever can wait: a command, which Ctrl-C ends."""
 

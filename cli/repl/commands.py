@@ -6,7 +6,6 @@ table of all commands, which help and completion read too.
 
 from __future__ import annotations
 
-import os
 import shlex
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +25,7 @@ from grammar.messages.texts import counted
 from grammar.syntax.parser import parse_file
 from grammar.tree.printer import format_file
 from grammar.tree.source import Source
+from policies.disk import expanded
 from policies.loader import SUFFIX
 from policies.recipe_collection import best, listed, recipes, shown
 from policies.validation import Validation
@@ -156,8 +156,7 @@ def cluster_summary(session: ReplSession) -> str:
 def _paths(text: str) -> list[Path]:
     """File names as in a shell: names with spaces stand in quotes. Raises CommandError."""
     try:
-        # Unlike with Path, an unknown home is no error.
-        return [given_path(os.path.expanduser(word)) for word in shlex.split(text)]  # noqa: PTH111
+        return [expanded(given_path(word)) for word in shlex.split(text)]
     except ValueError:
         raise CommandError("a quotation mark is not closed", "close it") from None
     except ArgumentTypeError as error:

@@ -32,6 +32,7 @@ from cli.repl.session import FindingsError, ReplSession
 from engine.errors import BadObjectError
 from engine.program.frame import Frame
 from grammar.messages.diagnostics import UserError
+from policies.disk import expanded
 from policies.editor import completion
 from policies.editor.completion import Candidate, Surroundings
 from policies.editor.edited_text import usable
@@ -153,8 +154,8 @@ def _files(begun: str) -> list[Offer]:
     folder, slash, name = begun.rpartition("/")
     prefix = f"{folder}{slash}"
     try:
-        entries = sorted(Path(prefix or ".").expanduser().iterdir())
-    except (OSError, RuntimeError):
+        entries = sorted(expanded(Path(prefix or ".")).iterdir())
+    except OSError:
         return []
     shown = (e for e in entries if not e.name.startswith(".") or name.startswith("."))
     return [(f"{prefix}{e.name}{'/' if e.is_dir() else ''}", "file") for e in shown]

@@ -22,6 +22,7 @@ import yaml
 from engine.cluster.server_url import of_server
 from engine.errors import ClusterConfigurationError
 from grammar.messages.texts import os_hint, os_reason
+from policies.disk import expanded
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _NAME_ONE = "name one with `--kubeconfig` or in $KUBECONFIG, or run in a cluster"
@@ -131,8 +132,7 @@ def _read(paths: Iterable[Path]) -> Iterator[Mapping[str, Any]]:
 
 def _present(files: str) -> list[Path]:
     """The kubeconfigs that are there; `files` may be several, as in $KUBECONFIG."""
-    # Unlike with Path, an unknown home is no error.
-    paths = [Path(os.path.expanduser(p)) for p in files.split(os.pathsep) if p]  # noqa: PTH111
+    paths = [expanded(Path(path)) for path in files.split(os.pathsep) if path]
     try:
         present = [path for path in paths if path.is_file()]
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What a connection answers itself, and what it passes on, whatever protocol is behind it.
+"""Connections before any server: the calls that one answers itself, and what it passes on.
 
 The protocol in these tests is not aiohttp's: a connection uses any HTTP server alike.
 """
