@@ -41,7 +41,7 @@ from grammar.tree.source import Source
 from policies.admission import check_stored
 from policies.loader import load
 from policies.manifest_names import is_manifest
-from policies.validation import Identity, Validator
+from policies.validation import Validator
 
 UNASKED: Mapping[str, str] = {}
 
@@ -247,12 +247,10 @@ def in_force(
     sources: Sequence[Source],
     objects: Mapping[str, bytes],
     schema: Schema,
-    silent: Collection[Identity] = (),
 ) -> EnforcedPolicies:
     """The policies of files and of objects that a server would enforce.
 
-    Prints the errors of files. `objects` has the JSON by `resource/key`. `silent` policies decide
-    nothing.
+    Prints the errors of files. `objects` has the JSON by `resource/key`.
     """
     stored = {n: check_stored(n, raw, schema, UNKNOWN_SIZE) for n, raw in objects.items()}
     files = [each.checked.file for each in stored.values()]
@@ -260,7 +258,7 @@ def in_force(
     of_files = (f for f in validation.files if f.source.name not in stored)
     errors = ((d, f.source) for f in of_files for d in f.diagnostics if d.severity == "error")
     print_findings(list(errors))
-    return enforced(validation, stored, silent=silent)
+    return enforced(validation, stored)
 
 
 def read_cluster(paths: Sequence[Path], codec: ObjectCodec) -> ClusterCopy:

@@ -5,14 +5,12 @@ A text that is open in the editor replaces its file. Files are read again only w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.explanation.effects import EffectOfPolicy
-from grammar.meaning.schema import Schema
+from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
-from policies.editor.edited_text import EditedDocument, document
 from policies.loader import SUFFIX, Search, read_source
 from policies.manifest_names import GROUP, is_manifest
 from policies.validation import Validation, Validator
@@ -31,12 +29,6 @@ class _Folder:
     validation: Validation | None = None
 
 
-# A validation with further warnings.
-Warn = Callable[[Validation], Validation]
-# What the policies of a validation do in a cluster, by address; nothing without one.
-Effects = Callable[[Validation], Mapping[str, EffectOfPolicy]]
-
-
 class PolicyFiles:
     """The files that `use` in an open text may name.
 
@@ -44,27 +36,17 @@ class PolicyFiles:
     and folders.
     """
 
-    def __init__(
-        self, schema: Schema, texts: Mapping[str, str], more: Sequence[Path], warn: Warn
-    ) -> None:
-        self._schema = schema
+    def __init__(self, texts: Mapping[str, str], more: Sequence[Path]) -> None:
         self._texts = texts
         self._more = more
-        self._warn = warn
         self._folders: dict[Path, _Folder] = {}
         self._read: dict[Path, tuple[_Mark, Source | None]] = {}
 
-    def document(self, path: str, *, warned: bool = False) -> EditedDocument | None:
-        """The document of an open text; None for a manifest without policies of Placet.
-
-        If `warned`, its diagnostics have the further warnings.
-        """
-        if (validation := self.validation(path)) is None:
-            return None
-        return document(path, self._warn(validation) if warned else validation, self._schema)
-
     def validation(self, path: str) -> Validation | None:
-        """An open text with the files that its policies may name."""
+        """An open text with the files that its policies may name.
+
+        None for a manifest without policies of Placet.
+        """
         text = self._texts[path]
         if is_manifest(path) and f"{GROUP}/" not in text:
             return None
@@ -83,7 +65,7 @@ class PolicyFiles:
         return self._checked(parent, sources)
 
     def _checked(self, parent: Path, sources: Sequence[Source]) -> Validation:
-        folder = self._folders.setdefault(parent, _Folder(Validator(self._schema)))
+        folder = self._folders.setdefault(parent, _Folder(Validator(load_schema())))
         if folder.validation is None or folder.sources != sources:
             folder.sources, folder.validation = sources, folder.validator.validate(sources)
         return folder.validation

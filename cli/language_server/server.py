@@ -18,14 +18,19 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
-from cli.language_server.files import Effects, PolicyFiles, Warn
-from grammar.meaning.schema import Schema
-from grammar.messages.diagnostics import Diagnostic, Fix
+from cli.cluster_warnings import ClusterWarnings
+from cli.expressions import ClusterSamples, Subject
+from cli.language_server.files import PolicyFiles
+from engine.cache.cluster_copy import ClusterCopy
+from engine.explanation.effects import effects_of
+from engine.objects.codec import ObjectCodec
+from grammar.meaning.schema import load_schema
+from grammar.messages.diagnostics import Diagnostic, Fix, UserError
 from grammar.syntax.parser import parse_file
 from grammar.tree.printer import format_file
 from grammar.tree.source import Source, Span
-from policies.editor.completion import Candidate, Samples
-from policies.editor.edited_text import EditedDocument, Entry, complete, outline
+from policies.editor.completion import Candidate
+from policies.editor.edited_text import EditedDocument, Entry, complete, document, outline
 from policies.editor.meaning import Meaning, meaning
 from policies.editor.tokens import coloured_lines
 from policies.manifest_names import is_manifest
@@ -78,6 +83,8 @@ class Positions:
 
 # A check starts when nothing was typed for so long.
 _PAUSE_SECONDS = 0.1
+# The pods that are asked about while an author waits.
+_MOST_PODS = 100
 # The longest text in the title of a quick fix.
 _LONGEST = 60
 _KINDS = {
@@ -115,24 +122,20 @@ _LEGEND = types.SemanticTokensLegend([*_COLOURS.values()], [])
 class PolicyServer:
     """A language server about policy files.
 
-    `more` are further files for `use`. `samples` are values of a cluster, `warn` adds warnings
-    about this cluster, and `effects` says what policies do there.
+    `more` are further files for `use`. With a cluster it completes the values there, warns of what
+    is not there, and says what policies do there.
     """
 
     def __init__(
-        self,
-        schema: Schema,
-        more: Sequence[Path],
-        samples: Samples,
-        warn: Warn,
-        effects: Effects,
-        version: str,
+        self, more: Sequence[Path], cluster: ClusterCopy | None, codec: ObjectCodec, version: str
     ) -> None:
-        self._effects = effects
+        self._cluster = cluster
+        self._codec = codec
+        self._warnings = ClusterWarnings(cluster, codec) if cluster is not None else None
+        self._samples = ClusterSamples(Subject(cluster, codec))
         self._texts: dict[str, str] = {}
         self._uris: dict[str, str] = {}
-        self._files = PolicyFiles(schema, self._texts, more, warn)
-        self._samples = samples
+        self._files = PolicyFiles(self._texts, more)
         self._pending: asyncio.TimerHandle | None = None
         # The whole text with each change: editors and Python do not agree on what ends a line.
         kind = types.TextDocumentSyncKind.Full
@@ -193,9 +196,18 @@ class PolicyServer:
     def _document(
         self, uri: str, *, warned: bool = False
     ) -> tuple[EditedDocument | None, Positions]:
+        """The document of an open text, if it may have policies.
+
+        If `warned`, its diagnostics have the warnings about the cluster.
+        """
         path = _path(uri)
         positions = self._positions(self._texts[path])
-        return self._files.document(path, warned=warned), positions
+        validation = self._files.validation(path)
+        if validation is None:
+            return None, positions
+        if warned and self._warnings is not None:
+            validation = self._warnings.added(validation, quick=True)
+        return document(path, validation, load_schema()), positions
 
     def _positions(self, text: str) -> Positions:
         encoding = self._server.workspace.position_encoding
@@ -260,23 +272,27 @@ class PolicyServer:
         """What a policy or a clause does in the cluster, at its name."""
         document, positions = self._document(params.text_document.uri)
         validation = self._files.validation(_path(params.text_document.uri))
-        if document is None or validation is None:
+        if document is None or validation is None or self._cluster is None:
             return None
         offset = positions.offset(params.position)
-        for checked in document.file.policies:
-            policy = checked.policy
-            if not policy.span.start <= offset <= policy.span.end:
-                continue
-            effect = self._effects(validation).get(policy.address)
-            if effect is None:
-                return None
-            named = [(policy.name_span, effect.text)]
-            texts = {each.clause: each.text for each in effect.clauses}
-            named += [(c.name_span, texts[c.name]) for c in policy.clauses if c.name in texts]
-            for span, text in named:
-                if span.start <= offset <= span.end:
-                    contents = types.MarkupContent(types.MarkupKind.Markdown, text)
-                    return types.Hover(contents, positions.range(span))
+        policies = (c.policy for c in document.file.policies)
+        policy = next((p for p in policies if p.span.start <= offset <= p.span.end), None)
+        if policy is None:
+            return None
+        try:
+            effects = effects_of(validation, self._cluster, self._codec, _MOST_PODS)
+        except UserError:
+            return None
+        effect = next((each for each in effects if each.policy == policy.address), None)
+        if effect is None:
+            return None
+        texts = {each.clause: each.text for each in effect.clauses}
+        named = [(policy.name_span, effect.text)]
+        named += [(c.name_span, texts[c.name]) for c in policy.clauses if c.name in texts]
+        for span, text in named:
+            if span.start <= offset <= span.end:
+                contents = types.MarkupContent(types.MarkupKind.Markdown, text)
+                return types.Hover(contents, positions.range(span))
         return None
 
     def _definition(self, params: types.DefinitionParams) -> types.Location | None:

@@ -1,8 +1,8 @@
 """ClusterCopy: a cluster that stands still: of files, listed from a running one, or sent in parts.
 
-It changes only for the time of a `with copy.asking` or `with copy.changing`. Commands, drafts,
-tests of policies and the REPL ask an offline engine about one; a server without an API server
-decides by one, which it replaces as a whole.
+It changes only for the time of a `with copy.asking`. Commands, drafts, tests of policies and the
+REPL ask an offline engine about one; a server without an API server decides by one, which it
+replaces as a whole.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from engine.cache.cluster_file import (
 )
 from engine.cache.node_table import NodeWithPods, Snapshot
 from engine.objects.api_types import mapping
-from engine.objects.codec import Node, ObjectCodec
+from engine.objects.codec import ObjectCodec
 from engine.objects.defaulting import Json
 from engine.objects.peer import TEMPLATE_HASH, Peer, Workload, decode_controller
 from engine.objects.workload_pods import WorkloadError, pods_of
@@ -251,23 +251,10 @@ class ClusterCopy:
     def _uids(self) -> Mapping[tuple[str, str], str]:
         return workload_uids(self._documents)
 
-    def node_body(self, name: str) -> bytes | msgspec.Raw:
-        """The JSON of a node. Raises KeyError."""
-        return bodies(self._documents, "Node")[f"/{name}"]
-
     @cached_property
     def pod_bodies(self) -> Mapping[str, bytes | msgspec.Raw]:
         """The JSON of every pod, including finished ones, by `NAMESPACE/NAME`."""
         return bodies(self._documents, "Pod")
-
-    @contextmanager
-    def changing(self, node: Node, back: Node) -> Iterator[None]:
-        """The cluster with a changed node inside the `with`, and with `back` after it."""
-        self._cache.put_node(node)
-        try:
-            yield
-        finally:
-            self._cache.put_node(back)
 
     @contextmanager
     def asking(self, pod: NamedPod) -> Iterator[None]:

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from cli.commands.repl import asked
 from cli.console import put
 from cli.explanation.layout import gang_of_pod
-from cli.repl.conversation import answer, print_replies
+from cli.repl.conversation import answer
 from cli.repl.session import ReplSession
 from engine.explanation.cause import cause_of
 from engine.explanation.document import GangExplanation, MemberOfGang, PodExplanation
@@ -111,10 +112,11 @@ def test_data_and_the_repl_have_the_same_account(
     assert found is not None
     assert (found.policy, found.clause, found.name) == ("gangs", "together", "shop/b")
     assert (found.quorum, found.exist, found.placed, found.state) == (3, 2, 0, "waiting")
-    session = ReplSession()
+    session = ReplSession(asked)
     for line in (":load gangs.policy", ":cluster cluster.json", ":pod shop/b-1"):
         answer(session, line)
-    print_replies(answer(session, ":why").replies)
+    capsys.readouterr()
+    answer(session, ":explain")
     shown = capsys.readouterr().out
     assert "gang shop/b (gangs: together): 3 needed, 2 exist" in shown
     assert "shop/b-0  waiting" in shown
