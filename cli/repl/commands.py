@@ -25,7 +25,6 @@ from engine.cache.pod_manifests import read_pod
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import counted
 from grammar.syntax.parser import parse_file
-from grammar.tree.clauses import Policy
 from grammar.tree.printer import format_file
 from grammar.tree.source import Source
 from policies.disk import expanded
@@ -87,13 +86,10 @@ def node(session: ReplSession, text: str) -> int:
 
 
 def policy(session: ReplSession, _: str) -> int:
-    parts = session.typed.values()
-    if not parts:
+    if not session.typed:
         raise CommandError("nothing has been typed for a policy", 'as in `filter "a" {`')
-    items = [f"{part.text}\n" for part in parts if not isinstance(part.tree, Policy)]
-    policies = [part.text for part in parts if isinstance(part.tree, Policy)]
-    own = [f"cluster policy {NAME} {{\n{''.join(items)}}}"] if items else []
-    typed = Source(NAME, "\n\n".join([*own, *policies]))
+    items = "".join(f"{item.text}\n" for item in session.typed.values())
+    typed = Source(NAME, f"cluster policy {NAME} {{\n{items}}}")
     put(format_file(parse_file(typed)[0], typed).rstrip().split("\n"))
     return Exit.OK
 
@@ -191,7 +187,7 @@ def help_(_: ReplSession, _text: str) -> int:
         [
             rows,
             "",
-            "An expression shows its value. `let`, `def`, clauses and policies are added.",
+            "An expression shows its value. `let`, `def` and clauses are added.",
             "A line continues while a bracket is open. `:explain -h` shows the flags of a command.",
         ]
     )
@@ -256,8 +252,8 @@ _ALL = (
         "flags",
         partial(_asked, "check"),
     ),
-    ReplCommand(":policy", "shows the typed clauses and policies", "nothing", policy),
-    ReplCommand(":drop NAME", "removes a typed clause, name or policy", "typed", drop),
+    ReplCommand(":policy", "shows the typed clauses as a policy", "nothing", policy),
+    ReplCommand(":drop NAME", "removes a typed clause or name", "typed", drop),
     ReplCommand(":quit", "ends the session, like Ctrl-D", "nothing", quit_),
     ReplCommand(":help", "lists the commands", "nothing", help_),
 )

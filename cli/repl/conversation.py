@@ -1,7 +1,7 @@
 """Conversation: input lines in, answers out.
 
-A line is a command, an expression, items of a policy, whole policies, or unfinished. Answers go to
-standard output, errors and warnings to standard error.
+A line is a command, an expression, items of a policy, or unfinished. Answers go to standard output,
+errors and warnings to standard error.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import re
 import sys
 from collections.abc import Iterable
 from itertools import chain
-from typing import Literal as OneOf
+from typing import Literal
 
 from cli.command import CommandError, Exit
 from cli.console import put
 from cli.expressions import put_value, put_values
 from cli.render import print_error, put_findings
 from cli.repl import commands
-from cli.repl.session import NAME, FindingsError, ReplSession, TypedPart
+from cli.repl.session import NAME, FindingsError, ReplSession, TypedItem
 from grammar.messages.diagnostics import UserError
 from grammar.syntax import limits
-from grammar.syntax.parser import accepts, parse_file, parse_rules
+from grammar.syntax.parser import accepts, parse_rules
 from grammar.tree.clauses import CLAUSE_WORDS, Def, Let
 from grammar.tree.source import Source
 
@@ -69,10 +69,10 @@ def prompt(session: ReplSession) -> str:
 
 # ---- the meaning of a text
 
-Reading = OneOf["nothing", "command", "expression", "rules", "file", "unfinished"]
-Start = OneOf["expression", "rules", "file"]
+Reading = Literal["nothing", "command", "expression", "rules", "file", "unfinished"]
+Start = Literal["expression", "rules", "file"]
 
-STARTS: tuple[Start, ...] = ("expression", "rules", "file")
+_STARTS: tuple[Start, ...] = ("expression", "rules", "file")
 _NOTHING = re.compile(r"(?:\s|(?:#|//)[^\n]*(?:\n|\Z))*")
 _END = "$END"
 _LONG_QUOTES = ('"""', "'''")
@@ -91,8 +91,8 @@ def reading(text: str) -> Reading:
         return "command"
     if limits.scan(Source("", text)) is not None:
         return _guess(text)
-    next_ = {start: accepts(text, start) for start in STARTS}
-    whole = next((start for start in STARTS if _END in next_[start]), None)
+    next_ = {start: accepts(text, start) for start in _STARTS}
+    whole = next((start for start in _STARTS if _END in next_[start]), None)
     if whole is not None:
         return whole
     if any(next_.values()) or _in_long_string(text):
@@ -118,7 +118,7 @@ def _guess(text: str) -> Start:
 
 def _in_long_string(text: str) -> bool:
     return any(
-        quotes in text and any(accepts(text + quotes, start) for start in STARTS)
+        quotes in text and any(accepts(text + quotes, start) for start in _STARTS)
         for quotes in _LONG_QUOTES
     )
 
@@ -137,8 +137,11 @@ def _answered(session: ReplSession, text: str) -> int:
             return command.run(session, rest.strip())
         case "expression":
             return _value(session, text.strip())
-        case "rules" | "file" as start:
-            return _type(session, Source(NAME, text), start)
+        case "rules":
+            return _type(session, Source(NAME, text))
+        case "file":
+            hint = "write it into a file for `:load`, or type its clauses"
+            raise CommandError("policies and tests cannot be typed", hint)
         case _:
             return Exit.OK
 
@@ -152,31 +155,23 @@ def _value(session: ReplSession, text: str) -> int:
     return put_value(expression, session.subject())
 
 
-def _type(session: ReplSession, line: Source, start: Start) -> int:
-    if start == "rules":
-        items, found = parse_rules(line)
-        parts = [TypedPart(item, line) for item in items]
-    else:
-        file, found = parse_file(line)
-        parts = [TypedPart(policy, line) for policy in file.policies]
-        if file.tests:
-            hint = "write it into a file; `placet test` runs it"
-            raise CommandError("a `test` block runs only in a file", hint)
+def _type(session: ReplSession, line: Source) -> int:
+    trees, found = parse_rules(line)
     if errors := [(d, line) for d in found if d.severity == "error"]:
         raise FindingsError(errors)
-    known = session.typed
-    warnings = session.type(line, parts)
-    put(_said(session, part, "replaced" if part.title in known else "added") for part in parts)
+    items, known = [TypedItem(tree, line) for tree in trees], session.typed
+    warnings = session.type(line, items)
+    put(_said(session, item, "replaced" if item.title in known else "added") for item in items)
     put_findings(warnings)
     return Exit.OK
 
 
-def _said(session: ReplSession, part: TypedPart, done: str) -> str:
-    match part.tree:
+def _said(session: ReplSession, item: TypedItem, done: str) -> str:
+    match item.tree:
         case Let(name):
             return f"{name} : {session.environment.lets[name].type}"
         case Def(name, parameters, result):
             taken = ", ".join(f"{p.name}: {p.type}" for p in parameters)
             return f"{name}({taken}) : {result}"
         case _:
-            return f"{done} {part.title}"
+            return f"{done} {item.title}"

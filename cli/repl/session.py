@@ -92,10 +92,10 @@ class ClusterOrigin:
 
 
 @dataclass(frozen=True, slots=True)
-class TypedPart:
-    """An item or a policy that was typed, in the text of its line."""
+class TypedItem:
+    """An item of a policy that was typed, in the text of its line."""
 
-    tree: Item | Policy
+    tree: Item
     source: Source
 
     @property
@@ -110,8 +110,6 @@ class TypedPart:
     def title(self) -> str:
         """The short form in messages, as `filter "roomy"`; a second one replaces the first."""
         match self.tree:
-            case Policy():
-                return f"policy {self.tree.address}"
             case Setting() | ForPods():
                 return self.name
             case Use(name):
@@ -130,7 +128,7 @@ class ReplSession:
     def __init__(self, command: Callable[[str], WorldCommand]) -> None:
         self.command = command
         self.files: tuple[Path, ...] = ()
-        self.typed: Mapping[str, TypedPart] = {}
+        self.typed: Mapping[str, TypedItem] = {}
         self.origin: ClusterOrigin | None = None
         self.cluster: ClusterCopy | None = None
         self.pod: NamedPod | None = None
@@ -160,48 +158,42 @@ class ReplSession:
         self.decode()
         return [f for f in files if f.source in loaded.sources and not f.private]
 
-    def type(self, line: Source, parts: Iterable[TypedPart]) -> Sequence[Finding]:
-        """Adds the parts of a line; its warnings. Raises FindingsError."""
-        typed = {**self.typed, **{part.title: part for part in parts}}
+    def type(self, line: Source, items: Iterable[TypedItem]) -> Sequence[Finding]:
+        """Adds the items of a line; its warnings. Raises FindingsError."""
+        typed = {**self.typed, **{item.title: item for item in items}}
         files = self._adopt(self._sources, typed, line)
         self.decode()
         return [
             (d, file.source)
             for file in files
-            if file.source.name == NAME and file.source.text.startswith(line.text)
+            if file.source.name == NAME
             for d in file.diagnostics
             if d.severity == "warning" and d.span != NO_SPAN and d.span.start < len(line.text)
         ]
 
     def drop(self, name: str) -> None:
-        """Removes the typed parts of a name. Raises UserError and FindingsError."""
-        names = sorted({part.name for part in self.typed.values()})
+        """Removes the typed items of a name. Raises UserError and FindingsError."""
+        names = sorted({item.name for item in self.typed.values()})
         if name not in names:
             typed = ", ".join(f"`{each}`" for each in names)
             hint = f"the typed names are {typed}" if typed else ""
             raise CommandError(f"nothing called `{name}` has been typed", hint)
-        kept = {title: part for title, part in self.typed.items() if part.name != name}
+        kept = {title: item for title, item in self.typed.items() if item.name != name}
         self._adopt(self._sources, kept)
 
     def _adopt(
         self,
         sources: tuple[Source, ...],
-        typed: Mapping[str, TypedPart],
+        typed: Mapping[str, TypedItem],
         line: Source = _NO_LINE,
     ) -> Sequence[CheckedFile]:
         """Puts policies in force; the files among them. Raises FindingsError for errors in one."""
-        items = [part for part in typed.values() if not isinstance(part.tree, Policy)]
-        own = self._checked(items, line) if items else None
-        files = [
-            checked_file(part.source, File((part.tree,)), [], load_schema())
-            for part in typed.values()
-            if isinstance(part.tree, Policy)
-        ]
+        own = self._checked(typed.values(), line) if typed else None
         # Definitions alone decide nothing, and explanations would still list their policy.
-        decides = any(isinstance(part.tree, Clause | Use) for part in items)
+        decides = any(isinstance(item.tree, Clause | Use) for item in typed.values())
         objects = [each.checked.file for each in self._stored.values()]
         beside = [own] if own is not None and decides else []
-        validation = self._validator.validate(sources, [*files, *beside, *objects])
+        validation = self._validator.validate(sources, [*beside, *objects])
         shown = [f for f in validation.files if f.source.name not in self._stored]
         shown += [own] if own is not None and not decides else []
         errors = [(d, f.source) for f in shown for d in f.diagnostics if d.severity == "error"]
@@ -211,9 +203,9 @@ class ReplSession:
         self._sources, self.typed, self._own = sources, typed, own
         return shown
 
-    def _checked(self, parts: Iterable[TypedPart], line: Source) -> CheckedFile:
+    def _checked(self, typed: Iterable[TypedItem], line: Source) -> CheckedFile:
         """The policy of typed items. The line comes first, so that its places are as typed."""
-        others = (part.text for part in parts if part.source is not line)
+        others = (item.text for item in typed if item.source is not line)
         source = Source(NAME, "\n".join([line.text, *others]))
         items, _ = parse_rules(source)
         file = File((Policy(NAME, items, cluster=True),))
@@ -310,7 +302,7 @@ class ReplSession:
 
     def _definitions(self) -> str:
         kinds = Let | Def | Group | Count
-        own = [part.text for part in self.typed.values() if isinstance(part.tree, kinds)]
+        own = [item.text for item in self.typed.values() if isinstance(item.tree, kinds)]
         return "\n".join([*own, data_declared(self.policies)]).strip()
 
     def subject(self) -> Subject:

@@ -23,7 +23,7 @@ from prompt_toolkit.styles import Style
 
 from cli.render import wants_colour
 from cli.repl.commands import COMMANDS, Takes
-from cli.repl.conversation import STARTS, answer, prompt, unfinished
+from cli.repl.conversation import answer, prompt, unfinished
 from cli.repl.session import ReplSession
 from policies.disk import expanded
 from policies.editor import completion
@@ -67,7 +67,7 @@ def _arguments(session: ReplSession, takes: Takes, begun: str) -> Sequence[str]:
         case "file":
             return _files(begun)
         case "typed":
-            return sorted(part.name for part in session.typed.values())
+            return sorted(item.name for item in session.typed.values())
         case "nothing" | "flags":
             return ()
 
@@ -84,12 +84,10 @@ def _files(begun: str) -> list[str]:
 
 
 def _code(session: ReplSession, text: str) -> list[Candidate]:
-    """The candidates for an expression or a policy."""
+    """The candidates for an expression or items of a policy."""
     policies = {name: at.policy for name, at in usable(session.policies.texts).items()}
     around = Surroundings(session.environment, policies, session.samples())
-    found = completion.complete(around, text, STARTS)
-    # Tests belong into files.
-    return [c for c in found if (c.kind, c.text) != ("word", "test")]
+    return completion.complete(around, text, ("expression", "rules"))
 
 
 _STYLE = Style.from_dict(

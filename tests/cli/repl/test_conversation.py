@@ -82,13 +82,13 @@ error[P0001]: `requir` is not allowed here
 """,
         ),
         (
-            "policy p { weight x }",
+            "weight x",
             """\
 error[P0001]: `x` is not allowed here
- --> session:1:19
+ --> session:1:8
   |
-1 | policy p { weight x }
-  |                   ^ unexpected
+1 | weight x
+  |        ^ unexpected
   = help: expected a number
 """,
         ),
@@ -114,17 +114,19 @@ error: there is no key `b`
 """,
         ),
     ],
-    ids=["expression", "clause", "word", "policy", "no pod", "evaluation"],
+    ids=["expression", "clause", "word", "setting", "no pod", "evaluation"],
 )
 def test_mistakes_are_shown_in_place(say: Say, text: str, shown: str) -> None:
     said = say(text)
     assert (said.out, said.err, said.failed) == ("", shown, True)
 
 
-def test_a_test_block_cannot_be_typed(say: Say) -> None:
-    said = say('test "t" { node "n" pod "p" expect pass "n" }')
-    assert said.err.startswith(
-        "error: a `test` block runs only in a file\n  = help: write it into a file"
+@pytest.mark.parametrize("text", ['test "t" { pod "p" }', "policy p {\n  weight 3\n}"])
+def test_policies_and_tests_are_loaded(say: Say, text: str) -> None:
+    assert reading(text) == "file"
+    assert say(text).err == (
+        "error: policies and tests cannot be typed\n"
+        "  = help: write it into a file for `:load`, or type its clauses\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""Typed definitions, clauses and policies: their effects, replacing and dropping them."""
+"""Typed definitions and clauses: their effects, replacing and dropping them."""
 
 from cli.repl.session import ReplSession
 from tests.cli.repl.conftest import Say
@@ -31,12 +31,12 @@ def test_a_typed_clause_decides_in_addition_to_loaded_policies(say: Say) -> None
     assert "n-1   passes       4" in say(":explain").out.splitlines()
 
 
-def test_a_whole_policy_is_added_and_replaced(say: Say) -> None:
-    text = 'policy own {{ for pods where true score "any" weight 1 {{ value {} range 0 .. 1 }} }}'
-    assert say(text.format(0.5)).out == "added policy own\n"
+def test_a_typed_score_is_replaced(say: Say) -> None:
+    text = 'score "any" weight 1 {{ value {} range 0 .. 1 }}'
+    assert say(text.format(0.5)).out == 'added score "any"\n'
     say(":pod shop/web-1")
     assert "n-1   passes       5" in say(":explain").out.splitlines()
-    assert say(text.format(0.2)).out == "replaced policy own\n"
+    assert say(text.format(0.2)).out == 'replaced score "any"\n'
     assert "n-1   passes       2" in say(":explain").out.splitlines()
 
 
@@ -50,7 +50,7 @@ def test_an_error_changes_nothing(say: Say, session: ReplSession) -> None:
     assert session.typed == before
 
 
-def test_typed_policies_can_be_shown_and_dropped(say: Say) -> None:
+def test_typed_clauses_can_be_shown_and_dropped(say: Say) -> None:
     say("let   a = 1")
     say('filter "f" { require a==1\n\n\n require node.ready }')
     laid_out = """\
@@ -61,8 +61,5 @@ cluster policy session {
 """
     assert say(":policy").out == laid_out
     assert say(":policy typed.policy").err == "error: `:policy` takes nothing\n"
-    say("policy own { for pods where true }")
-    assert say(":policy").out == f"{laid_out}\npolicy own {{\n  for pods where true\n}}\n"
-    assert say(":drop own").out == "dropped own\n"
     assert say(':drop "f"').out == "dropped f\n"
     assert say(":policy").out == "cluster policy session {\n  let a = 1\n}\n"
