@@ -30,7 +30,7 @@ from grammar.syntax.parser import parse_file
 from grammar.tree.printer import format_file
 from grammar.tree.source import Source, Span
 from policies.editor.completion import Candidate
-from policies.editor.edited_text import EditedDocument, Entry, complete, document, outline
+from policies.editor.edited_text import EditedDocument, complete, document
 from policies.editor.meaning import Meaning, meaning
 from policies.editor.tokens import coloured_lines
 from policies.manifest_names import is_manifest
@@ -98,15 +98,6 @@ _KINDS = {
     "type": types.CompletionItemKind.Class,
     "word": types.CompletionItemKind.Keyword,
 }
-_SYMBOLS = {
-    "policy": types.SymbolKind.Module,
-    "test": types.SymbolKind.Event,
-    "let": types.SymbolKind.Variable,
-    "def": types.SymbolKind.Function,
-    "use": types.SymbolKind.Package,
-}
-
-
 # The colours of pieces by their kind.
 _COLOURS = {
     "comment": types.SemanticTokenTypes.Comment,
@@ -158,7 +149,6 @@ class PolicyServer:
             (types.TEXT_DOCUMENT_HOVER, self._hover, None),
             (types.TEXT_DOCUMENT_DEFINITION, self._definition, None),
             (types.TEXT_DOCUMENT_FORMATTING, self._format, None),
-            (types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, self._symbols, None),
             (types.TEXT_DOCUMENT_CODE_ACTION, self._fixes, fixes),
             (types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, self._colours, _LEGEND),
         ]
@@ -337,11 +327,6 @@ class PolicyServer:
             offset += 1
         return types.SemanticTokens(data)
 
-    def _symbols(self, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
-        document, positions = self._document(params.text_document.uri)
-        entries = outline(document) if document is not None else ()
-        return [_symbol(entry, positions) for entry in entries]
-
 
 def _path(uri: str) -> str:
     """The path of a file, or the address of a text that is in none."""
@@ -404,15 +389,4 @@ def _item(candidate: Candidate, number: int, replaced: types.Range) -> types.Com
         sort_text=f"{number:05}",
         filter_text=candidate.matches or candidate.text,
         text_edit=types.TextEdit(replaced, candidate.text),
-    )
-
-
-def _symbol(entry: Entry, positions: Positions) -> types.DocumentSymbol:
-    return types.DocumentSymbol(
-        name=entry.name or entry.kind,
-        detail=entry.kind,
-        kind=_SYMBOLS.get(entry.kind, types.SymbolKind.Method),
-        range=positions.range(entry.span),
-        selection_range=positions.range(entry.name_span),
-        children=[_symbol(part, positions) for part in entry.parts],
     )

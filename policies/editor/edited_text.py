@@ -17,9 +17,7 @@ from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.parser import OffsetContext, parse_file, parse_rules, place
-from grammar.tree.clauses import Clause, Def, Item, Let, Parameter, Policy, Use
-from grammar.tree.data import Data
-from grammar.tree.groups import Count, Group
+from grammar.tree.clauses import Parameter, Policy
 from grammar.tree.source import Source, Span
 from policies.editor import completion
 from policies.editor.completion import Candidate, Samples, Surroundings
@@ -163,47 +161,6 @@ def _recipes(text: str, offset: int) -> list[Candidate]:
 def _without_end(text: str, next_: str) -> str:
     """A candidate without the quote or bracket that the editor wrote already."""
     return text[:-1] if next_ and next_ in "\"'([]" and text.endswith(next_) else text
-
-
-# ---- the outline
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A named part of a text. `kind` is policy, test, data, let, def, use, or a clause word."""
-
-    kind: str
-    name: str
-    span: Span
-    name_span: Span
-    parts: Sequence[Entry] = ()
-
-
-def outline(document: EditedDocument) -> Sequence[Entry]:
-    """The entries in the order of the text; parts with errors are left out."""
-    blocks = [
-        *(
-            Entry(
-                "policy", c.policy.name, c.policy.span, c.policy.name_span, _parts(c.policy.items)
-            )
-            for c in document.file.policies
-        ),
-        *(Entry("test", t.name, t.span, t.name_span) for t in document.file.tests),
-    ]
-    return sorted(blocks, key=lambda entry: entry.span.start)
-
-
-def _parts(items: Sequence[Item]) -> Sequence[Entry]:
-    found: list[Entry] = []
-    for item in items:
-        if isinstance(item, Clause):
-            found.append(Entry(item.keyword, item.name, item.span, item.name_span))
-        elif isinstance(item, Let | Def | Data | Group | Count):
-            kind = type(item).__name__.lower()
-            found.append(Entry(kind, item.name, item.span, item.name_span))
-        elif isinstance(item, Use):
-            found.append(Entry("use", item.name, item.span, item.span))
-    return found
 
 
 # ---- the policies that a use can name

@@ -13,6 +13,7 @@ from typing import cast
 
 from grammar.checker.policy_checker import VARIABLES
 from grammar.syntax.parser import keywords
+from grammar.tree.source import Span
 
 Kind = OneOf["space", "comment", "string", "number", "word", "sign"]
 
@@ -40,6 +41,10 @@ class ColouredToken:
     kind: Kind
     text: str
     start: int
+
+    @property
+    def span(self) -> Span:
+        return Span(self.start, self.start + len(self.text))
 
     @property
     def quote(self) -> str:
