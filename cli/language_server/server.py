@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.resources import files as package_files
 from pathlib import Path
@@ -26,12 +26,13 @@ from engine.explanation.effects import effects_of
 from engine.objects.codec import ObjectCodec
 from grammar.meaning.schema import load_schema
 from grammar.messages.diagnostics import Diagnostic, Fix, UserError
+from grammar.messages.texts import excerpt
 from grammar.syntax.parser import parse_file
 from grammar.tree.printer import format_file
 from grammar.tree.source import Source, Span
 from policies.editor.completion import Candidate
 from policies.editor.edited_text import EditedDocument, complete, document
-from policies.editor.meaning import Meaning, meaning
+from policies.editor.meaning import meaning
 from policies.editor.tokens import coloured_lines
 from policies.manifest_names import is_manifest
 from policies.validation import LIBRARY
@@ -240,53 +241,48 @@ class PolicyServer:
             for number, candidate in enumerate(complete(document, offset, self._samples))
         ]
 
-    def _meaning(
-        self, params: types.HoverParams | types.DefinitionParams
-    ) -> tuple[Meaning | None, Positions]:
+    def _hover(self, params: types.HoverParams) -> types.Hover | None:
         document, positions = self._document(params.text_document.uri)
         if document is None:
-            return None, positions
-        return meaning(document, positions.offset(params.position), self._samples), positions
-
-    def _hover(self, params: types.HoverParams) -> types.Hover | None:
-        if (effect := self._effect(params)) is not None:
-            return effect
-        found, positions = self._meaning(params)
-        if found is None:
-            return None
-        text = "\n\n".join((f"```placet\n{found.heading}\n```", *found.about))
-        contents = types.MarkupContent(types.MarkupKind.Markdown, text)
-        return types.Hover(contents, positions.range(found.span))
-
-    def _effect(self, params: types.HoverParams) -> types.Hover | None:
-        """What a policy or a clause does in the cluster, at its name."""
-        document, positions = self._document(params.text_document.uri)
-        validation = self._files.validation(_path(params.text_document.uri))
-        if document is None or validation is None or self._cluster is None:
             return None
         offset = positions.offset(params.position)
-        policies = (c.policy for c in document.file.policies)
-        policy = next((p for p in policies if p.span.start <= offset <= p.span.end), None)
-        if policy is None:
+        if (found := self._effect(document, offset)) is None:
+            known = meaning(document, offset, self._samples)
+            if known is None:
+                return None
+            found = known.span, "\n\n".join((f"```placet\n{known.heading}\n```", *known.about))
+        span, text = found
+        contents = types.MarkupContent(types.MarkupKind.Markdown, text)
+        return types.Hover(contents, positions.range(span))
+
+    def _effect(self, document: EditedDocument, offset: int) -> tuple[Span, str] | None:
+        """What a policy or a clause does in the cluster, at its name."""
+        named = (
+            (checked.policy, part)
+            for checked in document.file.policies
+            for part in (checked.policy, *checked.policy.clauses)
+            if part.name_span.start <= offset <= part.name_span.end
+        )
+        policy, part = next(named, (None, None))
+        validation = self._files.validation(document.source.name)
+        if policy is None or part is None or validation is None or self._cluster is None:
             return None
         try:
             effects = effects_of(validation, self._cluster, self._codec, _MOST_PODS)
         except UserError:
             return None
-        effect = next((each for each in effects if each.policy == policy.address), None)
-        if effect is None:
-            return None
-        texts = {each.clause: each.text for each in effect.clauses}
-        named = [(policy.name_span, effect.text)]
-        named += [(c.name_span, texts[c.name]) for c in policy.clauses if c.name in texts]
-        for span, text in named:
-            if span.start <= offset <= span.end:
-                contents = types.MarkupContent(types.MarkupKind.Markdown, text)
-                return types.Hover(contents, positions.range(span))
+        for effect in effects:
+            if effect.policy == policy.address:
+                texts = {each.clause: each.text for each in effect.clauses}
+                text = effect.text if part is policy else texts.get(part.name)
+                return None if text is None else (part.name_span, text)
         return None
 
     def _definition(self, params: types.DefinitionParams) -> types.Location | None:
-        found, _ = self._meaning(params)
+        document, positions = self._document(params.text_document.uri)
+        if document is None:
+            return None
+        found = meaning(document, positions.offset(params.position), self._samples)
         if found is None or found.definition is None:
             return None
         source = found.definition.source
@@ -342,26 +338,20 @@ def _file(source: Source) -> Path:
 
 def _diagnostic(found: Diagnostic, positions: Positions) -> types.Diagnostic:
     is_error = found.severity == "error"
+    help_ = [f"help: {found.hint}"] if found.hint else []
     return types.Diagnostic(
         range=positions.range(found.span),
-        message="\n".join(_lines(found)),
+        message="\n".join((found.message, *help_, *(f"note: {note}" for note in found.notes))),
         severity=types.DiagnosticSeverity.Error if is_error else types.DiagnosticSeverity.Warning,
         code=found.code or None,
         source="placet",
     )
 
 
-def _lines(found: Diagnostic) -> Iterator[str]:
-    yield found.message
-    if found.hint:
-        yield f"help: {found.hint}"
-    yield from (f"note: {note}" for note in found.notes)
-
-
 def _fix(
     found: Diagnostic, fix: Fix, document: EditedDocument, uri: str, positions: Positions
 ) -> types.CodeAction:
-    old, new = (_shortened(t) for t in (document.source.slice(fix.span), fix.text))
+    old, new = (excerpt(t, _LONGEST) for t in (document.source.slice(fix.span), fix.text))
     title = f"replace `{old}` by `{new}`" if old and new else f"insert `{new}`"
     edit = types.TextEdit(positions.range(fix.span), fix.text)
     return types.CodeAction(
@@ -371,11 +361,6 @@ def _fix(
         is_preferred=found.fix is not None,
         edit=types.WorkspaceEdit(changes={uri: [edit]}),
     )
-
-
-def _shortened(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
 
 
 def _item(candidate: Candidate, number: int, replaced: types.Range) -> types.CompletionItem:

@@ -19,10 +19,11 @@ from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Field
+from grammar.messages.texts import cut
 from grammar.syntax import limits
 from grammar.syntax.parser import accepts, keywords, parse_expression
 from grammar.tree.clauses import Policy
-from grammar.tree.data import COLUMN_OF, Data
+from grammar.tree.data import COLUMN_OF
 from grammar.tree.printer import print_data, print_parameter
 from grammar.tree.source import Source, Span
 from grammar.tree.types import DECLARED, DYN, POISON, Overload, Type, agrees
@@ -229,7 +230,10 @@ def members(around: Surroundings, before: Sequence[ColouredToken]) -> Iterator[O
     operand = last_operand(before[:-1])
     if operand == "data" and before[-1].text == ".":
         for name, data in environment.tables.items():
-            note, about = str(environment.variables[name]), (f"`{_head_of_data(data)}`",)
+            note, about = (
+                str(environment.variables[name]),
+                (f"`{cut(print_data(data), _LONGEST)}`",),
+            )
             yield Offer(f"{data.name}[", "field", note, about, f"{name}: {note}")
     # A function with a dot in its name, such as `sets.contains`.
     for name in sorted(environment.function_names(member=False)):
@@ -396,7 +400,7 @@ VARIABLE_MEANINGS = {
     "domain": ("the value of the domain", "bounds per domain, skews"),
 }
 # The longest text of a data block that is shown.
-_LONGEST_HEAD = 400
+_LONGEST = 400
 _SELF = re.compile(r"\bself\b")
 
 
@@ -451,9 +455,3 @@ def _signature(overload: Overload) -> str:
 def _plain(type_: Type) -> str:
     """A type without the brackets of type variables: `list(A)`."""
     return str(type_).replace("<", "").replace(">", "")
-
-
-def _head_of_data(data: Data) -> str:
-    """A data block on one line, cut off where it is long."""
-    text = print_data(data)
-    return text if len(text) <= _LONGEST_HEAD else f"{text[:_LONGEST_HEAD]} ..."

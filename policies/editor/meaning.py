@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from grammar.messages.texts import cut
 from grammar.syntax.parser import accepts, keywords
 from grammar.tree.clauses import Def, Let
 from grammar.tree.groups import Count, Group
@@ -239,9 +240,7 @@ def _declaring(after: Sequence[ColouredToken]) -> Sequence[ColouredToken]:
 def _head(item: Let | Def | Group | Count, source: Source) -> str:
     match item:
         case Let(name, value):
-            text = source.slice(value.span)
-            shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
-            return f"let {name}: {value.type} = {shown}"
+            return f"let {name}: {value.type} = {cut(source.slice(value.span), _LONGEST)}"
         case Def(name, parameters, result):
             return f"def {name}({', '.join(map(print_parameter, parameters))}): {result}"
         case Group(name, by):
