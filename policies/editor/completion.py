@@ -36,45 +36,34 @@ from policies.editor.tokens import (
     tokens,
 )
 
-# Macros by their variables: macros over lists and maps with one variable, macros that also take a
-# key or an index before the item, and macros over optionals.
-LIST_MACROS = ("all", "exists", "exists_one", "filter", "map", "sortBy")
-PAIR_MACROS = (
-    *("all", "exists", "exists_one", "existsOne"),
-    *("transformList", "transformMap", "transformMapEntry"),
-)
-OPTIONAL_MACROS = ("optMap", "optFlatMap")
-
-
-@dataclass(frozen=True, slots=True)
-class MacroVariable:
-    """A variable of a macro that is not closed, with its place among the tokens' offsets."""
-
-    name: str
-    type: Type
-    span: Span
+# The most variables of each macro. With two, the first one is a key or an index.
+_MACROS: Mapping[str, int] = {
+    **dict.fromkeys(("filter", "map", "sortBy", "optMap", "optFlatMap"), 1),
+    **dict.fromkeys(("all", "exists", "exists_one", "existsOne"), 2),
+    **dict.fromkeys(("transformList", "transformMap", "transformMapEntry"), 2),
+}
 
 
 def macro_variables(
     code: Sequence[ColouredToken], environment: Environment
-) -> tuple[Environment, Mapping[str, MacroVariable]]:
+) -> tuple[Environment, Mapping[str, Span]]:
     """The environment with the variables of macros that are open at the end of some tokens.
 
-    `code` are tokens without spaces and comments. An inner variable hides an outer one.
+    `code` are tokens without spaces and comments. An inner variable hides an outer one. The spans
+    say where each variable is declared.
     """
-    found: dict[str, MacroVariable] = {}
+    found: dict[str, Span] = {}
     for index in open_brackets(code):
         # `operand . macro ( variable ,`
         if code[index].text != "(" or index < 3 or code[index - 2].text != ".":
             continue
         macro, named = code[index - 1].text, _named(code[index + 1 :])
-        if macro not in (*LIST_MACROS, *PAIR_MACROS, *OPTIONAL_MACROS) or not named:
-            continue
         target = type_of(last_operand(code[: index - 2]), environment)
-        count = min(len(named), 2 if macro in PAIR_MACROS else 1)
-        types = macro_types.variables(macro, target, count) if target is not None else None
+        if macro not in _MACROS or not named or target is None:
+            continue
+        types = macro_types.variables(macro, target, min(len(named), _MACROS[macro]))
         for token, type_ in zip(named, types or (), strict=False):
-            found[token.text] = MacroVariable(token.text, type_, token.span)
+            found[token.text] = token.span
             known = {**environment.variables, token.text: type_}
             environment = replace(environment, variables=known)
     return environment, found
@@ -99,19 +88,13 @@ def type_of(text: str, environment: Environment) -> Type | None:
     return None if parsed is None else Checker(environment).check(parsed).type
 
 
-def member_functions(environment: Environment, type_: Type) -> list[str]:
+def _member_functions(environment: Environment, type_: Type) -> Iterator[str]:
     """The functions and macros that can follow the dot after a value of a type."""
-    found = {
-        name
-        for name in environment.function_names(member=True)
-        for overload in environment.overloads(name, member=True)
-        if overload.params[0].name != "dyn" and agrees(overload.params[0], type_)
-    }
-    if type_.name in ("list", "map"):
-        found.update(LIST_MACROS)
-    if type_.name == "optional":
-        found.update(OPTIONAL_MACROS)
-    return sorted(found)
+    for name in environment.function_names(member=True):
+        params = (each.params[0] for each in environment.overloads(name, member=True))
+        if any(param.name != "dyn" and agrees(param, type_) for param in params):
+            yield name
+    yield from (macro for macro in _MACROS if macro_types.variables(macro, type_, 1) is not None)
 
 
 # Names that the grammar does not distinguish, by the word before them.
@@ -252,7 +235,7 @@ def members(around: Surroundings, before: Sequence[ColouredToken]) -> Iterator[O
     if type_.name == "map":
         keys = around.samples.keys(operand)
         yield from (Offer(key, "key") for key in keys if key.isidentifier())
-    for name in member_functions(environment, type_):
+    for name in sorted({*_member_functions(environment, type_)}):
         yield _function(environment, name, type_)
 
 

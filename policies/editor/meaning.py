@@ -210,10 +210,10 @@ def _of_name(document: EditedDocument, cursor: _Cursor) -> Meaning | None:
     name, known = cursor.token.text, cursor.known
     # The word itself may be the variable that a macro declares.
     code = [*cursor.before, cursor.token, *_declaring(cursor.after)]
-    _, variables = macro_variables(code, known.environment)
+    environment, variables = macro_variables(code, known.environment)
     defined: tuple[str, Span] | None = None
-    if (variable := variables.get(name)) is not None:
-        defined = f"{name}: {variable.type}", variable.span
+    if name in variables:
+        defined = f"{name}: {environment.variables[name]}", variables[name]
     for parameter in reversed(known.parameters):
         if defined is None and parameter.name == name:
             defined = print_parameter(parameter), parameter.name_span
