@@ -154,8 +154,7 @@ DICTIONARIES = {
         "server/view/revisions.py: Revisions._by_policy",
     ),
     TERMINAL: (
-        "cli/language_server/files.py: PolicyFiles._folders",
-        "cli/language_server/files.py: PolicyFiles._read",
+        "cli/language_server/server.py: PolicyServer._validators",
         "cli/policy_tests/fixture.py: ObjectBuilder._pods",
         "cli/policy_tests/fixture.py: ObjectBuilder._replicas",
         "cli/policy_tests/runner.py: FixtureEngine._holds",

@@ -20,7 +20,6 @@ from pygls.uris import from_fs_path, to_fs_path
 
 from cli.cluster_warnings import ClusterWarnings
 from cli.expressions import ClusterSamples, Subject
-from cli.language_server.files import PolicyFiles
 from engine.cache.cluster_copy import ClusterCopy
 from engine.explanation.effects import effects_of
 from engine.objects.codec import ObjectCodec
@@ -34,8 +33,9 @@ from policies.editor.completion import Candidate
 from policies.editor.edited_text import EditedDocument, complete, document
 from policies.editor.meaning import meaning
 from policies.editor.tokens import coloured_lines
-from policies.manifest_names import is_manifest
-from policies.validation import LIBRARY
+from policies.loader import SUFFIX, Search, read_source
+from policies.manifest_names import GROUP, is_manifest
+from policies.validation import LIBRARY, Validation, Validator
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
@@ -86,6 +86,8 @@ class Positions:
 _PAUSE_SECONDS = 0.1
 # The pods that are asked about while an author waits.
 _MOST_PODS = 100
+# The bytes of a file that is searched for policies.
+_LARGEST_FILE = 1024 * 1024
 # The longest text in the title of a quick fix.
 _LONGEST = 60
 _KINDS = {
@@ -127,7 +129,8 @@ class PolicyServer:
         self._samples = ClusterSamples(Subject(cluster, codec))
         self._texts: dict[str, str] = {}
         self._uris: dict[str, str] = {}
-        self._files = PolicyFiles(self._texts, more)
+        self._more = more
+        self._validators: dict[Path, Validator] = {}
         self._pending: asyncio.TimerHandle | None = None
         # The whole text with each change: editors and Python do not agree on what ends a line.
         kind = types.TextDocumentSyncKind.Full
@@ -193,12 +196,31 @@ class PolicyServer:
         """
         path = _path(uri)
         positions = self._positions(self._texts[path])
-        validation = self._files.validation(path)
+        validation = self._validation(path)
         if validation is None:
             return None, positions
         if warned and self._warnings is not None:
             validation = self._warnings.added(validation, quick=True)
         return document(path, validation, load_schema()), positions
+
+    def _validation(self, path: str) -> Validation | None:
+        """An open text, checked with the files that its policies may name.
+
+        Open texts replace their files. None for a manifest without policies of Placet.
+        """
+        if is_manifest(path) and f"{GROUP}/" not in self._texts[path]:
+            return None
+        parent = Path(path).parent
+        beside = [f for f in _entries(parent) if f.suffix == SUFFIX or is_manifest(f.name)]
+        sources = {path: Source(path, self._texts[path])}
+        for file in (*beside, *Search(self._more).files):
+            name = str(file)
+            source = Source(name, self._texts[name]) if name in self._texts else _source(file)
+            if source is not None:
+                sources.setdefault(name, source)
+        validator = self._validators.setdefault(parent, Validator(load_schema()))
+        # As `placet check FOLDER` has them.
+        return validator.validate([sources[name] for name in sorted(sources)])
 
     def _positions(self, text: str) -> Positions:
         encoding = self._server.workspace.position_encoding
@@ -264,7 +286,7 @@ class PolicyServer:
             if part.name_span.start <= offset <= part.name_span.end
         )
         policy, part = next(named, (None, None))
-        validation = self._files.validation(document.source.name)
+        validation = self._validation(document.source.name)
         if policy is None or part is None or validation is None or self._cluster is None:
             return None
         try:
@@ -327,6 +349,27 @@ class PolicyServer:
 def _path(uri: str) -> str:
     """The path of a file, or the address of a text that is in none."""
     return to_fs_path(uri) or uri if uri.startswith("file:") else uri
+
+
+def _entries(folder: Path) -> Sequence[Path]:
+    try:
+        return sorted(folder.iterdir()) if folder.is_absolute() else ()
+    except OSError:
+        return ()
+
+
+def _source(file: Path) -> Source | None:
+    """The text of a file that may have policies; a snapshot of a cluster is too large."""
+    try:
+        is_small = file.stat().st_size <= _LARGEST_FILE
+    except OSError:
+        return None
+    source = read_source(file) if is_small else None
+    if not isinstance(source, Source) or (
+        is_manifest(file.name) and f"{GROUP}/" not in source.text
+    ):
+        return None
+    return source
 
 
 def _file(source: Source) -> Path:
