@@ -55,7 +55,7 @@ from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import excerpt
 
 if TYPE_CHECKING:
-    from cli.live import Found, LiveCluster
+    from cli.live import LiveCluster
 
 EXAMPLES = """\
 examples:
@@ -221,13 +221,9 @@ def _without_rights(args: argparse.Namespace, live: LiveCluster, error: Forbidde
     put(beginning(why, body, events, broken))
     put([f"pod {namespace}/{name}", ""])
     put(readable_policies(found.policies))
-    put(["", *_missing_rights(found)])
+    put(["", "which nodes would pass is not known:"])
+    put(f"  you may not {right}" for right in found.lacks)
     return Exit.OK
-
-
-def _missing_rights(found: Found) -> Iterator[str]:
-    yield "which nodes would pass is not known:"
-    yield from (f"  you may not {right}" for right in found.lacks)
 
 
 async def _running(

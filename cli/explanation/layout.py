@@ -87,7 +87,8 @@ def gang_of_pod(gang: GangExplanation) -> Iterator[Part]:
     """The gang of a pod, and a row for each member."""
     needed = "some" if gang.quorum is None else str(gang.quorum)
     numbers = [f"{gang.exist} exist", f"{gang.placed} have a place"]
-    numbers += [f"{number} {what}" for number, what in _held_or_bound(gang) if number]
+    held_or_bound = (gang.held, "held"), (gang.bound, "on nodes")
+    numbers += [f"{number} {what}" for number, what in held_or_bound if number]
     yield f"gang {gang.name} ({gang.policy}: {gang.clause}): {needed} needed, {', '.join(numbers)}"
     yield f"  {_gang_state(gang)}"
     rows = table("member", "is", "node")
@@ -97,10 +98,6 @@ def gang_of_pod(gang: GangExplanation) -> Iterator[Part]:
     yield rows
     if gang.exist > _MEMBERS:
         yield f"and {gang.exist - _MEMBERS} more"
-
-
-def _held_or_bound(gang: GangExplanation) -> Sequence[tuple[int, str]]:
-    return (gang.held, "held"), (gang.bound, "on nodes")
 
 
 def _gang_state(gang: GangExplanation) -> str:
