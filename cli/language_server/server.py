@@ -17,6 +17,7 @@ from pathlib import Path
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
+from pygls.workspace import PositionCodec
 
 from cli.cluster_warnings import ClusterWarnings
 from cli.expressions import ClusterSamples, Subject
@@ -48,14 +49,14 @@ class Positions:
 
     def __init__(self, text: str, encoding: types.PositionEncodingKind | str) -> None:
         self._text = text
-        self._encoding = encoding
+        self._units = PositionCodec(encoding).client_num_units
         self._starts = [0, *(found.end() for found in _LINE_END.finditer(text))]
 
     def position(self, offset: int) -> types.Position:
         offset = max(0, min(offset, len(self._text)))
         line = bisect_right(self._starts, offset) - 1
         before = self._text[self._starts[line] : offset]
-        return types.Position(line, sum(map(self._units, before)))
+        return types.Position(line, self._units(before))
 
     def range(self, span: Span) -> types.Range:
         return types.Range(self.position(span.start), self.position(span.end))
@@ -71,15 +72,6 @@ class Positions:
             units += self._units(self._text[at])
             at += 1
         return at
-
-    def _units(self, character: str) -> int:
-        match self._encoding:
-            case types.PositionEncodingKind.Utf8:
-                return len(character.encode("utf-8", "surrogatepass"))
-            case types.PositionEncodingKind.Utf32:
-                return 1
-            case _:
-                return 2 if ord(character) > 0xFFFF else 1
 
 
 # A check starts when nothing was typed for so long.
