@@ -296,7 +296,7 @@ def _words(
     if "IDENT" in accepted and "NOT" in accepted:
         environment = macro_variables(before, around.environment)[0]
         if _is_about_object(before):
-            yield Offer(OBJECT, "name", str(DYN), "the object that a row is made of")
+            yield Offer(OBJECT, "name", str(DYN), ("The object that a row is made of.",))
             yield from _functions(environment)
         else:
             yield from names(environment)

@@ -7,7 +7,7 @@ need. A part with errors is not in the checked file; what is around it still is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import takewhile
@@ -17,7 +17,7 @@ from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.parser import OffsetContext, parse_file, parse_rules, place
-from grammar.tree.clauses import Parameter, Policy
+from grammar.tree.clauses import Def, Parameter, Policy
 from grammar.tree.source import Source, Span
 from policies.editor import completion
 from policies.editor.completion import Candidate, Samples, Surroundings
@@ -75,31 +75,22 @@ def knowledge(document: EditedDocument, offset: int) -> Knowledge:
     checked = next((c for c in policies if c.policy.span.start == start), None)
     bare = Environment(VARIABLES, schema=document.schema, uniform_literals=True)
     environment = checked.environment if checked is not None else bare
-    parameters = [*_of_policy(text, at), *_of_def(text, at)]
+    parameters = [*_parameters(text, at)]
     known = {**environment.variables, **{p.name: p.type for p in parameters}}
     return Knowledge(at, replace(environment, variables=known), checked, parameters)
 
 
-def _of_policy(text: str, at: OffsetContext) -> list[Parameter]:
-    head = text[at.head.start : at.head.end]
+def _parameters(text: str, at: OffsetContext) -> Iterator[Parameter]:
+    """Those of the policy and of the `def`, of which nothing but the heads needs to be written."""
+    # Spaces before a head keep its places.
+    head = " " * at.head.start + text[at.head.start : at.head.end]
     file, _ = parse_file(Source("", f"{head}}}" if head.endswith("{") else f"{head}{{}}"))
-    found = (p for policy in file.policies for p in policy.parameters)
-    return [_moved(p, at.head.start) for p in found]
-
-
-def _of_def(text: str, at: OffsetContext) -> list[Parameter]:
-    item = text[at.item.start :]
-    if not item.startswith("def"):
-        return []
-    head = "".join(token.text for token in takewhile(lambda t: t.text != "=", tokens(item)))
-    items, _ = parse_rules(Source("", f"{head}= null"))
-    found = (p for each in items for p in getattr(each, "parameters", ()))
-    return [_moved(p, at.item.start) for p in found]
-
-
-def _moved(parameter: Parameter, by: int) -> Parameter:
-    span = parameter.name_span
-    return replace(parameter, name_span=Span(span.start + by, span.end + by))
+    yield from (p for policy in file.policies for p in policy.parameters)
+    if text.startswith("def", at.item.start):
+        before_body = takewhile(lambda t: t.text != "=", tokens(text[at.item.start :]))
+        head = " " * at.item.start + "".join(token.text for token in before_body)
+        items, _ = parse_rules(Source("", f"{head}= null"))
+        yield from (p for item in items if isinstance(item, Def) for p in item.parameters)
 
 
 def hole(token: ColouredToken, before: Sequence[ColouredToken], offset: int) -> Span | None:

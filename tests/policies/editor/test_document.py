@@ -142,6 +142,19 @@ def test_what_completion_says_of_a_field(schema: Schema) -> None:
     assert "topology.kubernetes.io/zone" in found[0].about
 
 
+def test_what_completion_says_of_names(schema: Schema) -> None:
+    objects = DATA + '  data "new" { from objects "v1/Pod" by obj^'
+    assert [c.about for c in complete(*made(objects, schema), NoSamples())] == [
+        "The object that a row is made of."
+    ]
+    called = complete(
+        *made(HEAD + '  filter "f" { require node.zone.startsW^', schema), NoSamples()
+    )
+    assert [c.about for c in called] == ["string.startsWith(string): bool"]
+    variable = complete(*made(HEAD + '  filter "f" { require nod^', schema), NoSamples())
+    assert variable[0].about.splitlines()[0] == "A candidate node."
+
+
 @pytest.mark.parametrize(
     ("text", "heading", "about"),
     [
