@@ -23,7 +23,7 @@ from cli.sources import (
     whole,
 )
 from cli.version import version
-from cli.world import add_data_argument, read_data, warn_without_rows
+from cli.world import add_cluster_argument, add_data_argument, read_data, warn_without_rows
 from engine.cache.cluster_copy import ClusterDocuments, DataText
 from engine.program.tables import TableSpec
 from grammar.messages.diagnostics import UserError
@@ -45,13 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=given_path,
         help="a policy file, or a folder of them",
     )
-    parser.add_argument(
-        "--cluster",
-        metavar="SNAPSHOT",
-        action="append",
-        type=given_path,
-        help="the output of `kubectl get nodes,pods -A -o json` (or yaml); may be repeated",
-    )
+    add_cluster_argument(parser)
     add_data_argument(parser)
     add_cluster_arguments(parser, live_namespace=False)
 
