@@ -176,7 +176,7 @@ class ReplCommand:
 
     @property
     def name(self) -> str:
-        return self.form.split()[0]
+        return self.form.partition(" ")[0]
 
 
 def help_(_: ReplSession, _text: str) -> int:
@@ -208,50 +208,21 @@ def find(name: str) -> ReplCommand:
     raise CommandError(f"there is no command `{name}`", hint)
 
 
+def _question(form: str, summary: str, takes: Takes) -> ReplCommand:
+    """A command that `_asked` finds by its name."""
+    name = form.partition(" ")[0].removeprefix(":")
+    return ReplCommand(form, summary, takes, partial(_asked, name))
+
+
 _ALL = (
     ReplCommand(":load FILE…", "loads more policy files", "file", load),
-    ReplCommand(
-        ":reload",
-        "reads the policy files and the cluster again; typed clauses stay",
-        "nothing",
-        reload,
-    ),
-    ReplCommand(
-        ":cluster [SNAPSHOT…]",
-        "loads another cluster; without a file, shows the size of the current one",
-        "file",
-        cluster,
-    ),
-    ReplCommand(
-        ":pod [POD]",
-        "chooses the pod: NAMESPACE/NAME, a name that only one pod has, or a manifest",
-        "pod",
-        pod,
-    ),
-    ReplCommand(
-        ":node [NODE]",
-        "chooses the node; `*` means all nodes, each with its own value",
-        "node",
-        node,
-    ),
-    ReplCommand(
-        ":explain [POD] [NODE]",
-        "shows which policies apply to the pod, and why each node passes or fails",
-        "node",
-        partial(_asked, "explain"),
-    ),
-    ReplCommand(
-        ":analyze [POD]",
-        "shows what keeps the pod from nodes, and what would help",
-        "pod",
-        partial(_asked, "analyze"),
-    ),
-    ReplCommand(
-        ":check",
-        "shows the warnings about all policies, and what each clause does in the cluster",
-        "flags",
-        partial(_asked, "check"),
-    ),
+    ReplCommand(":reload", "reads the policy files and the cluster again", "nothing", reload),
+    ReplCommand(":cluster [SNAPSHOT…]", "loads a cluster, or shows its size", "file", cluster),
+    ReplCommand(":pod [POD]", "chooses the pod, by its name or by a manifest", "pod", pod),
+    ReplCommand(":node [NODE]", "chooses the node; `*` means all nodes", "node", node),
+    _question(":explain [POD] [NODE]", "shows why each node passes or fails", "node"),
+    _question(":analyze [POD]", "shows what keeps a pod from nodes, and what would help", "pod"),
+    _question(":check", "shows warnings, and what each policy and clause does", "flags"),
     ReplCommand(":policy", "shows the typed clauses as a policy", "nothing", policy),
     ReplCommand(":drop NAME", "removes a typed clause or name", "typed", drop),
     ReplCommand(":quit", "ends the session, like Ctrl-D", "nothing", quit_),
@@ -259,9 +230,4 @@ _ALL = (
 )
 COMMANDS: Mapping[str, ReplCommand] = {command.name: command for command in _ALL}
 # What other programs call these commands, alone on a line: also where a `let` has that name.
-PLAIN: Mapping[str, str] = {
-    "help": ":help",
-    "?": ":help",
-    "exit": ":quit",
-    "quit": ":quit",
-}
+PLAIN: Mapping[str, str] = {"help": ":help", "?": ":help", "exit": ":quit", "quit": ":quit"}

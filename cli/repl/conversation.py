@@ -133,7 +133,7 @@ def _answered(session: ReplSession, text: str) -> int:
             name, _, rest = text.strip().partition(" ")
             command = commands.find(commands.PLAIN.get(name, name))
             if rest.strip() and command.takes == "nothing":
-                raise CommandError(f"`{command.name}` takes nothing", "")
+                raise CommandError(f"`{command.name}` takes no arguments", "")
             return command.run(session, rest.strip())
         case "expression":
             return _value(session, text.strip())

@@ -60,6 +60,6 @@ cluster policy session {
 }
 """
     assert say(":policy").out == laid_out
-    assert say(":policy typed.policy").err == "error: `:policy` takes nothing\n"
+    assert say(":policy typed.policy").err == "error: `:policy` takes no arguments\n"
     assert say(':drop "f"').out == "dropped f\n"
     assert say(":policy").out == "cluster policy session {\n  let a = 1\n}\n"
