@@ -25,10 +25,9 @@ from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from engine.program.tables import Tables
-from engine.program.trace import Step, Tracer
+from engine.program.trace import Tracer
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES, Checked, check_policy
-from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, UserError
@@ -57,35 +56,29 @@ class Failure:
     """The error of an expression without a value, and the innermost part that it comes from."""
 
     error: EvaluationError
-    step: Step
+    part: Expr
 
     @property
     def diagnostic(self) -> Diagnostic:
         """The error with its place; it has no code."""
-        return Diagnostic("", "error", str(self.error), self.step.expr.span)
+        return Diagnostic("", "error", str(self.error), self.part.span)
 
 
 class Expression:
     """A typed tree with its source, compiled for any number of evaluations.
 
-    `names` are the variables that it reads. `definitions` are those that it can use, None if there
-    are none.
+    `names` are the variables that it reads, and `definitions` the items that it can use.
     """
 
     def __init__(
-        self,
-        source: Source,
-        expr: Expr,
-        environment: Environment,
-        names: frozenset[str],
-        definitions: Checked | None,
+        self, source: Source, expr: Expr, names: frozenset[str], definitions: Checked
     ) -> None:
         self.source = source
         self.expr = expr
         self.names = names
         self.definitions = definitions
-        self._environment = environment
-        compiler = Compiler(environment, fast_paths=FAST_PATHS)
+        self._environment = definitions.environment
+        compiler = Compiler(self._environment, fast_paths=FAST_PATHS)
         self._run = compiler.compile(expr)
         self._slots = compiler.slots
 
@@ -100,15 +93,12 @@ class Expression:
         try:
             return self._run(frame)
         except EvaluationError:
-            return self._failure(frame)
-
-    def _failure(self, frame: Frame) -> Failure:
-        """The failing part, found by a traced second evaluation."""
-        steps = Tracer(self._environment).trace(self.expr, frame)
-        error = steps[0].outcome
-        assert isinstance(error, EvaluationError), "evaluation is deterministic"
-        innermost = max((s for s in steps if s.outcome is error), key=lambda s: s.depth)
-        return Failure(error, innermost)
+            # A traced second evaluation finds the failing part.
+            steps = Tracer(self._environment).trace(self.expr, frame)
+            error = steps[0].outcome
+            assert isinstance(error, EvaluationError), "evaluation is deterministic"
+            innermost = max((s for s in steps if s.outcome is error), key=lambda s: s.depth)
+            return Failure(error, innermost.expr)
 
 
 def check(
@@ -124,10 +114,10 @@ def check(
     parsed, found = parse_expression(Source(NAME, text))
     if parsed is None:
         return None, found, source
-    defined = _defined(text, definitions, schema) if definitions else None
-    environment = Environment(variables=VARIABLES, schema=schema, uniform_literals=True)
-    if defined is not None:
-        environment = defined.environment
+    # Spaces instead of the expression keep the places of the definitions.
+    items, _ = parse_rules(Source(NAME, f"{' ' * len(text)}\n{definitions}"))
+    defined = check_policy(Policy("", items, cluster=True), schema)
+    environment = defined.environment
     checker = Checker(environment)
     expr = checker.check(parsed)
     found = list(checker.found)
@@ -145,13 +135,7 @@ def check(
             found.append(replace(problem, hint=hidden.get(name, hidden.get("pod")) or None))
     if any(d.severity == "error" for d in found):
         return None, found, source
-    return Expression(source, expr, environment, frozenset(names), defined), found, source
-
-
-def _defined(text: str, definitions: str, schema: Schema) -> Checked:
-    before = "".join("\n" if c == "\n" else " " for c in text)
-    items, _ = parse_rules(Source(NAME, f"{before}\n{definitions}"))
-    return check_policy(Policy("", items, cluster=True), schema)
+    return Expression(source, expr, frozenset(names), defined), found, source
 
 
 def data_declared(policies: EnforcedPolicies) -> str:
@@ -182,7 +166,7 @@ class Subject:
     tables: Tables = field(default_factory=dict)
 
     @contextmanager
-    def frame(self, definitions: Checked | None) -> Iterator[Frame]:
+    def frame(self, definitions: Checked) -> Iterator[Frame]:
         """The values that an expression reads. Raises UserError."""
         cluster, pod = self.cluster, self.pod
         with nullcontext() if cluster is None or pod is None else cluster.asking(pod):
