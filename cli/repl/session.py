@@ -36,7 +36,6 @@ from engine.cache.cluster_copy import (
 from engine.enforced import enforced
 from engine.objects.codec import ObjectCodec
 from engine.program.tables import TableSpec
-from grammar.checker.policy_checker import VARIABLES
 from grammar.checks.costs import UNKNOWN_SIZE
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import load_schema
@@ -139,7 +138,7 @@ class ReplSession:
         self.codec = ObjectCodec(load_schema())
         self._validator = Validator(load_schema())
         self._sources: tuple[Source, ...] = ()
-        self._own: CheckedFile | None = None
+        self._own = self._checked((), _NO_LINE)
         self._stored: Mapping[str, StoredObject] = {}
         self._documents: ClusterDocuments | None = None
         self._annotations: frozenset[str] = frozenset()
@@ -188,14 +187,13 @@ class ReplSession:
         line: Source = _NO_LINE,
     ) -> Sequence[CheckedFile]:
         """Puts policies in force; the files among them. Raises FindingsError for errors in one."""
-        own = self._checked(typed.values(), line) if typed else None
+        own = self._checked(typed.values(), line)
         # Definitions alone decide nothing, and explanations would still list their policy.
         decides = any(isinstance(item.tree, Clause | Use) for item in typed.values())
         objects = [each.checked.file for each in self._stored.values()]
-        beside = [own] if own is not None and decides else []
-        validation = self._validator.validate(sources, [*beside, *objects])
+        validation = self._validator.validate(sources, [*([own] if decides else []), *objects])
         shown = [f for f in validation.files if f.source.name not in self._stored]
-        shown += [own] if own is not None and not decides else []
+        shown += [] if decides else [own]
         errors = [(d, f.source) for f in shown for d in f.diagnostics if d.severity == "error"]
         if errors:
             raise FindingsError(errors)
@@ -217,9 +215,7 @@ class ReplSession:
     @property
     def environment(self) -> Environment:
         """The names that a line can read."""
-        if self._own is not None:
-            return self._own.policies[0].environment
-        return Environment(VARIABLES, schema=load_schema(), uniform_literals=True)
+        return self._own.policies[0].environment
 
     # ---- the cluster
 
