@@ -16,6 +16,8 @@ from functools import partial
 import numpy as np
 
 from engine.cache.node_table import KnownRows, NodeRows, NodeTable, Snapshot, without
+from engine.counting.bounds import Mask
+from engine.counting.groups import Headroom
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, InFlightPods, Schedulers
 from engine.counting.node_groups import count_on_the_way
 from engine.counting.pod_counter import PodCounter
@@ -270,6 +272,21 @@ class Engine:
         call = self._open(pod, (), math.inf)
         snapshot = call.snapshot
         return call, self._placement.counter(snapshot.table, call.context(snapshot))
+
+    def narrowed(
+        self,
+        uid: str,
+        table: NodeTable,
+        rows: NodeRows,
+        headrooms: Sequence[Headroom],
+        opened: Mask,
+        suits: Floats,
+    ) -> Sequence[tuple[Headroom, Mask]]:
+        """The clauses that would hold open nodes back from a pod; nothing is offered or recorded.
+
+        `suits` has our scores of these rows. It is `offers.narrowed` with what is known of the pod.
+        """
+        return self._placement.narrowed(uid, table, rows, headrooms, opened, lambda: suits)
 
     def gang_of(self, pod: bytes, *, places: bool = False) -> GangOfPod | None:
         """The gang of a pod for people; None if it is in none. Nothing is offered or recorded.

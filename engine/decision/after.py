@@ -26,6 +26,7 @@ from engine.decision.verdict import (
     Decision,
     Failed,
     Feasible,
+    HeldBack,
     Rejected,
     Scores,
     Verdict,
@@ -203,9 +204,12 @@ class AfterDecision:
 
 
 def report(decided: Decision, observer: Observer) -> None:
-    """Tells the observer which clauses rejected nodes, and which ones failed."""
+    """Tells the observer which clauses rejected nodes or held them back, and which ones failed."""
     for verdict, count in zip(decided.verdicts, decided.counts(), strict=True):
         if not count or isinstance(verdict, Feasible):
+            continue
+        if isinstance(verdict, HeldBack):
+            observer.held_back(verdict.policy, verdict.clause, count)
             continue
         if isinstance(verdict, Failed):
             observer.failed(verdict.policy, verdict.clause, verdict.error)
@@ -226,7 +230,7 @@ def _attributed(decided: Decision) -> list[Verdict]:
     texts: dict[tuple[str, str], str] = {}
     found: list[Verdict] = []
     for verdict in decided.verdicts:
-        if isinstance(verdict, Feasible):
+        if isinstance(verdict, Feasible | HeldBack):
             found.append(verdict)
             continue
         key = verdict.policy, verdict.reason

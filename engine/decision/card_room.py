@@ -206,9 +206,10 @@ class CardRoom:
                     open=left > 0,
                     hopeful=np.ones(len(rows), np.bool_),
                     groups=rows.astype(np.int32),
-                    # Its pods would all get the same node.
-                    narrow=not group,
-                    roomy=left > clause.demand.cards,
+                    # The pods of a group would all get the same node. Of others nobody knows how
+                    # many wait.
+                    roomy=None if group else left > clause.demand.cards,
+                    wait=len(rows),
                 )
             )
         return found

@@ -1,4 +1,4 @@
-"""Verdict: what evaluation says of one node: feasible, rejected or failed; and of a whole call.
+"""Verdict: what evaluation says of one node: feasible, held back, rejected or failed.
 
 A Decision has a verdict for each node of a filter call, Scores a score for each node of a
 prioritize call. Both are immutable, and are dropped when the answer has been sent.
@@ -66,6 +66,19 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldBack:
+    """The clauses allow the pod on the node, which is left to another pod that waits.
+
+    `policy` and `clause` are the strict count for which it is. No eviction could help.
+    """
+
+    policy: str
+    clause: str
+    reason: ClassVar[str] = "placet: held back: another pod may be on its way there"
+    resolvable: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True)
 class ClauseName:
     """The name of a clause, and the address of its policy."""
 
@@ -73,7 +86,7 @@ class ClauseName:
     clause: str
 
 
-Verdict = Feasible | Rejected | Failed
+Verdict = Feasible | HeldBack | Rejected | Failed
 Codes = npt.NDArray[np.int32]
 FEASIBLE = Feasible()
 
