@@ -281,7 +281,7 @@ def then_and_now(found: PodExplanation) -> Iterator[Part]:
     then = found.then
     if then is None:
         return
-    before = passed(then.passing, then.offered, then.heldBack)
+    before = passed(then.passing, then.offered, then.held)
     before = before if then.error is None else f"error: {then.error}"
     yield f"decided by replica {then.replica} at {then.at}: {before}"
     now = passed(found.passing, found.nodes, found.heldBack)

@@ -66,7 +66,7 @@ def every_node(decision: DecisionDetail) -> Iterator[Part]:
     if decision.offered and (decision.error is None or decision.reasons):
         yield _by_reason(decision)
         yield ""
-        yield passed(decision.passing, decision.offered, decision.heldBack)
+        yield passed(decision.passing, decision.offered, decision.held)
     for each in decision.counts:
         yield f"{each.policy}: {each.clause} {_groups(each.groups)}"
     yield from preemption(decision)
@@ -82,7 +82,7 @@ def one_node(decision: DecisionDetail, node: str) -> Iterator[Part]:
             error = f": {reason.error}" if reason.error else ""
             yield f"node {node} fails by {reason.text}{error}"
             return
-    for held in decision.held:
+    for held in decision.heldBy:
         if node in held.names:
             yield f"node {node} passes; {held.text}"
             return
@@ -112,12 +112,12 @@ def _policies(decision: DecisionDetail) -> Table:
 
 def _by_reason(decision: DecisionDetail) -> Table:
     rows = table("nodes", "verdict", "why", "which", right=("nodes",))
-    if offered := decision.passing - decision.heldBack:
+    if offered := decision.passing - decision.held:
         names = (
             [s.node for s in decision.scores] if decision.scores else list(decision.passed or ())
         )
         rows.add_row(str(offered), PASS, _scores(decision), named(names, NAMED))
-    for held in decision.held:
+    for held in decision.heldBy:
         rows.add_row(str(held.nodes), PASS, held.text, named(held.names, NAMED))
     for reason in decision.reasons:
         why = f"{reason.text}: {reason.error}" if reason.error else reason.text

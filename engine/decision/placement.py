@@ -294,8 +294,10 @@ class Placement:
         if before is not None and not before.excused:
             before.excused = True
             raise WaitingError(NOT_BOUND)
-        uid, table = question.context.pod.uid, question.table
-        narrow = self.narrowed(uid, table, question.rows, headrooms, opened, question.suits)
+        narrow: Sequence[tuple[Headroom, Mask]] = ()
+        if any(headroom.roomy is not None for headroom in headrooms):
+            uid, table = question.context.pod.uid, question.table
+            narrow = self.narrowed(uid, table, question.rows, headrooms, opened, question.suits)
         kept = narrow[-1][1] if narrow else opened
         # It may run out of time, so it comes before the offer.
         left = _rejected(decided, headrooms, own, feasible, opened, evaluation, narrow)

@@ -237,8 +237,8 @@ class Analyst:
         inspection, found = results.inspection, dict[str, HeldBack]()
         rows = inspection.table.find(results.names)
         uid, table = inspection.peer.uid, inspection.table
-        for headroom, kept in self._engine.narrowed(
-            uid, table, rows, work.headrooms, opened, suits
+        for headroom, kept in self._engine.placement.narrowed(
+            uid, table, rows, work.headrooms, opened, lambda: suits
         ):
             verdict = HeldBack(headroom.rule.policy, headroom.rule.name)
             found |= {

@@ -93,7 +93,7 @@ class PreemptionDetail(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The last call about a pod in short; `error` is the text sent instead of a decision.
 
-    Of the `passing` nodes, `heldBack` were left to other pods that wait; the rest was offered.
+    Of the `passing` nodes, `held` were left to other pods that wait; the rest was offered.
     `number` counts the calls of filter since the replica started. `seconds` is how long the
     decision of filter took, and `scoredSeconds` that of prioritize after it; null if there was
     none.
@@ -108,7 +108,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
     seconds: float | None
     scoredSeconds: float | None
-    heldBack: int = 0
+    held: int = 0
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -123,7 +123,7 @@ class DecisionDetail(Summary, frozen=True, kw_only=True):
     """The last call about a pod in full. `digests` has that of each policy that concerns the pod.
 
     `policiesChanged` says whether the policies have changed since. `passed` is null if no policy
-    selects the pod and every node passes; `held` has the nodes that were held back, by clause.
+    selects the pod and every node passes; `heldBy` has the nodes that were held back, by clause.
     `scores` is null if there was no prioritize call, or no
     score applies. `preemption` is the last preempt call, which
     may be older, null if there was none. `audits` are what policies in audit mode would have done
@@ -142,7 +142,7 @@ class DecisionDetail(Summary, frozen=True, kw_only=True):
     passed: Sequence[str] | None
     reasons: Sequence[Reason]
     scores: Sequence[NodeScore] | None
-    held: Sequence[Reason] = ()
+    heldBy: Sequence[Reason] = ()
     preemption: PreemptionDetail | None = None
     audits: Sequence[DecisionAudit] = ()
 
@@ -168,7 +168,7 @@ def summary(record: DecisionRecord) -> Summary:
         error=record.error or None,
         seconds=None if record.error else round(record.seconds, 6),
         scoredSeconds=None if record.scored is None else round(record.scored_seconds, 6),
-        heldBack=held,
+        held=held,
     )
 
 
@@ -194,7 +194,7 @@ def detail(
         counts=[clause_counts(each) for each in record.counts],
         passed=None if groups is None else passed,
         reasons=_reasons(groups or (), Rejected, Failed),
-        held=_reasons(groups or (), HeldBack),
+        heldBy=_reasons(groups or (), HeldBack),
         scores=_scores(record),
         preemption=_preemption(record.preempted) if record.preempted is not None else None,
         audits=audits,

@@ -67,7 +67,7 @@ def _nodes(then: DecisionDetail, now: PodExplanation) -> Iterator[str]:
 def _names(decision: DecisionDetail) -> frozenset[str] | None:
     if decision.passed is None:
         return None
-    others = (name for each in (*decision.reasons, *decision.held) for name in each.names)
+    others = (name for each in (*decision.reasons, *decision.heldBy) for name in each.names)
     return frozenset((*decision.passed, *others))
 
 
