@@ -6,7 +6,7 @@ never passed.
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
@@ -30,10 +30,14 @@ WIDE = {
     of {KIND} on nodes where node.zone == "z0" at most 200 strict
   }}""",
 }
-NARROW = {
+NARROW: Mapping[str, tuple[str, Callable[[str], str], int | None]] = {
     "one per node": (f'  limit "one" {{ {KIND} per node at most 1 strict }}', str, 1),
     "two per node": (f'  limit "two" {{ {KIND} per node at most 2 strict }}', str, 2),
-    "skew": (f'  spread "zones" {{ {KIND} over node.zone skew at most 1 strict }}', ZONE.get, None),
+    "skew": (
+        f'  spread "zones" {{ {KIND} over node.zone skew at most 1 strict }}',
+        ZONE.__getitem__,
+        None,
+    ),
 }
 
 
