@@ -306,7 +306,7 @@ def test_cluster_that_is_none_is_a_clear_error(placet: Placet) -> None:
     done = placet("serve", "--policies", "a.policy", "--cluster", "c.yaml")
     assert done.code == 2
     assert "error: cannot read `c.yaml`: no such file or directory\n" in done.err
-    assert "kubectl get nodes,pods -A -o yaml > c.yaml" in done.err
+    assert "kubectl get nodes,pods,replicasets -A -o yaml > c.yaml" in done.err
 
 
 def test_what_sources_get_is_taken_if_it_is_there(folder: Path, policies: Path) -> None:
