@@ -50,7 +50,7 @@ _OF_SERVER = "its file is in a folder of the server"
 _DATA_SECONDS = 10.0
 _FORBIDDEN, _ABSENT = 403, 404
 # Offline, a command reads files instead.
-OFFLINE = "give --cluster SNAPSHOT, which `kubectl get nodes,pods -A -o json` writes"
+OFFLINE = "give --cluster SNAPSHOT, which `kubectl get nodes,pods,replicasets -A -o json` writes"
 ONLINE = "name a kubeconfig with --kubeconfig or in $KUBECONFIG"
 Read = TypeVar("Read")
 Json = dict[str, Any]

@@ -138,9 +138,9 @@ class Engine:
         began = self._time.clock()
         request_pod = self._pods.read(pod)
         decided: Decision | None = None
+        culprit = ""
         if request_pod.bypass and self._calls.exemptions.bypasses(request_pod):
-            key = f"{request_pod.namespace}/{request_pod.name}"
-            self._observer.bypassed(key, request_pod.uid, request_pod.bypass)
+            self._observer.bypassed(request_pod.key, request_pod.uid, request_pod.bypass)
         try:
             call = self._calls.open(request_pod, names, deadline)
             if self._hold is not None and not call.plan.selection.exempt:
@@ -151,9 +151,10 @@ class Engine:
                 decided = self._filtered(call, names, nodes, began)
         except EngineError as error:
             self._after.failed(request_pod, len(names), error)
+            culprit = error.policy
             raise
         finally:
-            if not self._after.answered(request_pod, names, decided):
+            if not self._after.answered(request_pod, names, decided, culprit):
                 self.in_flight.refuse(request_pod.uid)
         return decided
 
@@ -232,7 +233,7 @@ class Engine:
         view = snapshot.node(node)
         (rejection,) = filtering.rejections(clauses, call.evaluation, [view])
         if rejection is not None:
-            raise RefusedError(rejection.text(call.evaluation))
+            raise RefusedError(rejection.text(call.evaluation), of_clause=True)
         cards = [c for p in call.plan.selection.enforced for c in p.cards]
         waits, until = self.gangs.admit(call, node), _longest_wait(clauses)
         if not (call.plan.counts.strict or cards):

@@ -277,10 +277,11 @@ def choose(
             for key, text in clause.writes:
                 found[key] = str(text(frame))
         except MissingError:
-            raise WaitingError(clause.message(evaluation)) from None
+            raise WaitingError(clause.message(evaluation), of_clause=True) from None
         except EvaluationError as error:
             evaluation.report(clause.policy, clause.name, error)
-            raise RefusedError(f"{clause.message(evaluation)}: {shown(str(error))}") from None
+            why = f"{clause.message(evaluation)}: {shown(str(error))}"
+            raise RefusedError(why, of_clause=True) from None
         finally:
             evaluation.time.rest()
     if takes:

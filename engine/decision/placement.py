@@ -57,12 +57,14 @@ def open_gate(*, asked: bool = True) -> str:  # noqa: ARG001 - a CountGate
 class ReplicaRole:
     """What this replica may decide: by counts, as its `gate` says.
 
-    `binds` says that pods are bound here: so they get cards here, and wait for their gang. `hold`
-    raises BriefWaitError for a pod that is not decided about yet; None where there is none.
+    `binds` says that pods are bound here: so they get cards here, and wait for their gang. With
+    `watches`, what a new pod belongs to may still come; a cluster that stands still is whole.
+    `hold` raises BriefWaitError for a pod that is not decided about yet; None where there is none.
     """
 
     gate: CountGate = open_gate
     binds: bool = True
+    watches: bool = False
     hold: Callable[[RequestPod], None] | None = None
 
 
@@ -143,7 +145,7 @@ class Placement:
             address = next(p.address for p in programs if p.cards or p.gangs)
             work = "gives cards" if call.plan.gives_cards else "holds gangs"
             text = f"{work} at bind: serve with `--bind`, and set the extender's `bindVerb`"
-            raise WaitingError(f"policy {address} {text}")
+            raise WaitingError(f"policy {address} {text}", policy=address)
         self.check(call)
 
     def _check_workload(self, call: VerbCall) -> None:
@@ -152,7 +154,7 @@ class Placement:
         The watch of ReplicaSets may be behind that of pods. A pod that is not new has none.
         """
         pod = call.pod
-        if not call.plan.counts.need_workloads or not pod.controller:
+        if not (self._role.watches and call.plan.counts.need_workloads and pod.controller):
             return
         if pod.controller in call.snapshot.workloads:
             return
@@ -243,7 +245,7 @@ class Placement:
         counter = PodCounter(self._cluster.pods, (), question.table, question.context)
         headrooms = counts.headrooms(counter, question.table, question.rows, question.evaluation)
         if full := [headroom for headroom in headrooms if not headroom.open.all()]:
-            raise WaitingError(_joined(full, question.evaluation))
+            raise WaitingError(_joined(full, question.evaluation), of_clause=True)
         return counts.deletion_cost(counter, int(question.rows[0]))
 
     def answer(

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from engine.cache.node_table import KnownRows
 from engine.counting.groups import CountHeadroom
+from engine.errors import own_text, own_words
 from grammar.messages.texts import MOST_SHOWN, cut
 
 # The most characters of the different texts of an answer: kube-scheduler joins them in the pod's
@@ -26,7 +27,7 @@ MOST_REPEATED = 2 << 20
 # Fewer verdicts and nodes than these have texts within both.
 FEW_VERDICTS, FEW_NODES = MOST_TEXTS // MOST_SHOWN, MOST_REPEATED // MOST_SHOWN
 _PUNCTUATION = "`'\"“”.,:;()[]"
-FURTHER = "more reasons: see `placet explain`"
+FURTHER = own_text("more reasons: see `placet explain`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class HeldBack:
 
     policy: str
     clause: str
-    reason: ClassVar[str] = "placet: held back: another pod may be on its way there"
+    reason: ClassVar[str] = own_text("held back: another pod may be on its way there")
     resolvable: ClassVar[bool] = False
 
 
@@ -151,12 +152,12 @@ def texts(decided: Decision) -> Sequence[str]:
 
 
 def attributed(policy: str, reason: str) -> str:
-    """The reason with the name of its policy, if that is not a word of it.
+    """The reason with the name of its policy, if that is not a word of it; Placet's as it is.
 
     The pod's event joins the reasons of all plugins and extenders, so a message alone does not say
     who wrote it. The name is constant, and so is the text (C47).
     """
-    if not policy or not reason or reason.startswith(_prefix(policy)):
+    if not policy or not reason or own_words(reason) or reason.startswith(_prefix(policy)):
         return reason
     name = policy.rpartition("/")[2]
     if any(word.strip(_PUNCTUATION) == name for word in reason.split()):

@@ -18,6 +18,7 @@ from engine.decision.journal import (
     RecordedVerdicts,
 )
 from engine.decision.verdict import Failed, Feasible, HeldBack, Rejected, Verdict, full_reason
+from engine.errors import own_words
 from engine.explanation.audit_document import DecisionAudit
 
 
@@ -239,7 +240,9 @@ def _reasons(
     """The reasons of these kinds of verdicts, the most frequent first."""
     found = [
         Reason(
-            full_reason(verdict.policy, verdict.clause, verdict.reason),
+            full_reason(
+                verdict.policy, verdict.clause, own_words(verdict.reason) or verdict.reason
+            ),
             verdict.policy,
             verdict.clause,
             verdict.reason,

@@ -33,6 +33,7 @@ CauseKind = OneOf[
     "extender error",
     "policy not in force",
     "missing rights",
+    "placet",
     "other scheduler",
     "not asked yet",
     "policy",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from engine.cache.cache import Cache
-from engine.decision.placement import NOT_BOUND
+from engine.decision.placement import NOT_BOUND, ReplicaRole
 from engine.decision.verdict import FEASIBLE, Feasible, HeldBack, Rejected
 from engine.engine import Engine
 from engine.errors import BriefWaitError, WaitingError
@@ -301,7 +301,10 @@ def test_a_new_pod_waits_for_its_replica_set(
     cache.put_pod(peer_of(pod("web-1-a", on="n0", owner=old)))
     now = Timestamp(NOW.nanos + age * SECOND)
     engine = engine_over(
-        f"policy p {{ for pods where true {clause} }}", cache, time=DecisionTime(now=lambda: now)
+        f"policy p {{ for pods where true {clause} }}",
+        cache,
+        time=DecisionTime(now=lambda: now),
+        role=ReplicaRole(watches=True),
     )
     asked = raw(pod("web-2-a", owner=owner))
     if not waits:
