@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING
 from cli.command import CommandError, Exit, given_path, read_file, seconds
 from cli.doctor.generator import (
     DEFAULT_VERBS,
+    KNOWN_MINOR,
     OUR_LEASE,
     OUR_URL,
     VERBS,
     Extender,
     Tls,
+    api_versions,
     configuration,
     json_text,
+    minor_version,
     own_lease,
     policy,
     section,
     yaml_text,
 )
-from cli.doctor.kube_versions import KNOWN_MINOR, api_versions, minor_version
 from cli.streams import put_line, put_text
 from engine.objects.gate import ENABLED, GATE, OPT_IN
 from grammar.values.time import SECOND, Duration
@@ -64,8 +66,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--from",
         dest="source",
         metavar="FILE",
-        help="convert this Policy, older KubeSchedulerConfiguration or plugin JSON, and say "
-        "what is different; Placet is added if it has no extenders; - is standard input",
+        help="convert this Policy or older KubeSchedulerConfiguration, and say what is different "
+        "or not converted; Placet is added if it has no extenders; - is standard input",
     )
     what.add_argument(
         "--scheduler-name",
@@ -203,8 +205,8 @@ def _api_version(minor: int) -> str:
 def _convert(args: argparse.Namespace, extender: Extender) -> int:
     """Prints what a configuration is converted to, and on standard error what is different."""
     # Importing YAML takes longer than the rest of this command.
-    from cli.doctor.configuration_text import configurations, existing, read_text  # noqa: PLC0415
-    from cli.doctor.conversion import VERSION, convert, policy_of  # noqa: PLC0415
+    from cli.doctor.configuration_text import configurations, read_text  # noqa: PLC0415
+    from cli.doctor.conversion import VERSION, convert  # noqa: PLC0415
 
     given = {
         "--section": args.section,
@@ -214,16 +216,14 @@ def _convert(args: argparse.Namespace, extender: Extender) -> int:
     if flag := next((flag for flag, is_given in given.items() if is_given), ""):
         raise CommandError(f"`{flag}` does not work with `--from`", f"leave out {flag}")
     found, *more = configurations([read_text(args.source)], lambda _path: None)
-    policy = policy_of(found, more, existing)
-    if more and policy not in more:
+    if more:
         hint = "give a file with one of them"
         raise CommandError(f"there are {len(more) + 1} configurations in `{args.source}`", hint)
-    binds = "bind" in extender.verbs
-    minor = args.kube_version
-    if VERSION not in api_versions(minor):
+    if VERSION not in api_versions(args.kube_version):
         hint = "leave out `--from`, or give the version of a newer kube-scheduler"
-        raise CommandError(f"`--from` writes `{VERSION}`, which 1.{minor} does not read", hint)
-    converted = convert(found, extender, url=args.url, binds=binds, policy=policy, minor=minor)
+        what = f"`--from` writes `{VERSION}`, which 1.{args.kube_version} does not read"
+        raise CommandError(what, hint)
+    converted = convert(found, extender, url=args.url, binds="bind" in extender.verbs)
     put_text(converted.text)
     for note in converted.notes:
         put_line(f"note: {note}", sys.stderr)

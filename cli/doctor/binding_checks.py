@@ -6,13 +6,11 @@ verbs of an entry, so bind then has an entry of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from cli.doctor.connection_checks import DEFAULT_TIMEOUT
-from cli.doctor.context import ConfigurationContext
+from cli.doctor.context import ConfigurationContext, Found, error, some, warning
 from cli.doctor.extender import ExtenderEntry
-from cli.doctor.found import Found, error, some, warning
-from cli.doctor.profile_checks import is_off, places_of
 from engine.objects.api_types import mapping, mappings
 
 _GANGS = "GangScheduling"
@@ -70,8 +68,7 @@ def waiting_bind(_ours: ExtenderEntry, context: ConfigurationContext) -> Iterato
     needs, binder = context.requirements, context.entry_of("bind")
     if needs is None or not needs.waiting or binder is None:
         return
-    has = DEFAULT_TIMEOUT if binder.timeout is None else binder.timeout
-    needed = needs.bind_timeout(context.http_timeout)
+    has, needed = binder.patience, needs.bind_timeout(context.http_timeout)
     if has >= needed:
         return
     waits = f"for {some(needs.waiting)} a binding may take {needed:g} s"
@@ -96,17 +93,28 @@ def two_gangs(context: ConfigurationContext) -> Iterator[Found]:
         f"`{_GANGS}` of kube-scheduler and {some(needs.gangs)} must not gather the same pods: "
         "Placet does not see the nodes that kube-scheduler has chosen for the others"
     )
-    for path in places_of(_GANGS, context):
-        yield error(path, message, "remove the plugin, or the `gang` clauses")
-    gates = context.configuration.manifest_flags.get("feature-gates", "")
-    if _has_gate(gates) and not is_off(_GANGS, context):
+    profiles = mappings(context.configuration.value, "profiles")
+    for index, profile in enumerate(profiles):
+        for point in mapping(profile, "plugins"):
+            names = _plugins(profile, point, "enabled")
+            if _GANGS in names:
+                place = f"profiles[{index}].plugins.{point}.enabled[{names.index(_GANGS)}].name"
+                yield error(place, message, "remove the plugin, or the `gang` clauses")
+    off = [{*_plugins(each, "multiPoint", "disabled")} & {_GANGS, "*"} for each in profiles]
+    if _has_gate(context.configuration.flags.get("feature-gates", "")) and not (off and all(off)):
         hint = f"remove `{_GANGS}=true` from `--feature-gates`, or the `gang` clauses"
         yield error("", message, hint)
 
 
+def _plugins(profile: Mapping[str, Any], point: str, kind: str) -> list[str]:
+    """The names in a list of plugins of a profile."""
+    lists = mapping(mapping(profile, "plugins"), point)
+    return [str(each.get("name")) for each in mappings(lists, kind)]
+
+
 def bind_timeout(context: ConfigurationContext) -> Iterator[Found]:
     """A longer wait for volumes than Placet knows of, which matters where it does not bind."""
-    if context.ours is None or context.entry_of("bind") is not None:
+    if not context.entries or context.entry_of("bind") is not None:
         return
     for index, profile in enumerate(mappings(context.configuration.value, "profiles")):
         for place, plugin in enumerate(mappings(profile, "pluginConfig")):

@@ -1,15 +1,19 @@
-"""Generator of kube-scheduler configurations: fields with their reasons, as YAML or JSON."""
+"""Generator of kube-scheduler configurations: fields with their reasons, as YAML or JSON.
+
+With the versions of the configuration that each kube-scheduler reads. Their source: the KEP-785 and
+the pull requests kubernetes#104782, #117649 and #119994.
+"""
 
 from __future__ import annotations
 
+import argparse
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import Any
 
-from cli.doctor.kube_versions import KNOWN_MINOR, api_versions
 from grammar.values.time import SECOND, Duration
 
 # In the order of a scheduling cycle. Each is also the path of the verb at Placet.
@@ -20,23 +24,41 @@ DEFAULT_VERBS = ("filter", "prioritize", "preempt")
 OUR_LEASE = ("kube-system", "placet")
 # The URL of a Placet beside kube-scheduler.
 OUR_URL = "http://127.0.0.1:12345/api/scheduler"
-Scalar = str | int | bool | bytes | Duration
+
+GROUP = "kubescheduler.config.k8s.io"
+# The version that Placet's own tests run, and whose fields the checks know.
+KNOWN_MINOR = 36
+# The last minor version that reads a Policy.
+LAST_POLICY = 22
+# The versions of the configuration, with the first and the last minor version that reads each.
+_SERVED = {"v1": (25, 999), "v1beta3": (23, 28), "v1beta2": (22, 27), "v1beta1": (19, 22)}
+_VERSION = re.compile(r"v?1\.([0-9]{1,3})(\.[0-9]+)?([-+].*)?")
+
+
+def minor_version(text: str) -> int:
+    """The minor version in `1.36`, `v1.36.4` or `v1.36.4-gke.1`. Raises ArgumentTypeError."""
+    found = _VERSION.fullmatch(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a version such as 1.36")
+    return int(found[1])
+
+
+def api_versions(minor: int) -> tuple[str, ...]:
+    """The values of `apiVersion` that a kube-scheduler reads, the newest first."""
+    found = (name for name, (first, last) in _SERVED.items() if first <= minor <= last)
+    return tuple(f"{GROUP}/{name}" for name in found)
 
 
 @dataclass(frozen=True, slots=True)
-class GeneratedField:
-    """One field. Its value can be a mapping of fields, or a list of mappings of fields.
+class Reasoned:
+    """A value of a field with the reason for it, which YAML has as a comment above the field."""
 
-    `why` is the comment above it, which gives the reason for its value. The first field of a
-    mapping in a list has no comment.
-    """
-
-    name: str
-    value: Scalar | Fields | list[Fields]
-    why: str = ""
+    value: Any
+    why: str
 
 
-Fields = tuple[GeneratedField, ...]
+# Fields by name. A value is a scalar, more fields, a list of fields, or one of these with a reason.
+Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +74,19 @@ class Tls:
     server_name: str = ""
     insecure: bool = False
 
-    def fields(self) -> Iterator[GeneratedField]:
+    @property
+    def fields(self) -> Fields:
+        made: dict[str, Any] = {}
         if self.insecure:
-            yield GeneratedField("insecure", True, "trusts any server: for trials only")
+            made["insecure"] = Reasoned(True, "trusts any server: for trials only")
         if self.server_name:
-            yield GeneratedField("serverName", self.server_name, "the name in Placet's certificate")
+            made["serverName"] = Reasoned(self.server_name, "the name in Placet's certificate")
         for name, given in (("ca", self.ca), ("cert", self.certificate), ("key", self.key)):
             why = "without a CA kube-scheduler trusts any server" if name == "ca" else ""
             if given is not None:
-                yield GeneratedField(
-                    f"{name}{'Data' if isinstance(given, bytes) else 'File'}", given, why
-                )
+                suffix = "Data" if isinstance(given, bytes) else "File"
+                made[f"{name}{suffix}"] = Reasoned(given, why)
+        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +102,7 @@ class Extender:
     http_timeout: Duration = Duration(5 * SECOND)  # noqa: RUF009 - it is immutable
     node_cache_capable: bool = True
     ignorable: bool = False
-    tls: Tls | None = None
+    tls: Tls = Tls()
     managed_resources: tuple[str, ...] = ()
     # More resources, which kube-scheduler itself ignores.
     ignored_resources: tuple[str, ...] = ()
@@ -93,69 +117,68 @@ class Extender:
     def entries(self) -> list[Fields]:
         """Its entries of `extenders`."""
         if self.bind_timeout is None or "bind" not in self.verbs:
-            return [tuple(self._fields(self.verbs))]
+            return [self._entry(self.verbs)]
         verbs = tuple(verb for verb in self.verbs if verb != "bind")
-        others = [tuple(self._fields(verbs))] if verbs else []
-        return [*others, tuple(self._bind_fields(self.bind_timeout))]
+        why = _WHY_EVERY if self._resources else _WHY_VERB["bind"]
+        apart = {
+            "urlPrefix": self.url,
+            "bindVerb": Reasoned("bind", why),
+            **self._connection,
+            "httpTimeout": Reasoned(self.bind_timeout, _WHY_LONG),
+            "ignorable": Reasoned(False, _WHY_HELD),
+        }
+        return [*([self._entry(verbs)] if verbs else []), apart]
 
-    def _bind_fields(self, timeout: Duration) -> Iterator[GeneratedField]:
-        resources = bool(self.managed_resources or self.ignored_resources)
-        yield GeneratedField("urlPrefix", self.url)
-        yield GeneratedField("bindVerb", "bind", _WHY_EVERY if resources else _WHY_VERB["bind"])
-        yield from self._connection()
-        yield GeneratedField("httpTimeout", timeout, _WHY_LONG)
-        yield GeneratedField("ignorable", False, _WHY_HELD)
-
-    def _connection(self) -> Iterator[GeneratedField]:
-        if self.url.lower().startswith("https:"):
-            yield GeneratedField("enableHTTPS", True)
-        if self.tls is not None and (tls := tuple(self.tls.fields())):
-            yield GeneratedField("tlsConfig", tls)
-
-    def _fields(self, verbs: tuple[str, ...]) -> Iterator[GeneratedField]:
-        yield GeneratedField("urlPrefix", self.url)
-        yield from (GeneratedField(f"{verb}Verb", verb, _WHY_VERB[verb]) for verb in verbs)
+    def _entry(self, verbs: tuple[str, ...]) -> Fields:
+        made: dict[str, Any] = {"urlPrefix": self.url}
+        made |= {f"{verb}Verb": Reasoned(verb, _WHY_VERB[verb]) for verb in verbs}
         if "prioritize" in verbs:
-            yield GeneratedField("weight", self.weight, _WHY_WEIGHT if self.weight == 10 else "")
-        yield from self._connection()
-        why = "the same as `placet serve --http-timeout`, which answers in four fifths of it"
-        yield GeneratedField("httpTimeout", self.http_timeout, why)
+            made["weight"] = Reasoned(self.weight, _WHY_WEIGHT if self.weight == 10 else "")
+        made |= self._connection
+        made["httpTimeout"] = Reasoned(self.http_timeout, _WHY_TIMEOUT)
         why = _WHY_NAMES if self.node_cache_capable else _WHY_OBJECTS
-        yield GeneratedField("nodeCacheCapable", self.node_cache_capable, why)
-        if resources := list(self._resources()):
-            why = "pods that request none of these are scheduled without policies"
-            yield GeneratedField("managedResources", resources, why)
+        made["nodeCacheCapable"] = Reasoned(self.node_cache_capable, why)
+        if self._resources:
+            made["managedResources"] = Reasoned(self._resources, _WHY_MANAGED)
         why = _WHY_IGNORED if self.ignorable else _WHY_NEEDED
-        yield GeneratedField("ignorable", self.ignorable, why)
+        made["ignorable"] = Reasoned(self.ignorable, why)
+        return made
 
-    def _resources(self) -> Iterator[Fields]:
-        yield from ((GeneratedField("name", name),) for name in self.managed_resources)
-        for name in self.ignored_resources:
-            why = "kube-scheduler no longer checks whether a node has enough of it"
-            yield GeneratedField("name", name), GeneratedField("ignoredByScheduler", True, why)
+    @property
+    def _connection(self) -> Fields:
+        made: dict[str, Any] = {}
+        if self.url.lower().startswith("https:"):
+            made["enableHTTPS"] = True
+        if self.tls.fields:
+            made["tlsConfig"] = self.tls.fields
+        return made
+
+    @property
+    def _resources(self) -> list[Fields]:
+        ignored = Reasoned(True, "kube-scheduler no longer checks whether a node has enough of it")
+        return [
+            *({"name": name} for name in self.managed_resources),
+            *({"name": name, "ignoredByScheduler": ignored} for name in self.ignored_resources),
+        ]
 
 
 def configuration(
     extender: Extender,
     name: str = "",
     kubeconfig: str = "",
-    api_version: str = api_versions(KNOWN_MINOR)[0],
-) -> Iterator[GeneratedField]:
+    api_version: str = f"{GROUP}/v1",
+) -> Fields:
     """A whole KubeSchedulerConfiguration. Empty texts mean kube-scheduler's defaults."""
-    yield GeneratedField("apiVersion", api_version)
-    yield GeneratedField("kind", "KubeSchedulerConfiguration")
+    made: dict[str, Any] = {"apiVersion": api_version, "kind": "KubeSchedulerConfiguration"}
     if kubeconfig:
         why = "kube-scheduler ignores its flag --kubeconfig when it has --config"
-        yield GeneratedField("clientConnection", (GeneratedField("kubeconfig", kubeconfig, why),))
+        made["clientConnection"] = {"kubeconfig": Reasoned(kubeconfig, why)}
     if name:
         why = "a Lease of its own: with that of kube-scheduler it would wait forever"
-        lease = (
-            GeneratedField("leaderElect", True),
-            GeneratedField("resourceName", own_lease(name), why),
-        )
-        yield GeneratedField("leaderElection", lease)
-        yield GeneratedField("profiles", [(GeneratedField("schedulerName", name),)])
-    yield from section(extender)
+        lease = Reasoned(own_lease(name), why)
+        made["leaderElection"] = {"leaderElect": True, "resourceName": lease}
+        made["profiles"] = [{"schedulerName": name}]
+    return {**made, **section(extender)}
 
 
 def own_lease(name: str, placets: tuple[str, str] | None = OUR_LEASE) -> str:
@@ -170,30 +193,19 @@ def own_lease(name: str, placets: tuple[str, str] | None = OUR_LEASE) -> str:
 
 def section(extender: Extender) -> Fields:
     """The fields that an existing KubeSchedulerConfiguration needs for Placet."""
-    return (
-        GeneratedField("percentageOfNodesToScore", 100, _WHY_ALL),
-        GeneratedField("extenders", extender.entries),
-    )
+    return {
+        "percentageOfNodesToScore": Reasoned(100, _WHY_ALL),
+        "extenders": extender.entries,
+    }
 
 
 def policy(extender: Extender) -> Fields:
     """The Policy that kube-scheduler read up to 1.22, in which one field has another name."""
     renamed = [
-        tuple(
-            GeneratedField("enableHttps", f.value) if f.name == "enableHTTPS" else f for f in entry
-        )
+        {"enableHttps" if name == "enableHTTPS" else name: value for name, value in entry.items()}
         for entry in extender.entries
     ]
-    return (
-        GeneratedField("kind", "Policy"),
-        GeneratedField("apiVersion", "v1"),
-        GeneratedField("extenders", renamed),
-    )
-
-
-def base64_text(data: bytes) -> str:
-    """Bytes in base64, as in JSON and YAML of Kubernetes."""
-    return base64.b64encode(data).decode("ascii")
+    return {"kind": "Policy", "apiVersion": "v1", "extenders": renamed}
 
 
 _WHY_VERB = {
@@ -202,6 +214,8 @@ _WHY_VERB = {
     "preempt": "otherwise pods are evicted from nodes that are rejected afterwards",
     "bind": "at most one extender may have it; needs `placet serve --bind`",
 }
+_WHY_TIMEOUT = "the same as `placet serve --http-timeout`, which answers in four fifths of it"
+_WHY_MANAGED = "pods that request none of these are scheduled without policies"
 _WHY_EVERY = "of every pod: one entry alone may name a resource; needs `placet serve --bind`"
 _WHY_LONG = "longer than any policy has a binding wait; kube-scheduler goes on meanwhile"
 _WHY_HELD = "true would bind pods whose wait ends in vain"
@@ -220,60 +234,52 @@ _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*(:[A-Za-z0-9_./-]+)*")
 _WORDS_OF_YAML = frozenset("y n yes no on off true false null".split())
 
 
-def yaml_text(fields: Iterable[GeneratedField]) -> str:
+def yaml_text(fields: Fields) -> str:
     """YAML in block style; the reason for a field is a comment above it."""
     return "".join(f"{line}\n" for line in _lines(fields, ""))
 
 
-def json_text(fields: Iterable[GeneratedField]) -> str:
+def json_text(fields: Fields) -> str:
     """Indented JSON; durations are nanoseconds, as in a Policy."""
-    return json.dumps(_plain(tuple(fields)), indent=2) + "\n"
+    return json.dumps(_plain(fields), indent=2) + "\n"
 
 
-def _lines(fields: Iterable[GeneratedField], indent: str) -> Iterator[str]:
-    for field in fields:
-        if field.why:
-            yield f"{indent}# {field.why}"
-        match field.value:
-            case tuple() as inside:
-                yield f"{indent}{field.name}:"
-                yield from _lines(inside, f"{indent}  ")
-            case list() as items:
-                yield f"{indent}{field.name}:"
-                for item in items:
-                    yield from _item(item, f"{indent}  ")
-            case scalar:
-                yield f"{indent}{field.name}: {_scalar(scalar)}"
+def _lines(fields: Fields, indent: str) -> Iterator[str]:
+    for name, given in fields.items():
+        value, why = (given.value, given.why) if isinstance(given, Reasoned) else (given, "")
+        if why:
+            yield f"{indent}# {why}"
+        if isinstance(value, list):
+            yield f"{indent}{name}:"
+            for item in value:
+                first, *others = _lines(item, f"{indent}    ")
+                yield f"{indent}  - {first.strip()}"
+                yield from others
+        elif isinstance(value, Mapping):
+            yield f"{indent}{name}:"
+            yield from _lines(value, f"{indent}  ")
+        else:
+            yield f"{indent}{name}: {_scalar(value)}"
 
 
-def _item(fields: Fields, indent: str) -> Iterator[str]:
-    first, *others = _lines(fields, f"{indent}  ")
-    yield f"{indent}- {first.strip()}"
-    yield from others
+def _scalar(value: str | int | bytes | Duration) -> str:
+    if isinstance(value, bytes | Duration):
+        return str(value if isinstance(value, Duration) else _plain(value))
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS_OF_YAML:
+        return value
+    return json.dumps(value)
 
 
-def _scalar(value: Scalar) -> str:
+def _plain(value: Any) -> Any:
     match value:
-        case bool() | int():
-            return json.dumps(value)
-        case Duration():
-            return str(value)
-        case bytes():
-            return base64_text(value)
-        case str():
-            plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS_OF_YAML
-            return value if plain else json.dumps(value)
-    assert_never(value)
-
-
-def _plain(value: Scalar | Fields | list[Fields]) -> object:
-    match value:
-        case Duration(nanos=nanos):
+        case Reasoned(inner):
+            return _plain(inner)
+        case Duration(nanos):
             return nanos
         case bytes():
-            return base64_text(value)
-        case tuple():
-            return {field.name: _plain(field.value) for field in value}
+            return base64.b64encode(value).decode("ascii")
+        case Mapping():
+            return {name: _plain(inner) for name, inner in value.items()}
         case list():
             return [_plain(item) for item in value]
         case scalar:

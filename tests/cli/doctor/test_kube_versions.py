@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.doctor.kube_versions import api_versions, minor_version
+from cli.doctor.generator import api_versions, minor_version
 from tests.cli.conftest import Placet
 
 GROUP = "kubescheduler.config.k8s.io"

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from cli.doctor.extender import entry
-from cli.doctor.found import Found
+from cli.doctor.configuration_text import configurations
+from cli.doctor.context import Found
+from cli.doctor.extender import ExtenderEntry
 from cli.doctor.probe import probe
 from engine.decision.journal import Journal
 from tests.cli.conftest import Placet
 from tests.support.certificates import Keyring
-from tests.support.scheduler_configs import BIND_APART, configuration, ours
+from tests.support.scheduler_configs import BIND_APART, Json, configuration, ours
 from tests.support.secured import secured
 from tests.support.served import Parts, serving
 from tests.support.view_server import Parts as ViewParts
@@ -29,8 +30,13 @@ RUNNING = "1.2.3"
 def probed(url: str, version: str = RUNNING, **fields: Any) -> list[tuple[str, str, str]]:
     """Return severity, field and message of each finding."""
     given = ours(urlPrefix=url, **fields)
-    found: list[Found] = list(probe([entry(given, "extenders[0]", legacy=False)], version))
+    found: list[Found] = list(probe(entries(given), version))
     return [(d.severity, path.removeprefix("extenders[0]."), d.message) for path, d in found]
+
+
+def entries(*given: Json) -> tuple[ExtenderEntry, ...]:
+    text = json.dumps(configuration(*given))
+    return configurations([("s.yaml", text)], lambda _path: None)[0].extenders
 
 
 async def ask(url: str, version: str = RUNNING, **fields: Any) -> list[tuple[str, str, str]]:
@@ -104,11 +110,8 @@ async def test_of_bind_alone_the_connection_is_tried(tmp_path: Path) -> None:
         main = ours(urlPrefix=url, tlsConfig={"caData": ca})
         for name, expected in ((ca, []), (other, ["extenders[1].tlsConfig"])):
             apart = BIND_APART | {"urlPrefix": url, "tlsConfig": {"caData": name}}
-            entries = [
-                entry(each, f"extenders[{place}]", legacy=False)
-                for place, each in enumerate((main, apart))
-            ]
-            found = await asyncio.to_thread(lambda given: list(probe(given, "2.0.0")), entries)
+            both = entries(main, apart)
+            found = await asyncio.to_thread(lambda given: list(probe(given, "2.0.0")), both)
             assert [path for path, _ in found] == ["extenders[0].urlPrefix", *expected]
 
 
