@@ -32,7 +32,7 @@ from cli.doctor.context import ConfigurationContext, Found
 from cli.doctor.conversion import convert
 from cli.doctor.extender import ExtenderEntry, placets
 from cli.doctor.findings import examine
-from cli.doctor.generator import KNOWN_MINOR, OUR_LEASE, OUR_URL, Extender, minor_version
+from cli.doctor.generator import OUR_LEASE, OUR_URL, Extender
 from cli.doctor.requirements import Marking, SchedulerRequirements, read_requirements
 from cli.render import FieldFinding, as_json, render, totals, wants_colour
 from cli.streams import beneath, put_line
@@ -108,14 +108,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "alone knows of plugins and their arguments",
     )
     parser.add_argument(
-        "--kube-version",
-        metavar="VERSION",
-        type=minor_version,
-        default=f"1.{KNOWN_MINOR}",
-        help="the version of this kube-scheduler, such as 1.24, which decides what `apiVersion` it "
-        "reads (default: %(default)s)",
-    )
-    parser.add_argument(
         "-o",
         "--output",
         "--format",
@@ -169,7 +161,6 @@ def run(args: argparse.Namespace) -> int:
             args.bind_timeout,
             args.gate,
             marking,
-            args.kube_version,
         )
         for found in configurations(texts, existing)
     ]
@@ -204,7 +195,7 @@ def _asked(context: ConfigurationContext, args: argparse.Namespace) -> dict[str,
     # Importing HTTP takes longer than the rest of this command.
     from cli.doctor.probe import probe, started  # noqa: PLC0415
 
-    if args.probe and context.ours is not None and context.ours.prefix.host:
+    if args.probe and context.ours is not None and context.ours.host:
         found["probe"] = [*probe(context.entries, version())]
     if args.kube_scheduler is not None:
         found["kube-scheduler"] = [*started(args.kube_scheduler, context.configuration.text)]

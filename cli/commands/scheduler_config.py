@@ -10,20 +10,14 @@ from typing import TYPE_CHECKING
 from cli.command import CommandError, Exit, given_path, read_file, seconds
 from cli.doctor.generator import (
     DEFAULT_VERBS,
-    KNOWN_MINOR,
     OUR_LEASE,
     OUR_URL,
     VERBS,
     Extender,
     Tls,
-    api_versions,
     configuration,
-    json_text,
-    minor_version,
     own_lease,
-    policy,
     section,
-    yaml_text,
 )
 from cli.streams import put_line, put_text
 from engine.objects.gate import ENABLED, GATE, OPT_IN
@@ -50,17 +44,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     form.add_argument(
         "--section", action="store_true", help="only the fields to add to an existing one"
-    )
-    form.add_argument(
-        "--legacy", action="store_true", help="the JSON of a Policy, read up to Kubernetes 1.22"
-    )
-    what.add_argument(
-        "--kube-version",
-        metavar="VERSION",
-        type=minor_version,
-        default=f"1.{KNOWN_MINOR}",
-        help="the version of the kube-scheduler that reads it, such as 1.24, which decides the "
-        "`apiVersion` (default: %(default)s)",
     )
     what.add_argument(
         "--from",
@@ -171,58 +154,35 @@ def run(args: argparse.Namespace) -> int:
     # Importing YAML takes longer than the rest of this command.
     from cli.doctor.findings import refuse_unsound  # noqa: PLC0415
 
-    if (args.section or args.legacy) and (args.scheduler_name or args.scheduler_kubeconfig):
-        form = "--section" if args.section else "--legacy"
+    if args.section and (args.scheduler_name or args.scheduler_kubeconfig):
         raise CommandError(
-            f"`{form}` does not work with a scheduler's name or kubeconfig", f"leave out {form}"
+            "`--section` does not work with a scheduler's name or kubeconfig", "leave out --section"
         )
     extender = _extender(args)
     if args.source is not None:
         return _convert(args, extender)
-    if args.legacy:
-        whole = json_text(policy(extender))
-    else:
-        api_version = _api_version(args.kube_version)
-        name, kubeconfig = args.scheduler_name, args.scheduler_kubeconfig
-        whole = yaml_text(configuration(extender, name, kubeconfig, api_version))
-    refuse_unsound(whole, args.http_timeout, args.kube_version)
-    put_text(yaml_text(section(extender)) if args.section else whole)
+    whole = configuration(extender, args.scheduler_name, args.scheduler_kubeconfig)
+    refuse_unsound(whole, args.http_timeout)
+    put_text(section(extender) if args.section else whole)
     binds = "bind" in extender.verbs
     for line in _placets_side(args.scheduler_name, binds=binds, has_gate=args.gate):
         print(line, file=sys.stderr)
     return Exit.OK
 
 
-def _api_version(minor: int) -> str:
-    """The newest version of the configuration that this kube-scheduler reads."""
-    readable = api_versions(minor)
-    if not readable:
-        hint = "write one with --legacy"
-        raise CommandError(f"kube-scheduler 1.{minor} reads only a Policy", hint)
-    return readable[0]
-
-
 def _convert(args: argparse.Namespace, extender: Extender) -> int:
     """Prints what a configuration is converted to, and on standard error what is different."""
     # Importing YAML takes longer than the rest of this command.
     from cli.doctor.configuration_text import configurations, read_text  # noqa: PLC0415
-    from cli.doctor.conversion import VERSION, convert  # noqa: PLC0415
+    from cli.doctor.conversion import convert  # noqa: PLC0415
 
-    given = {
-        "--section": args.section,
-        "--legacy": args.legacy,
-        "--scheduler-name": args.scheduler_name,
-    }
+    given = {"--section": args.section, "--scheduler-name": args.scheduler_name}
     if flag := next((flag for flag, is_given in given.items() if is_given), ""):
         raise CommandError(f"`{flag}` does not work with `--from`", f"leave out {flag}")
     found, *more = configurations([read_text(args.source)], lambda _path: None)
     if more:
         hint = "give a file with one of them"
         raise CommandError(f"there are {len(more) + 1} configurations in `{args.source}`", hint)
-    if VERSION not in api_versions(args.kube_version):
-        hint = "leave out `--from`, or give the version of a newer kube-scheduler"
-        what = f"`--from` writes `{VERSION}`, which 1.{args.kube_version} does not read"
-        raise CommandError(what, hint)
     converted = convert(found, extender, url=args.url, binds="bind" in extender.verbs)
     put_text(converted.text)
     for note in converted.notes:

@@ -29,9 +29,11 @@ def no_binder(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Fo
         yield error(at, message, hint)
     if needs.waiting:
         message = f"without a `bindVerb` no pod waits for {some(needs.waiting)}"
-        seconds = _written(needs.bind_timeout(context.http_timeout), ours)
-        of_its_own = f"an entry with the same `urlPrefix`, `bindVerb: bind` and {seconds}"
-        yield error(at, message, f"add {of_its_own}{serve}")
+        seconds = needs.bind_timeout(context.http_timeout)
+        apart = (
+            f"an entry with the same `urlPrefix`, `bindVerb: bind` and `httpTimeout: {seconds:g}s`"
+        )
+        yield error(at, message, f"add {apart}{serve}")
     if at_bind := [name for name in needs.at_bind if name not in needs.waiting]:
         message = f"without a `bindVerb` {some(at_bind)} are not checked at binding"
         yield warning(at, message, hint)
@@ -74,12 +76,12 @@ def waiting_bind(_ours: ExtenderEntry, context: ConfigurationContext) -> Iterato
     waits = f"for {some(needs.waiting)} a binding may take {needed:g} s"
     if binder.only_binds:
         message = f"kube-scheduler gives a binding up after {has:g} s, and {waits}"
-        hint = f"write {_written(needed, binder)}"
+        hint = f"write `httpTimeout: {needed:g}s`"
     else:
         message = f"bind has the `httpTimeout` of the other verbs, {has:g} s, and {waits}"
         hint = (
             f"move `bindVerb` to an entry of its own with the same `urlPrefix` and "
-            f"{_written(needed, binder)}, as `placet doctor --fix --bind --policies` does"
+            f"`httpTimeout: {needed:g}s`, as `placet doctor --fix --bind --policies` does"
         )
     yield error(binder.at("httpTimeout"), message, hint)
 
@@ -129,12 +131,6 @@ def bind_timeout(context: ConfigurationContext) -> Iterator[Found]:
                 )
                 hint = f"serve with `--bind-timeout {given}s`, and give it to this command too"
                 yield warning(path, message, hint)
-
-
-def _written(seconds: float, entry: ExtenderEntry) -> str:
-    """The field with a timeout, as such an entry has it."""
-    value = round(seconds * 10**9) if entry.legacy else f"{seconds:g}s"
-    return f"`httpTimeout: {value}`"
 
 
 def _has_gate(gates: str) -> bool:

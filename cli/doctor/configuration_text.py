@@ -13,13 +13,13 @@ import msgspec
 from cli.command import CommandError, read_input
 from cli.command import read_text as read_file_text
 from cli.doctor.extender import ExtenderEntry
+from cli.doctor.generator import KIND
 from cli.doctor.schema import KubeSchedulerConfiguration, Misread, SchemaReader
 from engine.objects.api_types import mapping, mappings
 from policies.documents import Document, DocumentError, join
 from policies.documents import read as read_documents
 
 _STDIN = "-"
-KIND = "KubeSchedulerConfiguration"
 _KIND = re.compile(rf"""["']?kind["']?\s*:\s*["']?({KIND}|Policy)\b""")
 # Fields that only a Policy has, in lower case, and fields that only other configurations have.
 _OF_POLICY = frozenset({"predicates", "priorities"})
@@ -48,16 +48,11 @@ def read(text: str, name: str) -> list[Document]:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The pod of a kube-scheduler; `flags` are those of its command line, without dashes.
-
-    `paths` is where its `--config` may be: on the host, if its folder is mounted from there, and as
-    the pod has it.
-    """
+    """The pod of a kube-scheduler; `flags` are those of its command line, without dashes."""
 
     host_network: bool
     dns_policy: str
     flags: Mapping[str, str]
-    paths: Sequence[str]
 
     @property
     def resolves_services(self) -> bool:
@@ -90,7 +85,7 @@ class SchedulerConfiguration:
         cls, source: str, text: str, document: Document, before: int | None = 0
     ) -> SchedulerConfiguration:
         legacy = is_policy(document.value)
-        reader = SchemaReader(legacy, legacy, is_json=not legacy and is_json(text))
+        reader = SchemaReader(folded=legacy, is_json=is_json(text))
         found = reader.document(document.value, is_policy=legacy)
         fields = msgspec.convert(found, KubeSchedulerConfiguration)
         return cls(source, text, document, before, legacy, fields, reader.misread)
@@ -123,7 +118,7 @@ class SchedulerConfiguration:
 
     @property
     def extenders(self) -> tuple[ExtenderEntry, ...]:
-        return ExtenderEntry.all_of(self.fields.extenders, legacy=self.legacy)
+        return ExtenderEntry.all_of(self.fields.extenders)
 
     def line(self, path: str) -> int:
         """The line of a path in the source; 0 is unknown."""
@@ -215,18 +210,17 @@ def _started_with(
     manifest: Manifest, names: str, open_file: Callable[[str], str | None]
 ) -> list[SchedulerConfiguration]:
     """The configurations in the file that a manifest names. Raises CommandError."""
-    if not manifest.paths:
+    path = manifest.flags.get("config")
+    if path is None:
         raise CommandError(
             f"kube-scheduler is started without `--config` in {names}, so it has no extenders",
             "write one with `placet scheduler-config`, of a Policy with its `--from FILE`; mount "
             "it, and pass it with `--config`",
         )
-    for path in manifest.paths:
-        text = open_file(path)
-        if text is not None:
-            return [c for document in read(text, path) for c in _inside(document, path, text)]
+    if (text := open_file(path)) is not None:
+        return [c for document in read(text, path) for c in _inside(document, path, text)]
     raise CommandError(
-        f"kube-scheduler is started with `{manifest.paths[-1]}`, which is not on this machine",
+        f"kube-scheduler is started with `{path}`, which is not on this machine",
         "give that file as an argument too",
     )
 
@@ -241,10 +235,8 @@ def _manifest(value: Any) -> Manifest | None:
         words = [str(w) for key in ("command", "args") for w in container.get(key) or ()]
         program = PurePosixPath(words[0]).name if words else ""
         if program == "kube-scheduler" or "kube-scheduler" in str(container.get("image", "")):
-            flags = _flags(words)
-            paths = [*_on_host(flags["config"], spec, container)] if "config" in flags else []
             dns = str(spec.get("dnsPolicy") or "ClusterFirst")
-            return Manifest(spec.get("hostNetwork") is True, dns, flags, paths)
+            return Manifest(spec.get("hostNetwork") is True, dns, _flags(words))
     return None
 
 
@@ -256,13 +248,3 @@ def _flags(words: Sequence[str]) -> dict[str, str]:
             name, equals, value = word.lstrip("-").partition("=")
             found[name] = value if equals else "true" if following.startswith("-") else following
     return found
-
-
-def _on_host(path: str, spec: Mapping[str, Any], container: Mapping[str, Any]) -> Iterator[str]:
-    """The paths of a file of a container: on the host, if it is mounted, and its own."""
-    volumes = {v.get("name"): mapping(v, "hostPath").get("path") for v in mappings(spec, "volumes")}
-    for mount in mappings(container, "volumeMounts"):
-        at, host = mount.get("mountPath"), volumes.get(mount.get("name"))
-        if isinstance(at, str) and isinstance(host, str) and PurePosixPath(path).is_relative_to(at):
-            yield str(PurePosixPath(host) / PurePosixPath(path).relative_to(at))
-    yield path

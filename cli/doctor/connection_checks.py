@@ -20,34 +20,34 @@ _SERVICE = re.compile(r"[^.]+\.[^.]+\.svc(\..+)?|[^.:]+")
 
 def url(ours: ExtenderEntry, _context: ConfigurationContext) -> Iterator[Found]:
     """A prefix that is not a URL, or not one of Placet."""
-    prefix = ours.prefix
+    prefix, extra = ours.prefix, re.sub(r"^[^?#]*", "", ours.url_prefix)
     at, hint = ours.at("urlPrefix"), "as in `http://127.0.0.1:12345/api/scheduler`"
     if not ours.url_prefix:
         yield error(at, "there is no `urlPrefix` to send calls to", f"write one, {hint}")
-    elif prefix.scheme not in ("http", "https") or not prefix.host:
+    elif prefix.scheme not in ("http", "https") or not ours.host:
         message = f"`{ours.url_prefix}` is not a URL of a server: every call fails"
         yield error(at, message, f"write scheme and host, {hint}")
-    elif prefix.extra:
+    elif extra:
         message = (
             f"`{ours.url_prefix}` does not end with a path: kube-scheduler appends the verb to "
-            f"`{prefix.extra}`, so every call fails"
+            f"`{extra}`, so every call fails"
         )
-        yield error(at, message, f"remove `{prefix.extra}`")
-    elif not prefix.has_port and (prefix.scheme == "http" or prefix.local):
-        message = f"kube-scheduler calls port {prefix.port} of `{prefix.host}`, as none is written"
+        yield error(at, message, f"remove `{extra}`")
+    elif prefix.port is None and (prefix.scheme == "http" or ours.is_local):
+        message = f"kube-scheduler calls port {ours.port} of `{ours.host}`, as none is written"
         hint = (
-            f"write the port of `placet serve`, which is {OUR_PORT} by default, or `:{prefix.port}`"
+            f"write the port of `placet serve`, which is {OUR_PORT} by default, or `:{ours.port}`"
         )
         yield warning(at, message, hint)
-    elif prefix.path not in ("", OUR_PATH):
-        message = f"Placet has no path `{prefix.path}`, unless a proxy before it rewrites paths"
+    elif ours.path not in ("", OUR_PATH):
+        message = f"Placet has no path `{ours.path}`, unless a proxy before it rewrites paths"
         yield warning(at, message, "end it with `/api/scheduler`")
 
 
 def service_name(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
     """The DNS name of a service, which a static pod cannot resolve."""
-    host, manifest = ours.prefix.host, context.configuration.manifest
-    if ours.prefix.local or not _SERVICE.fullmatch(host):
+    host, manifest = ours.host, context.configuration.manifest
+    if ours.is_local or not _SERVICE.fullmatch(host):
         return
     hint = "use the service's cluster IP, or run Placet beside kube-scheduler on 127.0.0.1"
     at = ours.at("urlPrefix")
@@ -75,7 +75,7 @@ def no_ca(ours: ExtenderEntry, _context: ConfigurationContext) -> Iterator[Found
         message = "with `insecure: true` kube-scheduler trusts any server"
         yield warning(f"{at}.insecure", message, hint)
     elif ours.enable_https and not has_ca:
-        message = f"with `{ours.https_name}` and without a CA kube-scheduler trusts any server"
+        message = "with `enableHTTPS` and without a CA kube-scheduler trusts any server"
         yield error(at, message, hint)
     elif not has_ca:
         message = "without a CA only a certificate of a public authority is accepted"
@@ -84,15 +84,15 @@ def no_ca(ours: ExtenderEntry, _context: ConfigurationContext) -> Iterator[Found
 
 def no_encryption(ours: ExtenderEntry, _context: ConfigurationContext) -> Iterator[Found]:
     """TLS settings without effect, and unencrypted calls to another machine."""
-    prefix, at = ours.prefix, ours.at("urlPrefix")
-    if prefix.scheme != "http":
+    at = ours.at("urlPrefix")
+    if ours.prefix.scheme != "http":
         return
     if ours.enable_https or ours.tls_config != TlsConfig():
-        setting = f"`{ours.https_name}`" if ours.enable_https else "`tlsConfig`"
+        setting = "`enableHTTPS`" if ours.enable_https else "`tlsConfig`"
         message = f"{setting} has no effect because the URL begins with `http:`"
         yield error(at, message, f"begin the URL with `https:`, or remove {setting}")
-    elif not prefix.local:
-        message = f"calls to `{prefix.host}` and their answers are not encrypted"
+    elif not ours.is_local:
+        message = f"calls to `{ours.host}` and their answers are not encrypted"
         yield warning(at, message, "serve TLS, or run Placet beside kube-scheduler")
 
 
@@ -105,8 +105,7 @@ def timeout(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Foun
     if ours.only_binds and needs is not None and needs.waiting:
         return  # `waiting-bind` compares it
     has = ours.patience
-    written = round(own * 10**9) if ours.legacy else f"{own:g}s"
-    write = f"write `httpTimeout: {written}`"
+    write = f"write `httpTimeout: {own:g}s`"
     if has < own:
         unset = " by default" if ours.timeout is None else ""
         message = (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from cli.doctor.configuration_text import SchedulerConfiguration
 from cli.doctor.extender import ExtenderEntry
-from cli.doctor.generator import KNOWN_MINOR, OUR_LEASE
+from cli.doctor.generator import OUR_LEASE
 from cli.doctor.requirements import Marking, SchedulerRequirements
 from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS
 from grammar.messages.diagnostics import Diagnostic, Severity
@@ -51,8 +51,7 @@ class ConfigurationContext:
     `entries` are those taken for Placet, that with filter first, and `because` is the reason; both
     are empty if it is unclear. `requirements` is None if the policies are unknown. `binds` says
     whether `placet serve` has `--bind`, `lease` is the namespace and name of its `--lease`, None
-    without one, and `gate` its `--gate`. `marking` is None if the cluster is unknown. `minor` is
-    the minor version of kube-scheduler.
+    without one, and `gate` its `--gate`. `marking` is None if the cluster is unknown.
     """
 
     configuration: SchedulerConfiguration
@@ -65,7 +64,6 @@ class ConfigurationContext:
     bind_timeout: float = BIND_TIMEOUT_SECONDS
     gate: bool = False
     marking: Marking | None = None
-    minor: int = KNOWN_MINOR
 
     @property
     def ours(self) -> ExtenderEntry | None:

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 import yaml
 
-from cli.doctor.configuration_text import KIND, SchedulerConfiguration
+from cli.doctor.configuration_text import SchedulerConfiguration
 from cli.doctor.extender import ExtenderEntry, is_extended, placets
-from cli.doctor.generator import GROUP, Extender, section, yaml_text
+from cli.doctor.generator import KIND, VERSION, Extender, section
 from cli.doctor.schema import (
     ExtenderFields,
     SchemaReader,
@@ -24,7 +24,6 @@ from engine.objects.api_types import mapping, mappings
 from grammar.messages.texts import named
 from grammar.values.time import SECOND, Duration
 
-VERSION = f"{GROUP}/v1"
 _FIT = "NodeResourcesFit"
 # The plugins of 1.36 that do what each predicate of a Policy did. All are on by default.
 PREDICATES: Mapping[str, str] = {
@@ -102,7 +101,7 @@ def convert(
     is_placet = any(is_ours for _, is_ours in entries)
     if not entries:
         notes.append("it has no extenders: Placet is added")
-        known["extenders"] = yaml.safe_load(yaml_text(section(new)))["extenders"]
+        known["extenders"] = yaml.safe_load(section(new))["extenders"]
     elif not is_placet:
         notes.append("no extender has a URL of Placet, so that of each stays as it is")
     if (is_placet or not entries) and not _is_whole(known):
@@ -162,7 +161,7 @@ def _extenders(
     given: Sequence[Json], new: Extender, url: str | None, notes: list[str], *, binds: bool
 ) -> list[tuple[Json, bool]]:
     """The extenders, and whether each is Placet."""
-    entries = ExtenderEntry.all_of(msgspec.convert(given, list[ExtenderFields]), legacy=False)
+    entries = ExtenderEntry.all_of(msgspec.convert(given, list[ExtenderFields]))
     ours, _ = placets(entries, url, by_url=True)
     made = [dict(each) for each in given]
     for fields, entry in zip(made, entries, strict=True):
@@ -198,16 +197,13 @@ def _correct(made: Json, entry: ExtenderEntry, notes: list[str], *, is_ours: boo
         f"the managed resource `{each.get('name')}` of {name} is left out: it is not an extended "
         "resource, as `example.com/foo` is"
         for each in resources
-        if each not in sound and (sound or is_ours)
+        if each not in sound
     )
     if sound:
         made["managedResources"] = sound
-    elif resources and is_ours:
+    elif resources:
         del made["managedResources"]
         notes.append(f"{name} is called for every pod, because it manages no resource any more")
-    elif resources:
-        why = "with which kube-scheduler 1.36 refuses it"
-        notes.append(f"{name} keeps its `managedResources`, {why}")
     if is_ours and not entry.only_binds and not entry.node_cache_capable:
         made["nodeCacheCapable"] = True
         notes.append(f"`nodeCacheCapable` of {name} is true: Placet has its own view of the nodes")

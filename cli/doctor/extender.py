@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
@@ -19,62 +18,24 @@ OUR_PATH = "/api/scheduler"
 OUR_PORT = 12345
 # kube-scheduler's timeout if none is set (C2).
 DEFAULT_TIMEOUT = 5.0
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 _DOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _EXTENDED = re.compile(
     rf"(?!requests\.)(?=[^/]{{1,244}}/){_DOMAIN}/[A-Za-z0-9]([-\w.]*[A-Za-z0-9])?"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ExtenderUrl:
-    """The parts of a `urlPrefix`, all empty if it is not a URL. The scheme is in lower case.
-
-    `extra` is its query or fragment, with the sign before it.
-    """
-
-    scheme: str = ""
-    host: str = ""
-    port: int = 0
-    path: str = ""
-    has_port: bool = False
-    extra: str = ""
-
-    @classmethod
-    def of(cls, text: str) -> ExtenderUrl:
-        try:
-            parts = urlsplit(text)
-            port = parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
-        except ValueError:
-            return cls()
-        if any(character.isspace() for character in text):
-            return cls()
-        extra = text[len(re.split(r"[?#]", text)[0]) :]
-        path, has_port = parts.path.rstrip("/"), parts.port is not None
-        return cls(parts.scheme, parts.hostname or "", port, path, has_port, extra)
-
-    @property
-    def local(self) -> bool:
-        """Whether the host is kube-scheduler's own machine."""
-        return self.host in ("localhost", "::1") or self.host.startswith("127.")
-
-
 class ExtenderEntry(ExtenderFields, frozen=True, kw_only=True):
     """An entry of `extenders` as kube-scheduler reads it, at its place.
 
-    Missing values and values of a wrong type are zero: `wrong-type` reports them. `legacy` says
-    that a Policy has it.
+    Missing values and values of a wrong type are zero: `wrong-type` reports them.
     """
 
     place: str
-    legacy: bool = False
 
     @classmethod
-    def all_of(
-        cls, extenders: Sequence[ExtenderFields], *, legacy: bool
-    ) -> tuple[ExtenderEntry, ...]:
+    def all_of(cls, extenders: Sequence[ExtenderFields]) -> tuple[ExtenderEntry, ...]:
         return tuple(
-            cls(**msgspec.structs.asdict(each), place=f"extenders[{index}]", legacy=legacy)
+            cls(**msgspec.structs.asdict(each), place=f"extenders[{index}]")
             for index, each in enumerate(extenders)
         )
 
@@ -105,12 +66,31 @@ class ExtenderEntry(ExtenderFields, frozen=True, kw_only=True):
         return DEFAULT_TIMEOUT if self.timeout is None else self.timeout
 
     @property
-    def https_name(self) -> str:
-        return "enableHttps" if self.legacy else "enableHTTPS"
+    def prefix(self) -> SplitResult:
+        """The parts of its URL, all empty if it is none."""
+        try:
+            parts = urlsplit(self.url_prefix)
+            _ = parts.port  # a wrong one is found when it is read
+        except ValueError:
+            return urlsplit("")
+        return urlsplit("") if re.search(r"\s", self.url_prefix) else parts
 
     @property
-    def prefix(self) -> ExtenderUrl:
-        return ExtenderUrl.of(self.url_prefix)
+    def host(self) -> str:
+        return self.prefix.hostname or ""
+
+    @property
+    def port(self) -> int:
+        return self.prefix.port or {"http": 80, "https": 443}.get(self.prefix.scheme, 0)
+
+    @property
+    def path(self) -> str:
+        return self.prefix.path.rstrip("/")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether its host is kube-scheduler's own machine."""
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
     def has_url(self, url: str) -> bool:
         return self.url_prefix.rstrip("/") == url.rstrip("/")
@@ -126,10 +106,10 @@ def placets(
     """
 
     def has_path(each: ExtenderEntry) -> bool:
-        return each.prefix.path.endswith(OUR_PATH)
+        return each.path.endswith(OUR_PATH)
 
     def has_port(each: ExtenderEntry) -> bool:
-        return each.prefix.port == OUR_PORT
+        return each.port == OUR_PORT
 
     rules: tuple[tuple[str, Callable[[ExtenderEntry], bool]], ...] = (
         ("it has the URL of `--url`", lambda each: url is not None and each.has_url(url)),
@@ -141,7 +121,7 @@ def placets(
         (f"its URL ends in `{OUR_PATH}`", has_path),
         (
             f"its URL has the port {OUR_PORT}",
-            lambda each: has_port(each) and not each.prefix.path,
+            lambda each: has_port(each) and not each.path,
         ),
     )
     for because, is_placet in rules:

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cli.command import CommandError
-from cli.doctor import binding_checks, connection_checks, gate_checks
-from cli.doctor.configuration_text import KIND, configurations, is_json
+from cli.doctor import binding_checks, connection_checks
+from cli.doctor.configuration_text import configurations, is_json
 from cli.doctor.context import ConfigurationContext, Found, error, found, refused, some, warning
 from cli.doctor.extender import ExtenderEntry, is_extended, placets
-from cli.doctor.generator import GROUP, KNOWN_MINOR, LAST_POLICY, VERBS, api_versions, own_lease
+from cli.doctor.generator import GROUP, KIND, VERBS, VERSION, own_lease
 from cli.render import FieldFinding, FieldPlace
 from engine.objects.api_types import mappings
-from engine.objects.gate import GATE
+from engine.objects.gate import ENABLED, GATE, OPT_IN
 from grammar.messages.diagnostics import nearest
 
 NOBODY: Mapping[str, Iterable[Found]] = {}
@@ -34,10 +34,13 @@ def examine(
     `asked` are those of programs that were asked, by code: of the running Placet and of
     kube-scheduler.
     """
-    all_found = [(code, *each) for code, check in OF_ALL.items() for each in check(context)]
+    # Whatever else there is to say of a Policy, no kube-scheduler reads it.
+    of_all = {"version": version} if context.configuration.legacy else OF_ALL
+    all_found = [(code, *each) for code, check in of_all.items() for each in check(context)]
     all_found += [
         (code, *each)
         for checks, entries in ((OF_OURS, context.entries[:1]), (OF_ENTRIES, context.entries))
+        if not context.configuration.legacy
         for code, check_entry in checks.items()
         for entry in entries
         for each in check_entry(entry, context)
@@ -59,11 +62,11 @@ def _holds(path: str, unread: Sequence[str]) -> bool:
     return any(each == path or each.startswith((f"{path}.", f"{path}[")) for each in unread)
 
 
-def refuse_unsound(text: str, http_timeout: float, minor: int = KNOWN_MINOR) -> None:
+def refuse_unsound(text: str, http_timeout: float) -> None:
     """Raises CommandError for a generated configuration with an error."""
     (configuration,) = configurations([("the configuration", text)], lambda _path: None)
     chosen = placets(configuration.extenders)
-    context = ConfigurationContext(configuration, *chosen, http_timeout, minor=minor)
+    context = ConfigurationContext(configuration, *chosen, http_timeout)
     context = replace(context, binds=context.entry_of("bind") is not None)
     for diagnostic, _ in examine(context):
         if diagnostic.severity == "error":
@@ -77,7 +80,7 @@ def verb(entry: ExtenderEntry, _context: ConfigurationContext) -> Iterator[Found
     """Paths that Placet does not have (C1)."""
     for name, path in entry.verbs.items():
         # The prefix has the rest of the path, or none of it.
-        correct = (name,) if entry.prefix.path else (name, f"api/scheduler/{name}")
+        correct = (name,) if entry.path else (name, f"api/scheduler/{name}")
         if not path or path.rstrip("/") in correct:
             continue
         if path.strip("/") == name:
@@ -194,47 +197,74 @@ def managed_resources(entry: ExtenderEntry, context: ConfigurationContext) -> It
             yield warning(f"{at}[{index}].ignoredByScheduler", message, hint)
 
 
+def gate(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
+    """What does not fit together: the marker must be in all three or in none."""
+    asks = any(resource.name == GATE for resource in ours.managed_resources)
+    at, add = ours.at("managedResources"), f"write `managedResources: [{{name: {GATE}}}]`"
+    if asks and not context.gate:
+        message = (
+            f"without `placet serve --gate` nobody reports pods that were created without `{GATE}`"
+        )
+        yield warning(at, message, "serve with `--gate`, and give it to this command too")
+    if context.gate and not asks:
+        message = (
+            f"`placet serve --gate` takes pods without `{GATE}` for pods that kube-scheduler does "
+            "not ask about, but it asks about every pod"
+        )
+        yield found(context.worst, at, message, f"{add}, or serve without `--gate`")
+    marking, needs = context.marking, context.requirements
+    if marking is None:
+        return
+    portable = () if needs is None else needs.portable
+    if asks and not marking.by:
+        message = f"nothing gives new pods `{GATE}`, so kube-scheduler asks Placet about none"
+        hint = "apply deploy/admission/gate-policy.yaml, or gate.yaml before Kubernetes 1.36"
+        yield error(at, message, hint)
+    if portable and not marking.tells:
+        message = (
+            f"nobody is told of the portable policies {some(portable)}: no webhook gets new pods"
+        )
+        yield warning(at, message, "apply deploy/admission/gate.yaml")
+    if marking.by and not asks and not (portable and marking.tells):
+        by = some(marking.by)
+        message = f"{by} marks new pods for nothing: kube-scheduler asks about every pod"
+        yield warning(at, message, f"{add}, or remove {by}")
+    outside = [] if needs is None else sorted({*needs.namespaces} - marking.namespaces)
+    if asks and outside:
+        message = (
+            f"policies of {some(outside)} have no effect, because new pods there get no `{GATE}`"
+        )
+        hint = f"run `kubectl label namespace {outside[0]} {OPT_IN}={ENABLED}`"
+        yield found(context.worst, at, message, hint)
+
+
 # ---- the whole configuration: its version, its fields, and all of its extenders
 
 
 def version(context: ConfigurationContext) -> Iterator[Found]:
-    """An `apiVersion` or `kind` that this version of kube-scheduler does not read."""
-    value, readable = context.configuration.value, api_versions(context.minor)
+    """An `apiVersion` or `kind` that kube-scheduler does not read."""
+    value = context.configuration.value
     given, kind = value.get("apiVersion"), value.get("kind")
-    converts = "`placet scheduler-config --from FILE` writes a KubeSchedulerConfiguration of it"
-    if given in readable and kind == KIND:
-        return
+    converts = f"`placet scheduler-config --from FILE` writes a {KIND} of it"
+    hint = f"write `apiVersion: {VERSION}` and `kind: {KIND}`"
     if context.configuration.legacy:
-        if context.minor > LAST_POLICY:
-            message = "kube-scheduler 1.23 and later do not read a Policy"
-            yield warning("kind", message, converts)
-        return
-    if not readable:
-        message = f"kube-scheduler 1.{context.minor} reads only a Policy"
-        yield error("apiVersion", message, "`placet scheduler-config --legacy` writes one")
-        return
-    hint = f"write `apiVersion: {readable[0]}` and `kind: {KIND}`"
-    if kind is None and "extenders" not in value:
+        yield error("kind", "kube-scheduler 1.23 and later do not read a Policy", converts)
+    elif kind is None and "extenders" not in value:
         message = "this is a part of a configuration, as the framework's design shows it"
         yield refused("kind", message, converts)
     elif kind is None or given is None:
         missing = "kind" if kind is None else "apiVersion"
         yield refused(missing, f"there is no `{missing}`", hint)
-    else:
+    elif (given, kind) != (VERSION, KIND):
         is_older = isinstance(given, str) and given.startswith(f"{GROUP}/")
-        only = " or ".join(f"`{each}`" for each in readable)
-        message = f"kube-scheduler 1.{context.minor} does not read `{given}`, only {only}"
+        message = f"kube-scheduler 1.36 does not read `{given}`, only `{VERSION}`"
         yield error("apiVersion", message, f"{hint}; {converts}" if is_older else hint)
 
 
 def unknown_field(context: ConfigurationContext) -> Iterator[Found]:
-    """A field that kube-scheduler does not know. Unknown fields of a Policy have no effect."""
+    """A field that kube-scheduler does not know."""
     for each in context.configuration.misread:
-        if not each.is_unknown:
-            continue
-        if context.configuration.legacy:
-            yield warning(each.path, f"{each.message}: it has no effect", each.hint)
-        else:
+        if each.is_unknown:
             yield refused(each.path, each.message, each.hint)
 
 
@@ -254,7 +284,7 @@ def repeated_field(context: ConfigurationContext) -> Iterator[Found]:
 def text(context: ConfigurationContext) -> Iterator[Found]:
     """JSON that is none, and a document that kube-scheduler never reads."""
     configuration = context.configuration
-    if is_json(configuration.text) and not configuration.legacy:
+    if is_json(configuration.text):
         try:
             json.loads(configuration.text)
         except ValueError as problem:
@@ -359,8 +389,6 @@ def asked_twice(context: ConfigurationContext) -> Iterator[Found]:
 
 def sampled_nodes(context: ConfigurationContext) -> Iterator[Found]:
     """A sample of the nodes: a pod that fits only on other nodes stays pending (C12)."""
-    if context.configuration.legacy:
-        return  # a Policy does not have the field
     name, value = "percentageOfNodesToScore", context.configuration.value
     own = [profile.get(name) for profile in mappings(value, "profiles")]
     # A profile without a percentage has that of all.
@@ -430,7 +458,7 @@ OF_OURS: Mapping[str, Callable[[ExtenderEntry, ConfigurationContext], Iterator[F
     "bind": binding_checks.bind,
     "no-binder": binding_checks.no_binder,
     "waiting-bind": binding_checks.waiting_bind,
-    "gate": gate_checks.gate,
+    "gate": gate,
 }
 OF_ENTRIES: Mapping[str, Callable[[ExtenderEntry, ConfigurationContext], Iterator[Found]]] = {
     "no-ca": connection_checks.no_ca,

@@ -1,18 +1,12 @@
-"""Generator of kube-scheduler configurations: fields with their reasons, as YAML or JSON.
-
-With the versions of the configuration that each kube-scheduler reads. Their source: the KEP-785 and
-the pull requests kubernetes#104782, #117649 and #119994.
-"""
+"""Generator of kube-scheduler configurations: YAML with the reasons for its values."""
 
 from __future__ import annotations
 
-import argparse
 import base64
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from grammar.values.time import SECOND, Duration
 
@@ -24,41 +18,10 @@ DEFAULT_VERBS = ("filter", "prioritize", "preempt")
 OUR_LEASE = ("kube-system", "placet")
 # The URL of a Placet beside kube-scheduler.
 OUR_URL = "http://127.0.0.1:12345/api/scheduler"
-
+# The version of a configuration that every kube-scheduler reads with which Placet works.
 GROUP = "kubescheduler.config.k8s.io"
-# The version that Placet's own tests run, and whose fields the checks know.
-KNOWN_MINOR = 36
-# The last minor version that reads a Policy.
-LAST_POLICY = 22
-# The versions of the configuration, with the first and the last minor version that reads each.
-_SERVED = {"v1": (25, 999), "v1beta3": (23, 28), "v1beta2": (22, 27), "v1beta1": (19, 22)}
-_VERSION = re.compile(r"v?1\.([0-9]{1,3})(\.[0-9]+)?([-+].*)?")
-
-
-def minor_version(text: str) -> int:
-    """The minor version in `1.36`, `v1.36.4` or `v1.36.4-gke.1`. Raises ArgumentTypeError."""
-    found = _VERSION.fullmatch(text)
-    if found is None:
-        raise argparse.ArgumentTypeError(f"`{text}` is not a version such as 1.36")
-    return int(found[1])
-
-
-def api_versions(minor: int) -> tuple[str, ...]:
-    """The values of `apiVersion` that a kube-scheduler reads, the newest first."""
-    found = (name for name, (first, last) in _SERVED.items() if first <= minor <= last)
-    return tuple(f"{GROUP}/{name}" for name in found)
-
-
-@dataclass(frozen=True, slots=True)
-class Reasoned:
-    """A value of a field with the reason for it, which YAML has as a comment above the field."""
-
-    value: Any
-    why: str
-
-
-# Fields by name. A value is a scalar, more fields, a list of fields, or one of these with a reason.
-Fields = Mapping[str, Any]
+VERSION = f"{GROUP}/v1"
+KIND = "KubeSchedulerConfiguration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +37,18 @@ class Tls:
     server_name: str = ""
     insecure: bool = False
 
-    @property
-    def fields(self) -> Fields:
-        made: dict[str, Any] = {}
+    def lines(self) -> Iterator[str]:
         if self.insecure:
-            made["insecure"] = Reasoned(True, "trusts any server: for trials only")
+            yield from field_lines("insecure", True, "trusts any server: for trials only")
         if self.server_name:
-            made["serverName"] = Reasoned(self.server_name, "the name in Placet's certificate")
+            yield from field_lines(
+                "serverName", self.server_name, "the name in Placet's certificate"
+            )
         for name, given in (("ca", self.ca), ("cert", self.certificate), ("key", self.key)):
             why = "without a CA kube-scheduler trusts any server" if name == "ca" else ""
             if given is not None:
                 suffix = "Data" if isinstance(given, bytes) else "File"
-                made[f"{name}{suffix}"] = Reasoned(given, why)
-        return made
+                yield from field_lines(f"{name}{suffix}", given, why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,72 +75,69 @@ class Extender:
         verbs = tuple(verb for verb in VERBS if verb in (*self.verbs, "bind"))
         return replace(self, verbs=verbs, bind_timeout=bind_timeout)
 
-    @property
-    def entries(self) -> list[Fields]:
+    def lines(self) -> Iterator[str]:
         """Its entries of `extenders`."""
         if self.bind_timeout is None or "bind" not in self.verbs:
-            return [self._entry(self.verbs)]
-        verbs = tuple(verb for verb in self.verbs if verb != "bind")
-        why = _WHY_EVERY if self._resources else _WHY_VERB["bind"]
-        apart = {
-            "urlPrefix": self.url,
-            "bindVerb": Reasoned("bind", why),
-            **self._connection,
-            "httpTimeout": Reasoned(self.bind_timeout, _WHY_LONG),
-            "ignorable": Reasoned(False, _WHY_HELD),
-        }
-        return [*([self._entry(verbs)] if verbs else []), apart]
+            yield from _item(self._entry(self.verbs))
+            return
+        if verbs := tuple(verb for verb in self.verbs if verb != "bind"):
+            yield from _item(self._entry(verbs))
+        yield from _item(self._bind_entry(self.bind_timeout))
 
-    def _entry(self, verbs: tuple[str, ...]) -> Fields:
-        made: dict[str, Any] = {"urlPrefix": self.url}
-        made |= {f"{verb}Verb": Reasoned(verb, _WHY_VERB[verb]) for verb in verbs}
+    def _bind_entry(self, timeout: Duration) -> Iterator[str]:
+        resources = self.managed_resources or self.ignored_resources
+        yield from field_lines("urlPrefix", self.url)
+        yield from field_lines("bindVerb", "bind", _WHY_EVERY if resources else _WHY_VERB["bind"])
+        yield from self._connection()
+        yield from field_lines("httpTimeout", timeout, _WHY_LONG)
+        yield from field_lines("ignorable", False, _WHY_HELD)
+
+    def _entry(self, verbs: tuple[str, ...]) -> Iterator[str]:
+        yield from field_lines("urlPrefix", self.url)
+        for verb in verbs:
+            yield from field_lines(f"{verb}Verb", verb, _WHY_VERB[verb])
         if "prioritize" in verbs:
-            made["weight"] = Reasoned(self.weight, _WHY_WEIGHT if self.weight == 10 else "")
-        made |= self._connection
-        made["httpTimeout"] = Reasoned(self.http_timeout, _WHY_TIMEOUT)
+            yield from field_lines("weight", self.weight, _WHY_WEIGHT if self.weight == 10 else "")
+        yield from self._connection()
+        yield from field_lines("httpTimeout", self.http_timeout, _WHY_TIMEOUT)
         why = _WHY_NAMES if self.node_cache_capable else _WHY_OBJECTS
-        made["nodeCacheCapable"] = Reasoned(self.node_cache_capable, why)
-        if self._resources:
-            made["managedResources"] = Reasoned(self._resources, _WHY_MANAGED)
+        yield from field_lines("nodeCacheCapable", self.node_cache_capable, why)
+        resources = [_item(field_lines("name", name)) for name in self.managed_resources]
+        for name in self.ignored_resources:
+            ignored = field_lines("ignoredByScheduler", True, _WHY_UNCHECKED)
+            resources.append(_item([*field_lines("name", name), *ignored]))
+        if resources:
+            every = [line for item in resources for line in item]
+            yield from field_lines("managedResources", every, _WHY_MANAGED)
         why = _WHY_IGNORED if self.ignorable else _WHY_NEEDED
-        made["ignorable"] = Reasoned(self.ignorable, why)
-        return made
+        yield from field_lines("ignorable", self.ignorable, why)
 
-    @property
-    def _connection(self) -> Fields:
-        made: dict[str, Any] = {}
+    def _connection(self) -> Iterator[str]:
         if self.url.lower().startswith("https:"):
-            made["enableHTTPS"] = True
-        if self.tls.fields:
-            made["tlsConfig"] = self.tls.fields
-        return made
-
-    @property
-    def _resources(self) -> list[Fields]:
-        ignored = Reasoned(True, "kube-scheduler no longer checks whether a node has enough of it")
-        return [
-            *({"name": name} for name in self.managed_resources),
-            *({"name": name, "ignoredByScheduler": ignored} for name in self.ignored_resources),
-        ]
+            yield from field_lines("enableHTTPS", True)
+        if tls := [*self.tls.lines()]:
+            yield from field_lines("tlsConfig", tls)
 
 
-def configuration(
-    extender: Extender,
-    name: str = "",
-    kubeconfig: str = "",
-    api_version: str = f"{GROUP}/v1",
-) -> Fields:
+def configuration(extender: Extender, name: str = "", kubeconfig: str = "") -> str:
     """A whole KubeSchedulerConfiguration. Empty texts mean kube-scheduler's defaults."""
-    made: dict[str, Any] = {"apiVersion": api_version, "kind": "KubeSchedulerConfiguration"}
+    made = [*field_lines("apiVersion", VERSION), *field_lines("kind", KIND)]
     if kubeconfig:
         why = "kube-scheduler ignores its flag --kubeconfig when it has --config"
-        made["clientConnection"] = {"kubeconfig": Reasoned(kubeconfig, why)}
+        made += field_lines("clientConnection", field_lines("kubeconfig", kubeconfig, why))
     if name:
         why = "a Lease of its own: with that of kube-scheduler it would wait forever"
-        lease = Reasoned(own_lease(name), why)
-        made["leaderElection"] = {"leaderElect": True, "resourceName": lease}
-        made["profiles"] = [{"schedulerName": name}]
-    return {**made, **section(extender)}
+        lease = field_lines("resourceName", own_lease(name), why)
+        made += field_lines("leaderElection", [*field_lines("leaderElect", True), *lease])
+        made += field_lines("profiles", _item(field_lines("schedulerName", name)))
+    return "".join(f"{line}\n" for line in made) + section(extender)
+
+
+def section(extender: Extender) -> str:
+    """The fields that an existing KubeSchedulerConfiguration needs for Placet."""
+    made = field_lines("percentageOfNodesToScore", 100, _WHY_ALL)
+    made += field_lines("extenders", [*extender.lines()])
+    return "".join(f"{line}\n" for line in made)
 
 
 def own_lease(name: str, placets: tuple[str, str] | None = OUR_LEASE) -> str:
@@ -191,23 +150,6 @@ def own_lease(name: str, placets: tuple[str, str] | None = OUR_LEASE) -> str:
     return f"{name}-scheduler" if is_placets else name
 
 
-def section(extender: Extender) -> Fields:
-    """The fields that an existing KubeSchedulerConfiguration needs for Placet."""
-    return {
-        "percentageOfNodesToScore": Reasoned(100, _WHY_ALL),
-        "extenders": extender.entries,
-    }
-
-
-def policy(extender: Extender) -> Fields:
-    """The Policy that kube-scheduler read up to 1.22, in which one field has another name."""
-    renamed = [
-        {"enableHttps" if name == "enableHTTPS" else name: value for name, value in entry.items()}
-        for entry in extender.entries
-    ]
-    return {"kind": "Policy", "apiVersion": "v1", "extenders": renamed}
-
-
 _WHY_VERB = {
     "filter": "",
     "prioritize": "",
@@ -215,6 +157,7 @@ _WHY_VERB = {
     "bind": "at most one extender may have it; needs `placet serve --bind`",
 }
 _WHY_TIMEOUT = "the same as `placet serve --http-timeout`, which answers in four fifths of it"
+_WHY_UNCHECKED = "kube-scheduler no longer checks whether a node has enough of it"
 _WHY_MANAGED = "pods that request none of these are scheduled without policies"
 _WHY_EVERY = "of every pod: one entry alone may name a resource; needs `placet serve --bind`"
 _WHY_LONG = "longer than any policy has a binding wait; kube-scheduler goes on meanwhile"
@@ -226,61 +169,30 @@ _WHY_OBJECTS = "whole nodes in requests: kube-scheduler 1.36 then treats every n
 _WHY_NEEDED = "true would schedule pods without policies when Placet does not answer"
 _WHY_IGNORED = "when Placet does not answer, pods are scheduled without policies"
 
-
-# ---- text: YAML with comments, and JSON for schedulers that read nothing else
-
 # Texts that need no quotes in any version of YAML.
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*(:[A-Za-z0-9_./-]+)*")
 _WORDS_OF_YAML = frozenset("y n yes no on off true false null".split())
 
 
-def yaml_text(fields: Fields) -> str:
-    """YAML in block style; the reason for a field is a comment above it."""
-    return "".join(f"{line}\n" for line in _lines(fields, ""))
-
-
-def json_text(fields: Fields) -> str:
-    """Indented JSON; durations are nanoseconds, as in a Policy."""
-    return json.dumps(_plain(fields), indent=2) + "\n"
-
-
-def _lines(fields: Fields, indent: str) -> Iterator[str]:
-    for name, given in fields.items():
-        value, why = (given.value, given.why) if isinstance(given, Reasoned) else (given, "")
-        if why:
-            yield f"{indent}# {why}"
-        if isinstance(value, list):
-            yield f"{indent}{name}:"
-            for item in value:
-                first, *others = _lines(item, f"{indent}    ")
-                yield f"{indent}  - {first.strip()}"
-                yield from others
-        elif isinstance(value, Mapping):
-            yield f"{indent}{name}:"
-            yield from _lines(value, f"{indent}  ")
-        else:
-            yield f"{indent}{name}: {_scalar(value)}"
-
-
-def _scalar(value: str | int | bytes | Duration) -> str:
-    if isinstance(value, bytes | Duration):
-        return str(value if isinstance(value, Duration) else _plain(value))
-    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS_OF_YAML:
-        return value
-    return json.dumps(value)
-
-
-def _plain(value: Any) -> Any:
+def field_lines(
+    name: str, value: str | int | bytes | Duration | list[str], why: str = ""
+) -> list[str]:
+    """The lines of a field of YAML, with the reason above it. A list has the lines inside it."""
+    comment = [f"# {why}"] if why else []
     match value:
-        case Reasoned(inner):
-            return _plain(inner)
-        case Duration(nanos):
-            return nanos
-        case bytes():
-            return base64.b64encode(value).decode("ascii")
-        case Mapping():
-            return {name: _plain(inner) for name, inner in value.items()}
         case list():
-            return [_plain(item) for item in value]
-        case scalar:
-            return scalar
+            return [*comment, f"{name}:", *(f"  {line}" for line in value)]
+        case bytes():
+            shown = base64.b64encode(value).decode("ascii")
+        case Duration():
+            shown = str(value)
+        case str() if _PLAIN.fullmatch(value) and value.lower() not in _WORDS_OF_YAML:
+            shown = value
+        case _:
+            shown = json.dumps(value)
+    return [*comment, f"{name}: {shown}"]
+
+
+def _item(lines: Iterable[str]) -> list[str]:
+    first, *others = lines
+    return [f"- {first}", *(f"  {line}" for line in others)]

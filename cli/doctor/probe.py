@@ -53,7 +53,7 @@ def _probed(ours: ExtenderEntry, version: str | None) -> Iterator[Found]:
         for name in ("filter", "prioritize", "preempt"):
             if ours.verbs[name]:
                 began = time.monotonic()
-                status, body = _call(ours, timeout, f"{ours.prefix.path}/{ours.verbs[name]}", name)
+                status, body = _call(ours, timeout, f"{ours.path}/{ours.verbs[name]}", name)
                 yield from _answered(ours, name, status, body, timeout)
                 if time.monotonic() - began > timeout / 2:
                     message = f"the answer of `{name}` took more than half of the `httpTimeout`"
@@ -121,7 +121,7 @@ def _json(body: bytes) -> dict[str, Any]:
 
 def _call(ours: ExtenderEntry, timeout: float, path: str, verb: str = "") -> tuple[int, bytes]:
     """Status and body of a call of a verb, or of a GET. Raises OSError and HTTPException."""
-    host, port = ours.prefix.host, ours.prefix.port
+    host, port = ours.host, ours.port
     connection = (
         HTTPSConnection(host, port, timeout=timeout, context=_context(ours))
         if ours.prefix.scheme == "https"

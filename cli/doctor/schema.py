@@ -25,7 +25,6 @@ _BASE64 = (
 _UNQUOTED = "write it without quotes"
 _WHOLE = "write it without quotes and decimals"
 _UNIT = "write a number with a unit, as in `5s`"
-_NANOSECONDS = "five seconds are `5000000000` in a Policy"
 _ENCODED = "`base64 -w0 FILE` writes it, and so does `placet scheduler-config --ca FILE`"
 
 
@@ -174,12 +173,11 @@ class Misread:
 class SchemaReader:
     """Reader of one document by its schema, which adds what it does not take to `misread`.
 
-    With `folded` the case of names does not matter, and durations may be nanoseconds; with `legacy`
-    they must be, as in a Policy. In JSON a whole number has no decimals.
+    With `folded` the case of names does not matter, and durations may be nanoseconds, as in a
+    Policy. In JSON a whole number has no decimals.
     """
 
     folded: bool = False
-    legacy: bool = False
     is_json: bool = False
     misread: list[Misread] = field(default_factory=list)
 
@@ -194,7 +192,7 @@ class SchemaReader:
 
         None stands for what it does not take.
         """
-        if kind is Any or (value is None and (kind != Time or self.legacy)):
+        if kind is Any or (value is None and kind != Time):
             return value  # elsewhere null counts as absent
         if get_origin(kind) is Annotated:
             return self._scalar(value, kind, path)
@@ -211,16 +209,13 @@ class SchemaReader:
 
     def _scalar(self, value: Any, kind: Any, path: str) -> Any:
         plain, meta = get_args(kind)
-        if isinstance(value, float) and value.is_integer() and (plain is int or kind == Time):
+        if isinstance(value, float) and value.is_integer() and plain is int:
             value = value if self.is_json else int(value)
-        is_number = self.legacy or (self.folded and not isinstance(value, str))
         try:
-            if kind == Time and is_number:
+            if kind == Time and self.folded and isinstance(value, int):
                 return str(Duration(msgspec.convert(value, Int64)))
             return msgspec.convert(value, kind)
         except msgspec.ValidationError:
-            if kind == Time and self.legacy:
-                return self._refuse(path, "a number of nanoseconds", _NANOSECONDS)
             return self._refuse(path, meta.title, meta.description)
 
     def _mapping(self, value: Mapping[str, Any], kind: type[Struct], path: str) -> dict[str, Any]:

@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from cli.command import Exit
 from cli.doctor.configuration_text import configurations
 from cli.doctor.conversion import PREDICATES, PRIORITIES, Conversion, convert
 from cli.doctor.generator import OUR_URL, Extender
-from tests.cli.conftest import Placet
 from tests.support.books import section
 from tests.support.scheduler_configs import OTHER, OURS, configuration
 
@@ -180,19 +178,6 @@ def test_plugins_of_the_present_version_stay() -> None:
     profile = {"plugins": plugins, "pluginConfig": [{"name": "Mine", "args": {"a": 1}}]}
     sound = configuration(profiles=[profile])
     assert converted(sound).document == sound
-
-
-def test_a_kube_scheduler_that_does_not_read_v1_is_an_error(placet: Placet) -> None:
-    done = placet(
-        "scheduler-config",
-        "--from",
-        "-",
-        "--kube-version",
-        "1.24",
-        stdin=json.dumps({"predicates": []}),
-    )
-    assert done.code == Exit.ERROR
-    assert "writes `kubescheduler.config.k8s.io/v1`, which 1.24 does not read" in done.err
 
 
 def test_extenders_of_others_stay() -> None:

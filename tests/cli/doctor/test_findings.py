@@ -346,18 +346,15 @@ def test_two_extenders_with_one_url(first: Json, second: Json, expected: list[st
     assert told == expected
 
 
-def test_old_policy_is_read_by_its_own_rules() -> None:
-    """Any case will do, times are nanoseconds, and what is unknown has no effect."""
+def test_of_a_policy_its_version_is_told() -> None:
+    """Any case will do, and times are nanoseconds; what else it says is not read any more."""
     entry = {name.lower(): value for name, value in ours(httpTimeout=5 * 10**9).items()}
     policy = {"kind": "Policy", "apiVersion": "v1", "extenders": [entry], "predicates": []}
-    assert found(json.dumps(policy)) == [("version", "kind", "warning")]
-    entry |= {"httptimeout": "5s", "wieght": 1, "enableHttps": True}
-    assert {(code, severity) for code, _, severity in found(json.dumps(policy))} == {
-        ("version", "warning"),
-        ("wrong-type", "error"),
-        ("unknown-field", "warning"),
-        ("no-encryption", "error"),
-    }
+    assert found(json.dumps(policy)) == [("version", "kind", "error")]
+    entry |= {"httptimeout": "5 s", "wieght": 1, "enableHttps": True}
+    assert found(json.dumps(policy)) == [("version", "kind", "error")]
+    (read,) = configurations([("p.json", json.dumps(policy))], lambda _path: None)
+    assert placets(read.extenders)[0][0].filter_verb == "filter"
 
 
 @pytest.mark.parametrize(
