@@ -21,9 +21,9 @@ from policies.documents import read as read_documents
 
 _STDIN = "-"
 _KIND = re.compile(rf"""["']?kind["']?\s*:\s*["']?({KIND}|Policy)\b""")
-# Fields that only a Policy has, in lower case, and fields that only other configurations have.
+# Fields that only a Policy has, in lower case; and those by which a configuration is known.
 _OF_POLICY = frozenset({"predicates", "priorities"})
-_OF_CONFIGURATION = frozenset({"plugins", "pluginConfig", "profiles"})
+_FIELDS = _OF_POLICY | {"extenders", "plugins", "pluginConfig", "profiles"}
 
 
 def read_text(name: str) -> tuple[str, str]:
@@ -167,7 +167,9 @@ def _inside(document: Document, name: str, text: str) -> Iterator[SchedulerConfi
     if not isinstance(value, dict):
         return
     kind, items = value.get("kind"), value.get("items")
-    if _is_configuration(value) or ("metadata" not in value and _looks_like_one(value)):
+    # Also one without a kind, or with a wrong one.
+    has_fields = not (_FIELDS if kind is None else {"extenders"}).isdisjoint(value)
+    if _is_configuration(value) or (has_fields and "metadata" not in value):
         yield SchedulerConfiguration.of(name, text, document)
     elif kind == "ConfigMap":
         yield from _in_config_map(document, name)
@@ -183,13 +185,6 @@ def _is_configuration(value: Mapping[str, Any]) -> bool:
     """Whether it is a configuration by its kind; other APIs have a Policy too."""
     kind, version = value.get("kind"), value.get("apiVersion")
     return kind == KIND or (kind == "Policy" and version in (None, "v1"))
-
-
-def _looks_like_one(value: Mapping[str, Any]) -> bool:
-    """Whether it is a configuration by its fields, as one without a `kind` or with a wrong one."""
-    if "kind" in value:
-        return "extenders" in value
-    return not (_OF_CONFIGURATION | _OF_POLICY | {"extenders"}).isdisjoint(value)
 
 
 def _in_config_map(outer: Document, name: str) -> Iterator[SchedulerConfiguration]:

@@ -16,10 +16,7 @@ import yaml
 from cli.doctor.configuration_text import SchedulerConfiguration
 from cli.doctor.extender import ExtenderEntry, is_extended, placets
 from cli.doctor.generator import KIND, VERSION, Extender, section
-from cli.doctor.schema import (
-    ExtenderFields,
-    SchemaReader,
-)
+from cli.doctor.schema import ExtenderFields, SchemaReader
 from engine.objects.api_types import mapping, mappings
 from grammar.messages.texts import named
 from grammar.values.time import SECOND, Duration
@@ -65,6 +62,10 @@ PRIORITIES: Mapping[str, str] = {
 }
 # A Policy could not turn these off.
 _ALWAYS = frozenset({"NodeUnschedulable", "TaintToleration"})
+_WHY_UNBOUND = (
+    "because `placet serve` binds no pod without `--bind`: to keep it, give `--bind` to doctor or "
+    "the verb to `--verbs`"
+)
 
 Json = dict[str, Any]
 
@@ -166,19 +167,17 @@ def _extenders(
     made = [dict(each) for each in given]
     for fields, entry in zip(made, entries, strict=True):
         _correct(fields, entry, notes, is_ours=entry in ours)
-    binder = next((each for each in entries if each.bind_verb), None)
-    if binder in ours and not binds:
-        del made[entries.index(binder)]["bindVerb"]
-        notes.append(
-            f"the `bindVerb` of `{binder.url_prefix}` is left out, because `placet serve` binds no "
-            "pod without `--bind`: to keep it, give `--bind` to doctor or the verb to `--verbs`"
-        )
+    for entry in () if binds else ours:
+        if made[entries.index(entry)].pop("bindVerb", None):
+            name = f"the `bindVerb` of `{entry.url_prefix}` is left out"
+            notes.append(f"{name}, {_WHY_UNBOUND}")
     found = [
         (fields, entry in ours)
         for fields, entry in zip(made, entries, strict=True)
         if binds or not (entry in ours and entry.only_binds)
     ]
     if ours and binds and new.bind_timeout is not None:
+        binder = next((each for each in entries if each.bind_verb), None)
         shared = made[entries.index(binder or ours[0])]
         apart = _bind_apart(shared, binder, ours, new.bind_timeout, notes)
         found += [(apart, True)] if apart else []
