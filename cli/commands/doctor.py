@@ -135,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
     marking: Marking | None = None
     maps: list[tuple[str, str]] = []
     objects: Mapping[str, bytes] = {}
-    if _reads_cluster(args):
+    if args.kubeconfig is not None or args.context is not None:
         # Importing the client takes longer than the rest of this command.
         from cli.live import scheduler_objects  # noqa: PLC0415
 
@@ -166,7 +166,15 @@ def run(args: argparse.Namespace) -> int:
     ]
     findings = [each for context in contexts for each in examine(context, _asked(context, args))]
     if args.format == "json":
-        document = {"findings": [as_json(*f) for f in findings], "placet": _chosen(contexts)}
+        chosen = [
+            {
+                "file": each.configuration.source,
+                "extender": None if each.ours is None else each.ours.place,
+                "because": each.because,
+            }
+            for each in contexts
+        ]
+        document = {"findings": [as_json(*f) for f in findings], "placet": chosen}
         put_json(json.dumps(document, ensure_ascii=False))
     else:
         for line in render(findings, args.format, colour=wants_colour(sys.stdout)):
@@ -192,6 +200,8 @@ def _placets(
 def _asked(context: ConfigurationContext, args: argparse.Namespace) -> dict[str, list[Found]]:
     """What programs say that are asked: the running Placet, and a kube-scheduler."""
     found: dict[str, list[Found]] = {}
+    if not args.probe and args.kube_scheduler is None:
+        return found
     # Importing HTTP takes longer than the rest of this command.
     from cli.doctor.probe import probe, started  # noqa: PLC0415
 
@@ -207,28 +217,12 @@ def _summary(
 ) -> Iterator[str]:
     for context in contexts:
         if (ours := context.ours) is not None:
-            binder, source = context.entry_of("bind") or ours, context.configuration.source
-            shown = " and ".join(
-                f"`{place}`" for place in dict.fromkeys([ours.place, binder.place])
-            )
-            verb = "is" if binder is ours else "are"
-            yield f"{source}: {shown} {verb} taken for Placet: {context.because}"
+            binder, source = context.entry_of("bind"), context.configuration.source
+            shown = f"`{ours.place}` is"
+            if binder is not None and binder is not ours:
+                shown = f"`{ours.place}` and `{binder.place}` are"
+            yield f"{source}: {shown} taken for Placet: {context.because}"
     yield totals(d for d, _ in findings) or "no problems found"
-
-
-def _chosen(contexts: Sequence[ConfigurationContext]) -> list[dict[str, object]]:
-    return [
-        {
-            "file": context.configuration.source,
-            "extender": None if context.ours is None else context.ours.place,
-            "because": context.because,
-        }
-        for context in contexts
-    ]
-
-
-def _reads_cluster(args: argparse.Namespace) -> bool:
-    return args.kubeconfig is not None or args.context is not None
 
 
 def _fix(name: str, args: argparse.Namespace, needs: SchedulerRequirements | None) -> None:

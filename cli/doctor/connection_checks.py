@@ -56,10 +56,9 @@ def service_name(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator
         yield warning(at, message, hint)
     elif not manifest.resolves_services:
         network = " on the host's network" if manifest.host_network else ""
-        policy = manifest.dns_policy or "ClusterFirst"
         message = (
-            f"kube-scheduler{network} with `dnsPolicy: {policy}` cannot resolve the service "
-            f"name `{host}`"
+            f"kube-scheduler{network} with `dnsPolicy: {manifest.dns_policy}` cannot resolve the "
+            f"service name `{host}`"
         )
         more = f"{hint}, or set `dnsPolicy: ClusterFirstWithHostNet`"
         yield error(at, message, more if manifest.host_network else hint)

@@ -10,7 +10,6 @@ import msgspec
 
 from cli.doctor.generator import VERBS
 from cli.doctor.schema import ExtenderFields
-from grammar.values.errors import EvaluationError
 from grammar.values.named_formats import is_qualified
 from grammar.values.time import SECOND, Duration
 
@@ -55,10 +54,7 @@ class ExtenderEntry(ExtenderFields, frozen=True, kw_only=True):
     @property
     def timeout(self) -> float | None:
         """The `httpTimeout` in seconds; None for 0, which kube-scheduler treats as not set."""
-        try:
-            return Duration.parse(self.http_timeout).nanos / SECOND or None
-        except EvaluationError:
-            return None
+        return Duration.parse(self.http_timeout or "0").nanos / SECOND or None
 
     @property
     def patience(self) -> float:
@@ -104,25 +100,14 @@ def placets(
     All of them have one URL: the `url`, else the only one, else the one that looks most like
     Placet. With `by_url` the only one has to look like Placet, too.
     """
-
-    def has_path(each: ExtenderEntry) -> bool:
-        return each.path.endswith(OUR_PATH)
-
-    def has_port(each: ExtenderEntry) -> bool:
-        return each.port == OUR_PORT
-
+    port, path = f"its URL has the port {OUR_PORT}", f"ends in `{OUR_PATH}`"
     rules: tuple[tuple[str, Callable[[ExtenderEntry], bool]], ...] = (
-        ("it has the URL of `--url`", lambda each: url is not None and each.has_url(url)),
-        ("it is the only one", lambda _: not by_url),
-        (
-            f"its URL has the port {OUR_PORT} and ends in `{OUR_PATH}`",
-            lambda each: has_port(each) and has_path(each),
-        ),
-        (f"its URL ends in `{OUR_PATH}`", has_path),
-        (
-            f"its URL has the port {OUR_PORT}",
-            lambda each: has_port(each) and not each.path,
-        ),
+        ("it has the URL of `--url`", lambda e: url is not None and e.has_url(url)),
+        ("it is the only one", lambda _: not by_url and len(extenders) == 1),
+        ("there is no other URL", lambda _: not by_url),
+        (f"{port} and {path}", lambda e: e.port == OUR_PORT and e.path.endswith(OUR_PATH)),
+        (f"its URL {path}", lambda e: e.path.endswith(OUR_PATH)),
+        (port, lambda e: e.port == OUR_PORT and not e.path),
     )
     for because, is_placet in rules:
         found = [each for each in extenders if is_placet(each)]

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from grammar.messages.diagnostics import nearest
+from grammar.values.errors import EvaluationError
 from grammar.values.time import Duration
 from policies.documents import join
 
@@ -213,10 +214,13 @@ class SchemaReader:
             value = value if self.is_json else int(value)
         try:
             if kind == Time and self.folded and isinstance(value, int):
-                return str(Duration(msgspec.convert(value, Int64)))
-            return msgspec.convert(value, kind)
-        except msgspec.ValidationError:
+                return str(Duration.of(value))
+            found = msgspec.convert(value, kind)
+            if kind == Time:
+                Duration.parse(found)  # one that is too long is none
+        except (msgspec.ValidationError, EvaluationError):
             return self._refuse(path, meta.title, meta.description)
+        return found
 
     def _mapping(self, value: Mapping[str, Any], kind: type[Struct], path: str) -> dict[str, Any]:
         types = get_type_hints(kind, include_extras=True)

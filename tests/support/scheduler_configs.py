@@ -121,6 +121,7 @@ _REFUSED = [
     entry("wrong-type", "httpTimeout", httpTimeout=5),
     entry("wrong-type", "httpTimeout", httpTimeout="5 s"),
     entry("wrong-type", "httpTimeout", httpTimeout="1d"),
+    entry("wrong-type", "httpTimeout", httpTimeout="99999999999h"),
     entry("wrong-type", "httpTimeout", httpTimeout=None),
     entry("wrong-type", "preemptVerb", preemptVerb=5),
     entry("wrong-type", "tlsConfig", tlsConfig=[]),
