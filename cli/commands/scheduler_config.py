@@ -38,11 +38,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("the output")
-    form = what.add_mutually_exclusive_group()
-    form.add_argument(
-        "--full", action="store_true", help="a whole KubeSchedulerConfiguration (default)"
-    )
-    form.add_argument(
+    what.add_argument(
         "--section", action="store_true", help="only the fields to add to an existing one"
     )
     what.add_argument(

@@ -58,7 +58,6 @@ def test_default_is_a_whole_configuration(placet: Placet) -> None:
             }
         ],
     }
-    assert placet("scheduler-config", "--full").out == done.out
 
 
 def test_section_is_the_end_of_it(placet: Placet) -> None:
@@ -154,7 +153,6 @@ def test_reasons_are_a_line_each_above_their_field(placet: Placet) -> None:
         (("--url", "https://10.0.0.1", "--ca", "missing.crt"), "cannot read `missing.crt`"),
         (("--url", "https://10.0.0.1", "--ca", "no.crt"), "has no certificate in PEM"),
         (("--section", "--scheduler-name", "x"), "`--section` does not work with"),
-        (("--section", "--full"), "not allowed with argument"),
         (("--bind-http-timeout", "0s"), "`0s` must be greater than 0"),
         (("--url", "https://10.0.0.1", "--ca", "empty.crt"), "`empty.crt` is empty"),
         (("--policies", "none.policy"), "none.policy"),
@@ -203,17 +201,17 @@ def test_doctor_finds_nothing_in_it(placet: Placet, tls: Path, arguments: tuple[
     assert done.out.endswith("no problems found\n")
 
 
-@pytest.mark.parametrize("form", ["--full", "--section"])
-def test_placets_side_of_a_bind_verb_is_told(placet: Placet, form: str) -> None:
-    done = placet("scheduler-config", form, "--verbs", "filter,bind")
+@pytest.mark.parametrize("form", [(), ("--section",)])
+def test_placets_side_of_a_bind_verb_is_told(placet: Placet, form: tuple[str, ...]) -> None:
+    done = placet("scheduler-config", *form, "--verbs", "filter,bind")
     assert done.err == (
         "start Placet with: placet serve --bind\n"
         "give it the right to bind with: kubectl apply -f deploy/rbac/bind/placet.yaml\n"
     )
     told = "    # at most one extender may have it; needs `placet serve --bind`\n"
     assert told in done.out
-    assert placet("scheduler-config", form).err == ""
-    if form == "--full":
+    assert placet("scheduler-config", *form).err == ""
+    if not form:
         named = placet("scheduler-config", "--scheduler-name", "second", "--verbs", "filter,bind")
         assert named.err.startswith("start Placet with: placet serve --bind --scheduler-name s")
         other = placet("scheduler-config", "--scheduler-name", "second")
