@@ -14,7 +14,6 @@ from cli.doctor.generator import (
     OUR_URL,
     VERBS,
     Extender,
-    Tls,
     configuration,
     own_lease,
     section,
@@ -202,13 +201,10 @@ def _placets_side(scheduler_name: str, *, binds: bool, has_gate: bool) -> Iterat
 
 
 def _extender(args: argparse.Namespace) -> Extender:
-    tls = Tls(
-        ca=_file(args.ca, paths=args.tls_paths),
-        certificate=_file(args.client_cert, paths=args.tls_paths),
-        key=_file(args.client_key, paths=args.tls_paths),
-        server_name=args.server_name,
-        insecure=args.insecure,
-    )
+    kind = "File" if args.tls_paths else "Data"
+    files = {"ca": args.ca, "cert": args.client_cert, "key": args.client_key}
+    tls = {"insecure": args.insecure, "serverName": args.server_name}
+    tls |= {f"{part}{kind}": _file(path, paths=args.tls_paths) for part, path in files.items()}
     needs = None
     if args.policies is not None:
         # Importing the grammar takes longer than the rest of this command.
@@ -222,7 +218,7 @@ def _extender(args: argparse.Namespace) -> Extender:
         http_timeout=Duration.of(round(args.http_timeout * SECOND)),
         node_cache_capable=not args.no_node_cache_capable,
         ignorable=args.ignorable,
-        tls=tls,
+        tls={name: value for name, value in tls.items() if value},
         managed_resources=(*((GATE,) if args.gate else ()), *args.managed_resource),
         ignored_resources=tuple(args.ignored_resource),
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from grammar.values.time import SECOND, Duration
 
@@ -25,37 +26,12 @@ KIND = "KubeSchedulerConfiguration"
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
-    """The `tlsConfig`: Placet's CA and kube-scheduler's certificate; each part may be None.
-
-    Bytes are the content of a file, a text is its path on kube-scheduler's machine.
-    """
-
-    ca: bytes | str | None = None
-    certificate: bytes | str | None = None
-    key: bytes | str | None = None
-    server_name: str = ""
-    insecure: bool = False
-
-    def lines(self) -> Iterator[str]:
-        if self.insecure:
-            yield from field_lines("insecure", True, "trusts any server: for trials only")
-        if self.server_name:
-            yield from field_lines(
-                "serverName", self.server_name, "the name in Placet's certificate"
-            )
-        for name, given in (("ca", self.ca), ("cert", self.certificate), ("key", self.key)):
-            why = "without a CA kube-scheduler trusts any server" if name == "ca" else ""
-            if given is not None:
-                suffix = "Data" if isinstance(given, bytes) else "File"
-                yield from field_lines(f"{name}{suffix}", given, why)
-
-
-@dataclass(frozen=True, slots=True)
 class Extender:
     """What kube-scheduler is told of Placet. With a `bind_timeout`, bind has an entry of its own.
 
-    That entry asks about every pod, because only one entry may name a managed resource.
+    That entry asks about every pod, because only one entry may name a managed resource. `tls` has
+    the fields of the `tlsConfig`: bytes are the content of a file, a text is its path on
+    kube-scheduler's machine.
     """
 
     url: str
@@ -64,7 +40,7 @@ class Extender:
     http_timeout: Duration = Duration(5 * SECOND)  # noqa: RUF009 - it is immutable
     node_cache_capable: bool = True
     ignorable: bool = False
-    tls: Tls = Tls()
+    tls: Mapping[str, bytes | str | bool] = field(default_factory=dict)
     managed_resources: tuple[str, ...] = ()
     # More resources, which kube-scheduler itself ignores.
     ignored_resources: tuple[str, ...] = ()
@@ -107,16 +83,18 @@ class Extender:
             ignored = field_lines("ignoredByScheduler", True, _WHY_UNCHECKED)
             resources.append(_item([*field_lines("name", name), *ignored]))
         if resources:
-            every = [line for item in resources for line in item]
-            yield from field_lines("managedResources", every, _WHY_MANAGED)
+            yield from field_lines("managedResources", [*chain(*resources)], _WHY_MANAGED)
         why = _WHY_IGNORED if self.ignorable else _WHY_NEEDED
         yield from field_lines("ignorable", self.ignorable, why)
 
     def _connection(self) -> Iterator[str]:
         if self.url.lower().startswith("https:"):
             yield from field_lines("enableHTTPS", True)
-        if tls := [*self.tls.lines()]:
-            yield from field_lines("tlsConfig", tls)
+        if self.tls:
+            lines = (
+                field_lines(name, each, _WHY_TLS.get(name, "")) for name, each in self.tls.items()
+            )
+            yield from field_lines("tlsConfig", [*chain(*lines)])
 
 
 def configuration(extender: Extender, name: str = "", kubeconfig: str = "") -> str:
@@ -155,6 +133,10 @@ _WHY_VERB = {
     "prioritize": "",
     "preempt": "otherwise pods are evicted from nodes that are rejected afterwards",
     "bind": "at most one extender may have it; needs `placet serve --bind`",
+}
+_WHY_TLS = dict.fromkeys(("caData", "caFile"), "without a CA kube-scheduler trusts any server") | {
+    "insecure": "trusts any server: for trials only",
+    "serverName": "the name in Placet's certificate",
 }
 _WHY_TIMEOUT = "the same as `placet serve --http-timeout`, which answers in four fifths of it"
 _WHY_UNCHECKED = "kube-scheduler no longer checks whether a node has enough of it"
