@@ -199,7 +199,7 @@ def started(program: str, text: str) -> Iterator[Found]:
             hint = "give the path of a kube-scheduler to `--kube-scheduler`"
             raise CommandError(f"`{program}` cannot be asked: {why}", hint) from None
         if done.returncode != 0:
-            last = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+            last = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
             # A line of its log, whose text is quoted as JSON has it.
             said = re.search(r' err=("(?:[^"\\]|\\.)*")', last)
             why = json.loads(said[1]) if said else last

@@ -14,7 +14,7 @@ import pytest
 from cli.doctor.configuration_text import configurations
 from cli.doctor.context import Found
 from cli.doctor.extender import ExtenderEntry
-from cli.doctor.probe import probe
+from cli.doctor.probe import probe, started
 from engine.decision.journal import Journal
 from tests.cli.conftest import Placet
 from tests.support.certificates import Keyring
@@ -123,3 +123,33 @@ def test_the_command_asks_only_when_it_is_told(placet: Placet) -> None:
     done = placet("doctor", "--probe", "-", stdin=text)
     assert done.code == 1
     assert "error[probe]: nothing that speaks HTTP answers" in done.out
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("exit 0", []),
+        (
+            r"""echo 'E1 run.go:72] "command failed" err="no plugin \"Mine\""' >&2; exit 1""",
+            ['kube-scheduler refuses to start: no plugin "Mine"'],
+        ),
+        ("echo first; echo second >&2; exit 1", ["kube-scheduler refuses to start: second"]),
+        ("exit 1", ["kube-scheduler refuses to start: it says nothing"]),
+    ],
+    ids=["starts", "log", "no log", "nothing"],
+)
+def test_kube_scheduler_says_why_it_does_not_start(
+    tmp_path: Path, script: str, said: list[str]
+) -> None:
+    program = tmp_path / "kube-scheduler"
+    program.write_text(f'#!/bin/sh\ngrep -q urlPrefix "${{1#--config=}}" || exit 9\n{script}\n')
+    program.chmod(0o755)
+    found = list(started(str(program), json.dumps(configuration())))
+    assert [(d.severity, path, d.message) for path, d in found] == [("error", "", s) for s in said]
+
+
+def test_a_program_that_is_not_there_is_an_error(placet: Placet) -> None:
+    asking = ("doctor", "--kube-scheduler", "/none", "-")
+    done = placet(*asking, stdin=json.dumps(configuration()))
+    assert (done.code, done.out) == (2, "")
+    assert "`/none` cannot be asked: no such file or directory" in done.err
