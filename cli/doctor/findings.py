@@ -1,9 +1,9 @@
 """Checks of `placet doctor`: every problem that it reports in a kube-scheduler configuration.
 
-A check is a function; OF_ALL, OF_OURS and OF_ENTRIES name it, and the name is the code of its
-findings. Those of OF_ENTRIES look at each entry that is Placet. An
-error means that kube-scheduler refuses to start, that a call cannot succeed, or that a strict bound
-can be passed. A warning means that the configuration works, but not as well as it could.
+A check is a function, whose name is the code of its findings; OF_ALL, OF_OURS and OF_ENTRIES list
+them. Those of OF_ENTRIES look at each entry that is Placet. An error means that kube-scheduler
+refuses to start, that a call cannot succeed, or that a strict bound can be passed. A warning means
+that the configuration works, but not as well as it could.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from cli.command import CommandError
 from cli.doctor import binding_checks, connection_checks
@@ -430,43 +431,26 @@ def placets_lease(context: ConfigurationContext) -> Iterator[Found]:
 
 # ---- the codes of the checks
 
-OF_ALL: Mapping[str, Callable[[ConfigurationContext], Iterator[Found]]] = {
-    "version": version,
-    "unknown-field": unknown_field,
-    "repeated-field": repeated_field,
-    "wrong-type": wrong_type,
-    "text": text,
-    "flag": flag,
-    "no-extender": no_extender,
-    "two-binders": two_binders,
-    "weight": weight,
-    "resource-name": resource_name,
-    "tls-conflict": connection_checks.tls_conflict,
-    "no-certificate": connection_checks.no_certificate,
-    "later-filter": later_filter,
-    "asked-twice": asked_twice,
-    "sampled-nodes": sampled_nodes,
-    "shared-lease": shared_lease,
-    "placets-lease": placets_lease,
-    "bind-timeout": binding_checks.bind_timeout,
-    "two-gangs": binding_checks.two_gangs,
-}
-OF_OURS: Mapping[str, Callable[[ExtenderEntry, ConfigurationContext], Iterator[Found]]] = {
-    "url": connection_checks.url,
-    "service-name": connection_checks.service_name,
-    "missing-verb": missing_verb,
-    "bind": binding_checks.bind,
-    "no-binder": binding_checks.no_binder,
-    "waiting-bind": binding_checks.waiting_bind,
-    "gate": gate,
-}
-OF_ENTRIES: Mapping[str, Callable[[ExtenderEntry, ConfigurationContext], Iterator[Found]]] = {
-    "no-ca": connection_checks.no_ca,
-    "no-encryption": connection_checks.no_encryption,
-    "timeout": connection_checks.timeout,
-    "verb": verb,
-    "unused-verb": unused_verb,
-    "whole-nodes": whole_nodes,
-    "ignorable": ignorable,
-    "managed-resources": managed_resources,
-}
+OfAll = Callable[[ConfigurationContext], Iterator[Found]]
+OfEntry = Callable[[ExtenderEntry, ConfigurationContext], Iterator[Found]]
+Check = TypeVar("Check", OfAll, OfEntry)
+
+
+def _by_code(*checks: Check) -> Mapping[str, Check]:
+    return {each.__name__.replace("_", "-"): each for each in checks}
+
+
+OF_ALL = _by_code(
+    *(version, unknown_field, repeated_field, wrong_type, text, flag, no_extender, two_binders),
+    *(weight, resource_name, connection_checks.tls_conflict, connection_checks.no_certificate),
+    *(later_filter, asked_twice, sampled_nodes, shared_lease, placets_lease),
+    *(binding_checks.bind_timeout, binding_checks.two_gangs),
+)
+OF_OURS = _by_code(
+    *(connection_checks.url, connection_checks.service_name, missing_verb, gate),
+    *(binding_checks.bind, binding_checks.no_binder, binding_checks.waiting_bind),
+)
+OF_ENTRIES = _by_code(
+    *(connection_checks.no_ca, connection_checks.no_encryption, connection_checks.timeout),
+    *(verb, unused_verb, whole_nodes, ignorable, managed_resources),
+)
