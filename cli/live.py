@@ -26,7 +26,7 @@ from urllib.parse import unquote
 import msgspec
 
 from cli.command import CommandError
-from cli.doctor.gate_checks import Marking
+from cli.doctor.requirements import Marking
 from cli.streams import waiting_for
 from cli.version import version
 from engine.cache.cluster_copy import ClusterDocuments, DataText
