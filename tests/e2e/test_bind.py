@@ -107,7 +107,9 @@ def test_a_placet_that_was_killed_binds_what_fits(
         server = second.watch(READY, None, "--bind", "--lease=none")
         server.wait_ready()
         assert refusal(server.bind(pods["one"], "n1")) == ""
-        assert refusal(server.bind(pods["two"], "n1")).startswith("node `n1` has not enough `cpu`")
+        assert refusal(server.bind(pods["two"], "n1")).startswith(
+            "placet: node `n1` has not enough `cpu`"
+        )
         assert server.filter(pods["two"], ["n1", "n2"])["NodeNames"] == ["n1", "n2"]
         assert refusal(server.bind(pods["two"], "n2")) == ""
     assert cluster.placements() == {"one": "n1", "two": "n2"}
@@ -126,7 +128,7 @@ def test_without_the_right_to_bind_the_remedy_is_named(
     web = cluster.pod("web")
     server.filter(web, ["n1"])
     assert refusal(server.bind(web, "n1")) == (
-        f"cannot bind pods: the service account `{cluster.namespace}/placet` may not create "
+        f"placet: cannot bind pods: the service account `{cluster.namespace}/placet` may not create "
         "pods/binding: run `kubectl apply -f deploy/rbac/bind/placet.yaml` with this subject in "
         "its bindings"
     )
