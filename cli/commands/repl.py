@@ -10,7 +10,7 @@ from typing import cast
 
 from cli.command import CommandError, Exit, given_path, input_lines
 from cli.render import put_findings
-from cli.repl.commands import cluster_summary, put_loaded
+from cli.repl.commands import put_cluster, put_loaded
 from cli.repl.conversation import answer_lines
 from cli.repl.session import ClusterOrigin, FindingsError, ReplSession, WorldCommand
 from cli.sources import (
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if files is not None:
         put_loaded(files)
     if session.cluster is not None:
-        print(cluster_summary(session))
+        put_cluster(session)
     # This import is slow too, and a pipe does not need it.
     from cli.repl.terminal import converse  # noqa: PLC0415
 

@@ -20,6 +20,7 @@ from cli.command import CommandError, Exit, given_path
 from cli.console import put, table
 from cli.render import put_findings
 from cli.repl.session import NAME, ClusterOrigin, ReplSession
+from cli.world import warn_of_lacks
 from engine.cache.cluster_file import SUFFIXES
 from engine.cache.pod_manifests import read_pod
 from grammar.messages.diagnostics import nearest
@@ -51,7 +52,7 @@ def reload(session: ReplSession, _: str) -> int:
         session.open(session.origin)
         if session.pod_file is not None:
             session.pod = read_pod(session.pod_file)
-        put([cluster_summary(session)])
+        put_cluster(session)
         if before is not None and session.pod is None:
             put([f"pod `{before.key}` no longer exists"])
     return Exit.OK
@@ -60,7 +61,7 @@ def reload(session: ReplSession, _: str) -> int:
 def cluster(session: ReplSession, text: str) -> int:
     if paths := _paths(text):
         session.open(ClusterOrigin.files(paths))
-    put([cluster_summary(session)])
+    put_cluster(session)
     return Exit.OK
 
 
@@ -109,10 +110,12 @@ def put_loaded(files: Sequence[CheckedFile]) -> None:
     put_findings(finding for finding in found if finding[0].severity == "warning")
 
 
-def cluster_summary(session: ReplSession) -> str:
+def put_cluster(session: ReplSession) -> None:
+    """Prints the size of the cluster and its time, and what policies read and it lacks."""
     found = session.required_cluster()
     pods = counted(len(found.pod_bodies), "pod")
-    return f"{counted(len(session.node_names), 'node')} and {pods} at {found.now}"
+    put([f"{counted(len(session.node_names), 'node')} and {pods} at {found.now}"])
+    warn_of_lacks(found, session.policies)
 
 
 def _words(text: str) -> Sequence[str]:
