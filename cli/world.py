@@ -40,7 +40,7 @@ from grammar.messages.catalogue import listed
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import LINES, counted, escaped
 from grammar.tree.source import Source
-from policies.admission import check_stored
+from policies.admission import StoredObject, check_stored
 from policies.loader import load
 from policies.manifest_names import is_manifest
 from policies.validation import Validator
@@ -257,13 +257,18 @@ def in_force(
 
     Prints the errors of files. `objects` has the JSON by `resource/key`.
     """
-    stored = {n: check_stored(n, raw, schema, UNKNOWN_SIZE) for n, raw in objects.items()}
+    stored = stored_objects(objects, schema)
     files = [each.checked.file for each in stored.values()]
     validation = Validator(schema).validate(sources, files)
     of_files = (f for f in validation.files if f.source.name not in stored)
     errors = ((d, f.source) for f in of_files for d in f.diagnostics if d.severity == "error")
     print_findings(list(errors))
     return enforced(validation, stored)
+
+
+def stored_objects(objects: Mapping[str, bytes], schema: Schema) -> Mapping[str, StoredObject]:
+    """The policy objects of a cluster as a server checks them, by `resource/key`."""
+    return {name: check_stored(name, raw, schema, UNKNOWN_SIZE) for name, raw in objects.items()}
 
 
 def warn_of_lacks(cluster: ClusterCopy, policies: EnforcedPolicies) -> None:

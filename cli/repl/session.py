@@ -24,7 +24,7 @@ from cli.expressions import (
     tables_at,
 )
 from cli.render import Finding
-from cli.world import World
+from cli.world import World, stored_objects
 from engine.cache.cluster_copy import (
     NO_DATA,
     ClusterCopy,
@@ -36,7 +36,6 @@ from engine.cache.cluster_copy import (
 from engine.enforced import enforced
 from engine.objects.codec import ObjectCodec
 from engine.program.tables import TableSpec
-from grammar.checks.costs import UNKNOWN_SIZE
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import load_schema
 from grammar.syntax.parser import parse_rules
@@ -44,7 +43,7 @@ from grammar.tree.ast import NO_SPAN
 from grammar.tree.clauses import Clause, Def, File, ForPods, Item, Let, Policy, Setting, Use
 from grammar.tree.groups import Count, Group
 from grammar.tree.source import Source
-from policies.admission import StoredObject, check_stored
+from policies.admission import StoredObject
 from policies.loader import load
 from policies.validation import CheckedFile, Validation, Validator, checked_file
 
@@ -226,11 +225,8 @@ class ReplSession:
         """
         documents = origin.read()
         cluster = documents.cluster(self.codec)
-        before, objects = self._stored, documents.policies()
-        self._stored = {
-            name: check_stored(name, raw, load_schema(), UNKNOWN_SIZE)
-            for name, raw in objects.items()
-        }
+        before = self._stored
+        self._stored = stored_objects(documents.policies(), load_schema())
         try:
             self._adopt(self._sources, self.typed)
         except FindingsError:
