@@ -63,7 +63,6 @@ from server.runtime.observers import LogObserver, start_logging
 from server.runtime.policies import PolicyReader
 from server.runtime.policy_first import PolicyFirst
 from server.runtime.reloader import (
-    GROUP,
     ClusterSource,
     ConfigurationFile,
     ConfigurationReloader,
@@ -75,7 +74,6 @@ from server.settings import SelfSigned, Settings, TraceTarget
 from server.supervisor import Supervisor, end
 from server.view.drafts import DRAFT_MEMORY_MIB, Drafts
 from server.view.explaining import Explainer
-from server.view.finding import Finder
 from server.view.history import History
 from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
@@ -90,7 +88,6 @@ from server.view.view import (
     view_app,
 )
 from server.view.view_access import ViewAccess
-from server.view.z_pages import ZPages
 
 # Seconds from a rejection to the first requeue, and the longest pause between two requeues.
 _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 60.0
@@ -221,9 +218,8 @@ async def serve(
         common.readiness.begin(_readiness(deciding, app, credentials))
         shown = _shown(stack, common, deciding, processes.drafts, credentials)
         access = ViewAccess(cluster.api) if cluster is not None else None
-        await _serve_view(
-            stack, common, shown, _follow_file(common, deciding, app), access, credentials
-        )
+        _follow_file(common, deciding, app)
+        await _serve_view(stack, common, shown, access, credentials)
         if cluster is not None:
             await cluster.follow(stack, deciding, binder, metrics.pod_seen)
         stack.push_async_callback(end, common.supervisor.start("policies", deciding.reloader.run))
@@ -457,13 +453,11 @@ def _node_count(view: ClusterSource) -> int | None:
         return None
 
 
-def _follow_file(
-    common: _Common, deciding: Deciding, app: web.Application
-) -> Callable[[], Mapping[str, object]]:
-    """Applies changes of the configuration file, if there is one; gives what is in force."""
+def _follow_file(common: _Common, deciding: Deciding, app: web.Application) -> None:
+    """Applies changes of the configuration file, if there is one."""
     options = common.options
     if options.file is None:
-        return lambda: options.configuration
+        return
 
     def apply(configuration: ServerConfiguration) -> None:
         for adopt in app[ADOPTERS]:
@@ -475,7 +469,6 @@ def _follow_file(
         options.file, options.configuration, apply, common.log, common.metrics
     )
     common.supervisor.start("configuration", reloader.run)
-    return lambda: reloader.document
 
 
 def _shown(
@@ -543,7 +536,6 @@ def _shown(
         states,
         checked,
         overview,
-        Finder(replica, engine, journal, view, states.addresses),
         history,
         Simulator(replica, engine, view, checked, lambda: deciding.data.tables),
         lambda: common.shutdown.has_begun,
@@ -554,7 +546,6 @@ async def _serve_view(
     stack: AsyncExitStack,
     common: _Common,
     view: View,
-    configuration: Callable[[], Mapping[str, object]],
     access: ViewAccess | None,
     credentials: Credentials | None,
 ) -> None:
@@ -563,20 +554,19 @@ async def _serve_view(
     If it has an address besides, also over HTTPS, to users of the cluster.
     """
     options = common.options
-    pages = ZPages(options.version, lambda: {GROUP: configuration()})
     alone = replace(options.settings, health=None, webhooks=None, shared_view=None)
     if options.view_port is not None:
         own = replace(
             alone, host=HOST, port=options.view_port, max_connections=MOST_CONNECTIONS, tls=None
         )
-        await _listen(stack, common, view_app(view, pages), own, "--view-port")
+        await _listen(stack, common, view_app(view), own, "--view-port")
     if (where := options.settings.shared_view) is not None and access is not None:
         # A user has a token, not a certificate.
         tls = alone.tls and replace(alone.tls, client_ca=None)
         own = replace(
             alone, host=where[0], port=where[1], max_connections=MOST_SHARED_CONNECTIONS, tls=tls
         )
-        app = view_app(view, pages, access)
+        app = view_app(view, access)
         await _listen(stack, common, app, own, "--view-listen", credentials)
 
 

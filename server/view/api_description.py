@@ -16,13 +16,11 @@ from engine.explanation.document import PodExplanation
 from engine.simulation.simulation_document import SimulationAnswer
 from server.answers.overview_answers import (
     FillList,
-    FoundList,
     NumberHistory,
     ReplicaOverview,
     RevisionList,
     SelectedPods,
     WaitingList,
-    WorkloadDetail,
 )
 from server.answers.simulation_answers import SimulationQuestion
 from server.answers.view_answers import (
@@ -141,25 +139,6 @@ OPERATIONS: Sequence[Operation] = (
     ),
     Operation("/waiting", "waiting", "the pods without a node, and why they wait", WaitingList),
     Operation("/fills", "fills", "how full the bounds of strict counts are", FillList),
-    Operation(
-        "/find",
-        "find",
-        "pods, nodes, workloads, policies, clauses and reasons with some words in their names",
-        FoundList,
-        parameters=(_in_query("text", "the words; the first 200 characters count"),),
-    ),
-    Operation(
-        "/workloads/{namespace}/{kind}/{name}",
-        "workload",
-        "the pods of a workload, those that wait first",
-        WorkloadDetail,
-        parameters=(
-            _in_path("namespace", "the namespace of the workload"),
-            _in_path("kind", "its kind, such as Deployment"),
-            _in_path("name", "the workload"),
-        ),
-        fails={404: "no pod is of such a workload", 503: "the replica does not know the cluster"},
-    ),
     Operation(
         "/selected",
         "selected",

@@ -30,6 +30,8 @@ from server.answers.overview_answers import (
     FillList,
     NodesInShort,
     ReplicaOverview,
+    SelectedPod,
+    SelectedPods,
     WaitingList,
     WaitingPods,
 )
@@ -45,6 +47,8 @@ _MOST_WAITING, _WORK_SECONDS = 20, 0.5
 _MOST_CAUSES = 200
 # The pods of one policy from which its bounds are seen, those of all, and the bounds in an answer.
 _PODS_OF_POLICY, _PODS_OF_ALL, _MOST_BOUNDS = 6, 40, 200
+# The pods of a policy that are listed.
+_MOST_SELECTED = 20
 # A label by which nodes are grouped has at most so many values; so many labels are offered.
 _MOST_GROUPS, _MOST_LABELS = 200, 60
 # Nodes are grouped by the first of these that some node has.
@@ -193,6 +197,24 @@ class Overview:
         """The bounds, the fullest first."""
         known = await self._bounds()
         return FillList(self._replica, known.at, [each.fill for each in known.bounds])
+
+    async def selected(self, address: str) -> SelectedPods | None:
+        """The pods that a policy selects; None if it is not in force. Raises NotSyncedError."""
+        registry = self._engine.registry
+        program = next((p for p in registry.programs if p.address == address), None)
+        if program is None:
+            return None
+        turns, listed = Turns(self._clock), list[SelectedPod]()
+        frame, number, waiting = Frame(None, Timestamp.now(), slots=registry.slots), 0, 0
+        for pod in waiting_first(self._cluster.snapshot()):
+            if selects(program, pod, frame) and not self._engine.exemptions.exempts(pod):
+                number += 1
+                waiting += not pod.nodeName
+                if len(listed) < _MOST_SELECTED:
+                    listed.append(SelectedPod(key_of(pod), pod.nodeName or None, pod.phase))
+            await turns.take()
+        exactly = program.select is None or program.selects_by is not None
+        return SelectedPods(self._replica, address, number, waiting, exactly, listed)
 
     # ---- nodes
 

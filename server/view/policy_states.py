@@ -155,11 +155,6 @@ class PolicyStates:
                 kept.append(Sample(now.at, pods))
         self._history = {n: kept for n, kept in self._history.items() if n in now.objects}
 
-    def addresses(self) -> list[str]:
-        """Those of all policies, in force or not."""
-        files = (file for file in self._read().validation.files if not file.private)
-        return [each.policy.address for file in files for each in file.policies]
-
     def edits(self, pod: Callable[[str], Peer | None]) -> Sequence[PolicyEdit]:
         """The last edits of policies, the newest first; `pod` gives one by `namespace/name`."""
         read, at = self._read(), self._now().to_second()

@@ -30,13 +30,11 @@ from server.answers.view_answers import ReplicaStatus
 from server.view.api_description import API, MOST_HOURS, MOST_LISTED, description
 from server.view.drafts import MOST_BYTES, Drafts
 from server.view.explaining import Explainer
-from server.view.finding import MOST_TEXT, Finder
 from server.view.history import History
 from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
 from server.view.simulating import Simulator
 from server.view.view_access import ViewAccess, guard
-from server.view.z_pages import ZPages
 
 DEFAULT_PORT = 12346
 HOST = "127.0.0.1"
@@ -89,7 +87,6 @@ class View:
         policies: PolicyStates,
         drafts: Drafts,
         overview: Overview,
-        finder: Finder,
         history: History,
         simulator: Simulator,
         ends: Callable[[], bool] = lambda: False,
@@ -102,7 +99,6 @@ class View:
         self._policies = policies
         self._drafts = drafts
         self._overview = overview
-        self._finder = finder
         self._history = history
         self._simulator = simulator
         self._ends = ends
@@ -121,8 +117,6 @@ class View:
             web.get(f"{API}/overview", self.overview),
             web.get(f"{API}/waiting", self.waiting),
             web.get(f"{API}/fills", self.fills),
-            web.get(f"{API}/find", self.find),
-            web.get(f"{API}/workloads/{{namespace}}/{{kind}}/{{name}}", self.workload),
             web.get(f"{API}/selected", self.selected),
             web.get(f"{API}/revisions", self.revisions),
             web.get(f"{API}/history", self.history),
@@ -189,28 +183,11 @@ class View:
         found = await self._overview.fills()
         return await self._json(lambda: found)
 
-    async def find(self, request: web.Request) -> web.Response:
-        """What has the words of `text` in its name."""
-        found = await self._finder.find(request.query.get("text", "")[:MOST_TEXT])
-        return await self._json(lambda: found)
-
-    async def workload(self, request: web.Request) -> web.Response:
-        """The pods of a workload."""
-        names = [request.match_info[part] for part in ("namespace", "kind", "name")]
-        try:
-            found = await self._finder.workload(*names)
-        except EngineError as error:
-            raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
-        if found is None:
-            text = f"no pod is of a {shown(names[1])} `{shown(names[0])}/{shown(names[2])}`\n"
-            raise web.HTTPNotFound(text=text)
-        return await self._json(lambda: found)
-
     async def selected(self, request: web.Request) -> web.Response:
         """The pods that the `policy` selects."""
         address = request.query.get("policy", "")
         try:
-            found = await self._finder.selected(address)
+            found = await self._overview.selected(address)
         except EngineError as error:
             raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
         if found is None:
@@ -377,13 +354,13 @@ class View:
         return web.Response(body=body, content_type="application/json")
 
 
-def view_app(view: View, z_pages: ZPages, access: ViewAccess | None = None) -> web.Application:
+def view_app(view: View, access: ViewAccess | None = None) -> web.Application:
     """The application of the view of this host, or of one that users share by `access`."""
     middlewares = [_only_own_pages(shared=access is not None)]
     if access is not None:
         middlewares.append(guard(access))
     app = web.Application(middlewares=middlewares, client_max_size=MOST_BYTES)
-    app.add_routes([*view.routes(), *z_pages.routes(), *PageFiles().routes()])
+    app.add_routes([*view.routes(), *PageFiles().routes()])
     return app
 
 

@@ -108,7 +108,7 @@ def test_the_group_and_the_colour_are_remembered_and_in_the_address(page: Page, 
     assert "label=kubernetes.io%2Farch" in page.url
     assert "by=memory" in page.url
     sent = page.url
-    page.goto(f"{demo.view}/ui/#/health")
+    page.goto(f"{demo.view}/ui/#/policies")
     page.goto(f"{demo.view}/ui/")
     expect(page.get_by_label("Grouped by")).to_have_value("kubernetes.io/arch")
     expect(page.get_by_label("Coloured by")).to_have_value("memory")

@@ -43,13 +43,11 @@ from server.metrics.metrics import Metrics
 from server.settings import Settings
 from server.view.drafts import Drafts
 from server.view.explaining import Explainer
-from server.view.finding import Finder
 from server.view.history import History
 from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
 from server.view.simulating import Simulator
 from server.view.view import View, view_app
-from server.view.z_pages import ZPages
 from tests.support.builders import node
 from tests.support.engines import CODEC, SCHEMA, Known, Silent, cache_of
 from tests.support.served import PROCESSES
@@ -243,12 +241,11 @@ def view_over(parts: Parts) -> web.Application:
         states,
         drafts,
         Overview(parts.replica, parts.engine, parts.cluster.state, explainer, states),
-        Finder(parts.replica, parts.engine, parts.journal, parts.cluster.state, states.addresses),
         parts.history,
         Simulator(parts.replica, parts.engine, parts.cluster, drafts, dict),
         parts.ends,
     )
-    return view_app(view, ZPages("1.2.3", lambda: {"placet.dev": {"listen": "127.0.0.1:12345"}}))
+    return view_app(view)
 
 
 # ---- an API server

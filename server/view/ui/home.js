@@ -61,7 +61,8 @@ export function Home({ filters, status }) {
       <span class=${data.waiting ? "wrong" : ""}><b>${data.waiting.toLocaleString("en")}</b> ${data.waiting === 1 ? "waits" : "wait"}</span>`
       : "The cluster is not known"}</h1>
     ${overview.error && html`<${Problem} ...${overview} />`}
-    ${data.problem && html`<p class="cause">${sentence(data.problem)} <a href="#/health">See its informers in Health.</a></p>`}
+    ${data.problem && html`<p class="cause">${sentence(data.problem)}</p>`}
+    ${status.data && status.data.failing.map((each) => html`<div class="problem" role="alert"><strong>${each.name}:</strong> ${sentence(each.failure)}</div>`)}
     <div class="home"><div>
       ${data.nodes && html`<${Nodes} nodes=${data.nodes} label=${label} by=${by} pod=${pod} bound=${bound} node=${node}
         verdict=${verdict} fills=${fills.data} waiting=${waiting.data} go=${go} />`}

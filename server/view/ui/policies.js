@@ -3,8 +3,7 @@ import { html } from "./vendor/preact-htm.js";
 import {
   API, Badge, Bar, Empty, Problem, Waiting, address, clock, count, encodedPath, moment, podAddress, policyAddress, useAnswer,
 } from "./parts.js";
-import { Gangs } from "./health.js";
-import { Bounds, Drift, Events, Line, Rejections, Revisions, Selected } from "./policy.js";
+import { Bounds, Drift, Events, Gangs, Line, Rejections, Revisions, Selected } from "./policy.js";
 
 const STATES = { "in force": "good", "last valid version in force": "part", "not in force": "bad" };
 

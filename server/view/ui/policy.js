@@ -1,6 +1,6 @@
 // Policy: its text in colours, the pods that it selects, how full its bounds are, and the texts that it had.
 import { html, useState } from "./vendor/preact-htm.js";
-import { API, Badge, Waiting, address, ago, count, draftName, moment, patiently, podAddress, useAnswer } from "./parts.js";
+import { API, Badge, Bar, Waiting, address, ago, count, draftName, moment, patiently, podAddress, policyAddress, useAnswer } from "./parts.js";
 import { Fill, boundQuery } from "./home.js";
 import { Outcome } from "./outcome.js";
 import { WORDS } from "./words.js";
@@ -50,6 +50,20 @@ export function Bounds({ policy }) {
     <ul class="cards">${own.map((each) => html`<li key=${boundQuery(each)}><${Fill} bound=${each} all=${true} />
       ${each.more > 0 && html`<p class="quiet">${count(each.more, "group")} with less are left out.</p>`}
       <p><a href=${address(["home"], { by: "bound", bound: boundQuery(each) })}>On the nodes</a></p></li>`)}</ul></section>`;
+}
+
+export function Gangs({ gangs, some }) {
+  if (!gangs.length) return null;
+  return html`<section><h2>Gangs</h2>
+    <p class="quiet">${gangs.map((each, index) => html`${index ? "; " : ""}<a href=${policyAddress(each.policy)}>${each.policy}</a>:
+      ${" "}${each.waiting} waiting, ${each.gathering} gathering, ${each.givenUp} given up`)}.</p>
+    ${some.length > 0 && html`<div class="scroll" tabindex="0" role="region" aria-label="Gangs"><table><thead><tr><th scope="col">Gang</th>
+      <th scope="col">State</th><th scope="col" class="right">For</th><th scope="col" class="right">Needed</th>
+      <th scope="col" class="right">Held</th></tr></thead>
+    <tbody>${some.map((each) => html`<tr key=${`${each.policy} ${each.clause} ${each.name}`}><td>${each.name}</td>
+      <td>${each.text || each.state}</td><td class="right">${Math.round(each.seconds)} s</td>
+      <td class="right">${each.quorum}</td>
+      <td class="right">${each.held}<${Bar} part=${each.held + each.placed} whole=${each.quorum} kind="good" /></td></tr>`)}</tbody></table></div>`}</section>`;
 }
 
 // The nodes that each clause rejected, minute by minute.

@@ -47,7 +47,7 @@ export function Now({ found, chosen, one, ask, link }) {
     ${found.nodes > 0 && html`<${Funnel} found=${found} />`}
     <section><h2>Nodes by reason</h2>
       ${found.nodes === 0 && html`<${Empty} title="This replica knows no node">
-        See its informers in <a href="#/health">Health</a>.<//>`}
+        <code>placet status</code> shows what it watches.<//>`}
       ${found.groups.map((group, index) => html`<${Group} key=${index} group=${group} nodes=${found.nodes} link=${link} />`)}
     </section>
     ${found.unfit.length > 0 && html`<section><h2>kube-scheduler's own reasons</h2>
