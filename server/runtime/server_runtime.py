@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from logging import Logger
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from engine.decision.recent_answers import LastAnswers, RejectedPods
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import NotSyncedError
+from engine.explanation.audit_document import decision_audits
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import Exemptions
@@ -72,16 +74,16 @@ from server.runtime.reloader import (
 from server.runtime.view_status import status_reader
 from server.settings import SelfSigned, Settings, TraceTarget
 from server.supervisor import Supervisor, end
+from server.view.decisions import Decisions
 from server.view.drafts import DRAFT_MEMORY_MIB, Drafts
 from server.view.explaining import Explainer
-from server.view.history import History
+from server.view.history import History, SampledNumbers
 from server.view.overview import Overview
+from server.view.page import DEFAULT_PORT, HOST
 from server.view.policy_states import PolicyStates
-from server.view.samples import SampledNumbers
+from server.view.routes import Answer
 from server.view.simulating import Simulator
 from server.view.view import (
-    DEFAULT_PORT,
-    HOST,
     MOST_CONNECTIONS,
     MOST_SHARED_CONNECTIONS,
     View,
@@ -497,12 +499,15 @@ def _shown(
         lambda: credentials.in_use if credentials is not None else None,
     )
     common.supervisor.start("metrics", lambda: common.metrics.state.follow(status))
+    history = History(replica, common.options.history, common.log)
+    stack.callback(history.close)
     states = PolicyStates(
         replica,
         engine,
         journal,
         lambda: reloader.enforced,
         view.policies,
+        history,
         common.log,
         cluster.events_about if cluster is not None else lambda _: (),
     )
@@ -513,33 +518,26 @@ def _shown(
         stack.push_async_callback(end, common.supervisor.start("first-effects", first.tell))
     overview = Overview(replica, engine, view, explainer, states)
     metrics = common.metrics
-    samples = SampledNumbers(view, overview, metrics.rejections, metrics.calls.durations)
-    history = History(replica, samples.take, common.options.history, common.log)
-    stack.callback(history.close)
+    samples = SampledNumbers(view, overview.fullest, metrics.rejections, metrics.calls.durations)
     if common.options.view_port is not None:
         # It asks the cluster, whose client is closed after it.
-        stack.push_async_callback(end, common.supervisor.start("history", history.follow))
+        following = common.supervisor.start("history", lambda: history.follow(samples.take))
+        stack.push_async_callback(end, following)
     checked = Drafts(
-        replica,
         drafts,
         lambda: reloader.enforced,
         view.policies,
         view.documents,
         deciding.data.texts,
-    )
-    return View(
-        replica,
-        journal,
-        status,
-        cluster,
         explainer,
-        states,
-        checked,
-        overview,
-        history,
-        Simulator(replica, engine, view, checked, lambda: deciding.data.tables),
-        lambda: common.shutdown.has_begun,
+        Simulator(replica, engine, view, lambda: deciding.data.tables),
     )
+    answers: dict[str, Answer] = {}
+    for part in (states, explainer, overview, history, checked):
+        answers.update(part.answers)
+    audits = partial(decision_audits, engine.audits.log)
+    decisions = Decisions(replica, journal, audits, lambda: common.shutdown.has_begun)
+    return View(replica, status, cluster, decisions, answers)
 
 
 async def _serve_view(

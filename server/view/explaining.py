@@ -7,8 +7,8 @@ wait. It asks the engine, offers nothing and records nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from typing import Protocol
 
 from aiohttp import web
 
@@ -35,9 +35,9 @@ from engine.explanation.written import Values
 from grammar.meaning.schema import Schema
 from grammar.messages.texts import shown
 from grammar.values.time import Timestamp
+from server.view.routes import Answer, ViewQuestion
 from server.view.turns import Line, done
 
-T = TypeVar("T")
 # The rest after each portion.
 _REST_SECONDS = 0.005
 
@@ -74,6 +74,14 @@ class Explainer:
         self._analyst: Analyst | None = None
         self._line = Line("the explanation", "several explanations have not ended")
 
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        return {"explain": self.answer}
+
+    async def answer(self, asked: ViewQuestion) -> object:
+        """What would be decided about a pod now; with `node` also what is said of that node."""
+        return await self.explain(**asked.names, node=asked.query.get("node"))
+
     async def fills(self, namespace: str, name: str) -> list[FilledBound]:
         """The fill of each bound that holds for a pod; nothing for a pod that is gone.
 
@@ -91,22 +99,14 @@ class Explainer:
             await done(found.ask(pod), _REST_SECONDS, self._clock)
 
     async def explain(
-        self, namespace: str, name: str, node: str | None
+        self, namespace: str, name: str, node: str | None = None
     ) -> Callable[[], PodExplanation]:
-        """What makes the answer, in a thread. Raises HTTPException."""
-        return await self._in_turn(self._explained(namespace, name, node))
+        """What makes the answer, in a thread. Raises HTTPException and EngineError."""
+        return await self._line.turn(self._explained(namespace, name, node))
 
     async def place(self, pod: NamedPod, node: str | None) -> Callable[[], PodExplanation]:
-        """The same of a pod that is not in the cluster. Raises HTTPException."""
-        return await self._in_turn(self._analysed(pod, node, None, is_live=False))
-
-    async def _in_turn(self, answer: Coroutine[None, None, T]) -> T:
-        try:
-            return await self._line.turn(answer)
-        except (DeadlineExceededError, NotSyncedError) as error:
-            raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
-        except BadObjectError as error:
-            raise web.HTTPConflict(text=f"{error}\n") from None
+        """The same of a pod that is not in the cluster. Raises HTTPException and EngineError."""
+        return await self._line.turn(self._analysed(pod, node, None, is_live=False))
 
     async def _explained(
         self, namespace: str, name: str, node: str | None
@@ -123,9 +123,7 @@ class Explainer:
         found: Analysis | str
         try:
             found = await done(analyst.work(PodQuestion(pod, node)), _REST_SECONDS, self._clock)
-        except UnknownNodeError as error:
-            raise web.HTTPNotFound(text=f"{error}\n") from None
-        except (BadObjectError, DeadlineExceededError, NotSyncedError):
+        except (UnknownNodeError, BadObjectError, DeadlineExceededError, NotSyncedError):
             raise
         except EngineError as error:
             found = str(error)
@@ -150,10 +148,7 @@ class Explainer:
     async def _pod(self, namespace: str, name: str) -> NamedPod:
         """The pod as kube-scheduler would send it."""
         key = f"{namespace}/{name}"
-        try:
-            found = await self._pods.pods_named((key,))
-        except EngineError as error:
-            raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
+        found = await self._pods.pods_named((key,))
         if key not in found:
             raise web.HTTPNotFound(
                 text=f"there is no pod `{shown(name)}` in `{shown(namespace)}`\n"

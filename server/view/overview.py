@@ -22,9 +22,10 @@ from engine.decision.verb_call import ClusterState
 from engine.engine import Engine
 from engine.errors import EngineError, NotSyncedError
 from engine.explanation.document import Cause
-from engine.explanation.fills import FilledBound, fill_of_cards, selects
+from engine.explanation.fills import BoundFill, FilledBound, fill_of_cards, selects
 from engine.objects.peer import Peer, key_of
 from engine.program.frame import Frame
+from grammar.messages.texts import shown
 from grammar.values.time import Timestamp
 from server.answers.overview_answers import (
     FillList,
@@ -37,6 +38,7 @@ from server.answers.overview_answers import (
 )
 from server.view.explaining import Explainer
 from server.view.policy_states import PolicyStates
+from server.view.routes import Answer, ViewQuestion
 from server.view.turns import Turns, waiting_first
 
 # For so long the nodes, the labels, the causes, and the fills serve those who ask.
@@ -142,10 +144,20 @@ class Overview:
         # Each kind of question is worked out once at a time; the next one finds the answer.
         self._looking, self._causing, self._filling = (asyncio.Lock() for _ in range(3))
 
-    async def at_a_glance(
-        self, label: str | None, bound: tuple[str, str, str] | None
-    ) -> ReplicaOverview:
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        return {
+            "overview": self.at_a_glance,
+            "waiting": self.waiting,
+            "fills": self.fills,
+            "selected": self.selected,
+        }
+
+    async def at_a_glance(self, asked: ViewQuestion) -> ReplicaOverview:
         """The nodes by a label, and how full a bound is there; the policy, clause and workload."""
+        label, query, bound = asked.query.get("label"), asked.query, None
+        if "policy" in query and "clause" in query:
+            bound = query["policy"], query["clause"], query.get("of", "")
         at, edits = Timestamp.now().to_second(), self._states.edits(self._cluster.pods.pod)
         try:
             snapshot = self._cluster.snapshot()
@@ -173,7 +185,7 @@ class Overview:
             edits=edits,
         )
 
-    async def waiting(self) -> WaitingList:
+    async def waiting(self, _asked: ViewQuestion) -> WaitingList:
         """The pods that wait, and why, as far as that is worked out."""
         try:
             snapshot = self._cluster.snapshot()
@@ -193,17 +205,21 @@ class Overview:
         found = [self._waiting_pods(group) for group in listed]
         return WaitingList(self._replica, found, more, complete=complete)
 
-    async def fills(self) -> FillList:
+    async def fills(self, _asked: ViewQuestion) -> FillList:
         """The bounds, the fullest first."""
         known = await self._bounds()
         return FillList(self._replica, known.at, [each.fill for each in known.bounds])
 
-    async def selected(self, address: str) -> SelectedPods | None:
-        """The pods that a policy selects; None if it is not in force. Raises NotSyncedError."""
-        registry = self._engine.registry
+    async def fullest(self) -> Sequence[BoundFill]:
+        """The same for a history."""
+        return [each.fill for each in (await self._bounds()).bounds]
+
+    async def selected(self, asked: ViewQuestion) -> SelectedPods:
+        """The pods that a policy selects. Raises HTTPException and NotSyncedError."""
+        address, registry = asked.query.get("policy", ""), self._engine.registry
         program = next((p for p in registry.programs if p.address == address), None)
         if program is None:
-            return None
+            raise web.HTTPNotFound(text=f"no policy `{shown(address)}` is in force\n")
         turns, listed = Turns(self._clock), list[SelectedPod]()
         frame, number, waiting = Frame(None, Timestamp.now(), slots=registry.slots), 0, 0
         for pod in waiting_first(self._cluster.snapshot()):
@@ -320,10 +336,12 @@ class Overview:
     async def _find_cause(self, pod: Peer) -> None:
         registry, cause, problem = self._engine.registry, None, ""
         try:
-            document = await self._explainer.explain(pod.namespace, pod.name, None)
+            document = await self._explainer.explain(pod.namespace, pod.name)
             cause = (await asyncio.to_thread(document)).cause
         except web.HTTPException as error:
             problem = (error.text or "").strip()
+        except EngineError as error:
+            problem = str(error)
         causes = self._kept.causes
         causes.pop(pod.uid, None)
         causes[pod.uid] = _KnownCause(self._clock(), registry, cause, problem)

@@ -9,7 +9,7 @@ import struct
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Event, Thread
 
@@ -29,6 +29,7 @@ from engine.drift.drift_document import DriftDocument
 from engine.enforced import EnforcedPolicies, enforced
 from engine.engine import Engine
 from engine.errors import EngineError
+from engine.explanation.audit_document import decision_audits
 from grammar.checks.costs import UNKNOWN_SIZE
 from grammar.tree.source import Source
 from policies.admission import check_stored
@@ -41,11 +42,13 @@ from server.http.sockets import CONNECTIONS, listening
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
 from server.settings import Settings
+from server.view.decisions import Decisions
 from server.view.drafts import Drafts
 from server.view.explaining import Explainer
 from server.view.history import History
 from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
+from server.view.routes import Answer
 from server.view.simulating import Simulator
 from server.view.view import View, view_app
 from tests.support.builders import node
@@ -145,6 +148,11 @@ class Cluster:
             yield part
 
 
+def history_of(path: Path | None = None) -> History:
+    """A history without numbers."""
+    return History("placet-0", path, logging.getLogger("placet"))
+
+
 @dataclass
 class Parts:
     """The parts of a view."""
@@ -155,7 +163,7 @@ class Parts:
     ending: bool = False
     data: Mapping[str, DataText] = field(default_factory=dict)
     status: Callable[[str, Journal], ReplicaStatus] = status_of
-    history: History = field(default_factory=lambda: history_of({}))
+    history: History = field(default_factory=history_of)
     events: Sequence[tuple[str, PodEvent]] = ()
     process: CheckingProcess = PROCESSES[1]
 
@@ -181,15 +189,6 @@ class Parts:
         )
 
 
-def history_of(numbers: Mapping[str, float], path: Path | None = None) -> History:
-    """A history whose samples are always the same."""
-
-    async def sample() -> Mapping[str, float]:
-        return numbers
-
-    return History("placet-0", sample, path, logging.getLogger("placet"))
-
-
 def explainer_of(parts: Parts) -> Explainer:
     cluster = parts.cluster
     return Explainer(
@@ -205,6 +204,7 @@ def states_of(parts: Parts) -> PolicyStates:
         parts.journal,
         lambda: cluster.enforced,
         lambda: cluster.bodies,
+        parts.history,
         logging.getLogger("placet"),
         lambda raw: [e for e in parts.events if e[1].regarding.uid == regarding(raw).uid],
     )
@@ -225,25 +225,25 @@ def view_over(parts: Parts) -> web.Application:
     """The application of a view."""
     explainer, states = explainer_of(parts), states_of(parts)
     drafts = Drafts(
-        parts.replica,
         parts.process,
         lambda: parts.cluster.enforced,
         lambda: parts.cluster.bodies,
         parts.cluster.documents,
         parts.tables,
+        explainer,
+        Simulator(parts.replica, parts.engine, parts.cluster, dict),
     )
+    overview = Overview(parts.replica, parts.engine, parts.cluster.state, explainer, states)
+    answers: dict[str, Answer] = {}
+    for part in (states, explainer, overview, parts.history, drafts):
+        answers.update(part.answers)
+    audits = partial(decision_audits, parts.engine.audits.log)
     view = View(
         parts.replica,
-        parts.journal,
         lambda: parts.status(parts.replica, parts.journal),
         parts.cluster if parts.cluster.drift is not None else None,
-        explainer,
-        states,
-        drafts,
-        Overview(parts.replica, parts.engine, parts.cluster.state, explainer, states),
-        parts.history,
-        Simulator(parts.replica, parts.engine, parts.cluster, drafts, dict),
-        parts.ends,
+        Decisions(parts.replica, parts.journal, audits, parts.ends),
+        answers,
     )
     return view_app(view)
 

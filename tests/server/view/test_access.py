@@ -13,7 +13,7 @@ from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestClient, TestServer
 
 from engine.errors import ApiError, ApiUnreachableError
-from server.view.api_description import API
+from server.view.routes import API
 from server.view.view_access import ViewAccess, guard
 
 PODS = {

@@ -9,7 +9,7 @@ import yaml
 from aiohttp import ClientSession
 
 from engine.decision.journal import Journal
-from server.view.api_description import description
+from server.view.routes import description
 from tests.support.view_server import Parts, view_of, view_over
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "openapi.yaml"
