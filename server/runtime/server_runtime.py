@@ -60,7 +60,6 @@ from server.runtime.cluster_runtime import (
 )
 from server.runtime.data_tables import DataAccess, DataTables
 from server.runtime.file_cluster import FileCluster, NoCluster, SnapshotOrigin
-from server.runtime.first_effects import FirstEffects
 from server.runtime.observers import LogObserver, start_logging
 from server.runtime.policies import PolicyReader
 from server.runtime.policy_first import PolicyFirst
@@ -71,7 +70,6 @@ from server.runtime.reloader import (
     PolicyReloader,
     ServerConfiguration,
 )
-from server.runtime.view_status import status_reader
 from server.settings import SelfSigned, Settings, TraceTarget
 from server.supervisor import Supervisor, end
 from server.view.decisions import Decisions
@@ -81,8 +79,8 @@ from server.view.history import History, SampledNumbers
 from server.view.overview import Overview
 from server.view.page import DEFAULT_PORT, HOST
 from server.view.policy_states import PolicyStates
-from server.view.routes import Answer
 from server.view.simulating import Simulator
+from server.view.status import StatusReader
 from server.view.view import (
     MOST_CONNECTIONS,
     MOST_SHARED_CONNECTIONS,
@@ -487,18 +485,6 @@ def _shown(
     engine, journal, reloader = deciding.engine, deciding.journal, deciding.reloader
     view, replica = reloader.view, socket.gethostname()
     cluster = view if isinstance(view, ClusterRuntime) else None
-    status = status_reader(
-        replica,
-        common.options.version,
-        common.readiness,
-        engine,
-        journal,
-        common.metrics,
-        cluster,
-        lambda: deciding.data.statuses,
-        lambda: credentials.in_use if credentials is not None else None,
-    )
-    common.supervisor.start("metrics", lambda: common.metrics.state.follow(status))
     history = History(replica, common.options.history, common.log)
     stack.callback(history.close)
     states = PolicyStates(
@@ -512,10 +498,23 @@ def _shown(
         cluster.events_about if cluster is not None else lambda _: (),
     )
     common.supervisor.start("policy-numbers", states.follow)
+    status = StatusReader(
+        replica,
+        common.options.version,
+        common.readiness,
+        engine,
+        journal,
+        states.effects,
+        common.metrics,
+        cluster.status if cluster is not None else lambda: None,
+        lambda: deciding.data.statuses,
+        lambda: credentials.in_use if credentials is not None else None,
+    )
+    common.supervisor.start("metrics", lambda: common.metrics.state.follow(status))
     explainer = Explainer(replica, engine, journal, view, common.schema, lambda: reloader.enforced)
     if not isinstance(view, NoCluster):
-        first = FirstEffects(engine, view, explainer, common.log)
-        stack.push_async_callback(end, common.supervisor.start("first-effects", first.tell))
+        telling = partial(explainer.tell_effects, common.log)
+        stack.push_async_callback(end, common.supervisor.start("first-effects", telling))
     overview = Overview(replica, engine, view, explainer, states)
     metrics = common.metrics
     samples = SampledNumbers(view, overview.fullest, metrics.rejections, metrics.calls.durations)
@@ -532,12 +531,10 @@ def _shown(
         explainer,
         Simulator(replica, engine, view, lambda: deciding.data.tables),
     )
-    answers: dict[str, Answer] = {}
-    for part in (states, explainer, overview, history, checked):
-        answers.update(part.answers)
     audits = partial(decision_audits, engine.audits.log)
     decisions = Decisions(replica, journal, audits, lambda: common.shutdown.has_begun)
-    return View(replica, status, cluster, decisions, answers)
+    parts = (states, explainer, overview, history, checked)
+    return View(replica, status, cluster, decisions, parts)
 
 
 async def _serve_view(

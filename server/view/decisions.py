@@ -7,7 +7,7 @@ many.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from itertools import islice
 
 from aiohttp import web
@@ -18,7 +18,7 @@ from engine.explanation.decision_document import detail, listing, summary
 from engine.objects.remembered import Remembered
 from grammar.messages.texts import shown
 from server.view.page import HEADERS, json_of
-from server.view.routes import ViewQuestion
+from server.view.routes import Answer, ViewQuestion
 
 # A stream looks at the journal this often, and sends at most so many decisions each time.
 _LOOK_SECONDS, _MOST_SENT = 0.1, 100
@@ -47,6 +47,10 @@ class Decisions:
         self._ends = ends
         # The last events of decisions, by their numbers.
         self._made: Remembered[int, bytes] = Remembered(_MOST_MADE)
+
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        return {"decisions": self.decisions, "decision": self.decision}
 
     async def decisions(self, asked: ViewQuestion) -> object:
         """The last decisions; `limit` and `namespace` restrict them."""

@@ -29,9 +29,9 @@ from engine.errors import NotSyncedError
 from engine.explanation.fills import BoundFill
 from grammar.messages.texts import os_reason
 from server.answers.overview_answers import Action, HistorySeries, NumberHistory, RevisionOfPolicy
-from server.answers.view_answers import latency
 from server.view.policy_yaml import EditedObject, as_written
 from server.view.routes import Answer, ViewQuestion
+from server.view.status import latency
 
 EVERY_SECONDS = 60
 # The samples of a week, the named series in them, and the points of an answer.

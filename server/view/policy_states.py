@@ -127,7 +127,7 @@ class PolicyStates:
         self._replica = replica
         self._engine = engine
         self._journal = journal
-        self._effects = DecidedEffects(journal)
+        self.effects = DecidedEffects(journal)
         self._log = log
         self._told: dict[str, str] = {}
         self._read = read
@@ -276,7 +276,7 @@ class PolicyStates:
             programs,
             self._engine.expensive,
             _overruled(self._journal),
-            self._effects.of(programs.values()),
+            self.effects.of(programs.values()),
             self._objects() or {},
             [pod for pod in flying if pod is not None],
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -46,8 +46,15 @@ class Watched(Protocol):
         ...
 
 
+class Answering(Protocol):
+    """A part of a replica that answers, by the names of the routes."""
+
+    @property
+    def answers(self) -> Mapping[str, Answer]: ...
+
+
 class View:
-    """The handlers of the view: `answers` by the names of the routes, and a few of its own.
+    """The handlers of the view: the answers of its parts, and a few of its own.
 
     `status` is called on the event loop and must be quick. `watched` is None without a watched
     cluster. A request with a body needs the token of this start, which only pages of the view
@@ -60,20 +67,19 @@ class View:
         status: Callable[[], ReplicaStatus],
         watched: Watched | None,
         decisions: Decisions,
-        answers: Mapping[str, Answer],
+        parts: Iterable[Answering],
     ) -> None:
         self._replica = replica
         self._status = status
         self._watched = watched
         self._decisions = decisions
-        self._answers = {
-            **answers,
-            "decisions": decisions.decisions,
-            "decision": decisions.decision,
+        self._answers: dict[str, Answer] = {
             "status": self.status,
             "drift": self.drift,
             "session": self.session,
         }
+        for part in (decisions, *parts):
+            self._answers.update(part.answers)
         self._session = DraftSession(replica, secrets.token_urlsafe(32))
         # One answer at a time is turned into JSON, whoever asks.
         self._formatting = asyncio.Lock()

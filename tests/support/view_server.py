@@ -48,7 +48,6 @@ from server.view.explaining import Explainer
 from server.view.history import History
 from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
-from server.view.routes import Answer
 from server.view.simulating import Simulator
 from server.view.view import View, view_app
 from tests.support.builders import node
@@ -234,16 +233,14 @@ def view_over(parts: Parts) -> web.Application:
         Simulator(parts.replica, parts.engine, parts.cluster, dict),
     )
     overview = Overview(parts.replica, parts.engine, parts.cluster.state, explainer, states)
-    answers: dict[str, Answer] = {}
-    for part in (states, explainer, overview, parts.history, drafts):
-        answers.update(part.answers)
     audits = partial(decision_audits, parts.engine.audits.log)
+    decisions = Decisions(parts.replica, parts.journal, audits, parts.ends)
     view = View(
         parts.replica,
         lambda: parts.status(parts.replica, parts.journal),
         parts.cluster if parts.cluster.drift is not None else None,
-        Decisions(parts.replica, parts.journal, audits, parts.ends),
-        answers,
+        decisions,
+        (states, explainer, overview, parts.history, drafts),
     )
     return view_app(view)
 

@@ -24,10 +24,10 @@ from engine.engine import Engine
 from engine.errors import EngineError
 from grammar.messages.texts import escaped_values
 from grammar.values.time import Timestamp
-from server.answers.view_answers import latency
 from server.call import CallRecord
 from server.metrics.metrics import Metrics
 from server.view.page import json_of
+from server.view.status import latency
 from tests.support.builders import node, pod, raw
 from tests.support.engines import engine_of
 from tests.support.view_server import Parts, view_of
