@@ -31,6 +31,7 @@ from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import NotSyncedError
 from engine.explanation.audit_document import decision_audits
+from engine.explanation.decided_effects import DecidedEffects
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import Exemptions
@@ -498,18 +499,7 @@ def _shown(
         cluster.events_about if cluster is not None else lambda _: (),
     )
     common.supervisor.start("policy-numbers", states.follow)
-    status = StatusReader(
-        replica,
-        common.options.version,
-        common.readiness,
-        engine,
-        journal,
-        states.effects,
-        common.metrics,
-        cluster.status if cluster is not None else lambda: None,
-        lambda: deciding.data.statuses,
-        lambda: credentials.in_use if credentials is not None else None,
-    )
+    status = _status(common, deciding, states.effects, credentials)
     common.supervisor.start("metrics", lambda: common.metrics.state.follow(status))
     explainer = Explainer(replica, engine, journal, view, common.schema, lambda: reloader.enforced)
     if not isinstance(view, NoCluster):
@@ -535,6 +525,28 @@ def _shown(
     decisions = Decisions(replica, journal, audits, lambda: common.shutdown.has_begun)
     parts = (states, explainer, overview, history, checked)
     return View(replica, status, cluster, decisions, parts)
+
+
+def _status(
+    common: _Common,
+    deciding: Deciding,
+    effects: DecidedEffects,
+    credentials: Credentials | None,
+) -> StatusReader:
+    """What reads the status of the server."""
+    view = deciding.reloader.view
+    return StatusReader(
+        socket.gethostname(),
+        common.options.version,
+        common.readiness,
+        deciding.engine,
+        deciding.journal,
+        effects,
+        common.metrics,
+        view.status if isinstance(view, ClusterRuntime) else lambda: None,
+        lambda: deciding.data.statuses,
+        lambda: credentials.in_use if credentials is not None else None,
+    )
 
 
 async def _serve_view(

@@ -323,10 +323,18 @@ def _tried(
                     error=after.error,
                 )
             )
+    on_nodes = _on_nodes(names, cluster, admits, rejects)
+    pods = len(cluster.snapshot().pods())
+    return TriedDraft(trial.told, len(names), pods, asked, changed, own, on_nodes)
+
+
+def _on_nodes(
+    names: Sequence[str], cluster: ClusterCopy, admits: Counter[str], rejects: Counter[str]
+) -> DraftOnNodes:
     views = [cluster.snapshot().table.node(name) for name in names]
     zones = [view.labels.get(_ZONE) if view is not None else None for view in views]
     groups = {zone: n for n, zone in enumerate(sorted({z for z in zones if z is not None}))}
-    on_nodes = DraftOnNodes(
+    return DraftOnNodes(
         _ZONE,
         list(groups),
         names,
@@ -334,8 +342,6 @@ def _tried(
         [admits[name] for name in names],
         [rejects[name] for name in names],
     )
-    pods = len(cluster.snapshot().pods())
-    return TriedDraft(trial.told, len(names), pods, asked, changed, own, on_nodes)
 
 
 def _answer(engine: Engine, body: bytes, names: Sequence[str]) -> PodAnswer:

@@ -87,14 +87,15 @@ class View:
 
     def routes(self) -> list[web.RouteDef]:
         found = [
-            web.route("POST" if each.body else "GET", f"{API}{each.path}", self._handler(each))
+            (web.get if each.body is None else web.post)(f"{API}{each.path}", self._handler(each))
             for each in ROUTES
         ]
-        # Before the pod of this name.
-        found.insert(0, web.get(f"{API}/decisions/stream", self._decisions.stream))
-        found.append(web.get(f"{API}/cache/compare", self.compare))
-        found.append(web.get(f"{API}/openapi.json", self.described))
-        return found
+        return [
+            *found,
+            web.get(f"{API}/decisions/stream", self._decisions.stream),
+            web.get(f"{API}/cache/compare", self.compare),
+            web.get(f"{API}/openapi.json", self.described),
+        ]
 
     async def status(self, _asked: ViewQuestion) -> object:
         """The state of the replica and of what it knows."""
