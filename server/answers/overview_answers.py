@@ -150,7 +150,7 @@ class RevisionOfPolicy(msgspec.Struct, frozen=True):
 
 
 class RevisionList(msgspec.Struct, frozen=True):
-    """The texts that a policy had since the replica started, the newest first."""
+    """The texts that a policy had, as far as the replica has seen, the newest first."""
 
     replica: str
     policy: str

@@ -175,7 +175,7 @@ ROUTES: Sequence[Route] = (
     ),
     Route(
         "/revisions",
-        "the texts that a policy had since the replica started, or the history began",
+        "the texts that a policy had, as far as the replica has seen",
         RevisionList,
         query=_OF_POLICY,
         right="policy",

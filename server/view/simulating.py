@@ -34,7 +34,7 @@ from grammar.messages.diagnostics import UserError
 from grammar.values.time import Timestamp
 from server.answers.simulation_answers import MOST_PODS, AddedNodes, SimulationQuestion
 from server.view.trial import Keys, KnownUids
-from server.view.turns import Line, Turns, done
+from server.view.turns import STEP_SECONDS, Line, done
 
 T = TypeVar("T")
 # The time of a step, in which a verb gets far enough, and the rest after it.
@@ -133,15 +133,7 @@ class Simulator:
 
     async def uids(self, wanted: Keys) -> KnownUids:
         """The uids of workloads that have pods in the cluster."""
-        turns, found = Turns(self._clock), dict[tuple[str, str], str]()
-        for space in sorted({key.partition("/")[0] for _, key in wanted}):
-            for _, pod in self._cluster.pods.within(Scope(space)):
-                if (root := pod.workload) is not None:
-                    key = root.kind, f"{space}/{root.name}"
-                    if key in wanted:
-                        found[key] = root.uid
-                await turns.take()
-        return found
+        return await done(_uids(self._cluster.pods, wanted), 0.0, self._clock, STEP_SECONDS)
 
     async def _done(self, work: Work[T]) -> T:
         return await done(work, _REST_SECONDS, self._clock, _STEP_SECONDS / 2)
@@ -160,6 +152,18 @@ def _young_garbage_only() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*usual)
+
+
+def _uids(cache: Cache, wanted: Keys) -> Work[KnownUids]:
+    found: dict[tuple[str, str], str] = {}
+    for space in sorted({key.partition("/")[0] for _, key in wanted}):
+        for _, pod in cache.within(Scope(space)):
+            if (root := pod.workload) is not None:
+                key = root.kind, f"{space}/{root.name}"
+                if key in wanted:
+                    found[key] = root.uid
+            yield
+    return found
 
 
 def _nodes(each: AddedNodes) -> NodesToAdd:

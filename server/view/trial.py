@@ -254,7 +254,11 @@ def finish(_schema: Schema) -> TriedDraft:
     if not trial.objects.nodes:
         raise UserError("the cluster has no nodes")
     cluster = ClusterCopy(cache_of(trial.objects), data=trial.data)
-    engines = [offline_engine(each.registry, cluster, trial.codec) for each in trial.policies]
+    try:
+        engines = [offline_engine(each.registry, cluster, trial.codec) for each in trial.policies]
+    except UserError as error:
+        # What it hints at is of no use: the rows are those of the server.
+        raise UserError(error.message) from None
     found = effects(engines[-1], cluster, trial.pods, _MOST_ASKED)
     own = [each for each in found if each.policy in trial.own]
     return _tried(trial, engines, cluster, own)

@@ -95,7 +95,7 @@ export function Revisions({ policy }) {
     <ul class="lines">${revisions.map((each, index) => html`<li key=${number(index)}>
       <span class="number">${number(index)}</span> <time datetime=${each.at} title=${each.at}>${ago(each.at)}</time>
       <span>${each.action}${each.by && ` by ${each.by}`}</span></li>`)}</ul>
-    ${revisions.length < 2 ? html`<p class="quiet">This replica has seen no other text of it. It keeps up to 20 since its start.</p>` : html`
+    ${revisions.length < 2 ? html`<p class="quiet">This replica has seen no other text of it. It keeps up to 20.</p>` : html`
       <form class="filters" onSubmit=${(event) => event.preventDefault()}>
         ${select("From", first, (chosen) => choose([chosen, last]))} ${select("to", last, (chosen) => choose([first, chosen]))}
         <button type="button" disabled=${trial.running || first === last} onClick=${run}>Which pods would it decide otherwise?</button></form>
