@@ -54,7 +54,7 @@ class HistoryError(Exception):
 
 
 class Edit(msgspec.Struct, frozen=True, array_like=True):
-    """One text of a policy: that of its `file`, or the JSON of its `object`."""
+    """An edit of a policy, with its text since: that of its `file`, or the JSON of its `object`."""
 
     address: str
     at: str

@@ -75,7 +75,7 @@ class QueryParameter:
 
 @dataclass(frozen=True, slots=True)
 class ViewQuestion:
-    """What somebody asks: the names in the path, the query, its numbers, and the body."""
+    """A question to the view: the names in its path, the query with its numbers, and the body."""
 
     names: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
@@ -91,7 +91,7 @@ Answer = Callable[[ViewQuestion], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A row: its path, what it answers with and is asked with, and the name of who answers.
+    """A route of the API: its path, what it answers with and is asked with, and who answers.
 
     `fails` are the statuses beyond those that follow from the path, the query and the body.
     """

@@ -36,7 +36,7 @@ _MOST_NAMED = 20
 
 @dataclass(frozen=True, slots=True)
 class StatusReader:
-    """The status of a server, which is read by a call.
+    """A reader of the status of a server; a call reads it.
 
     `cluster` gives the state of what is watched, None without a watched cluster. `data` gives the
     sources of tables, and `certificate` that of new connections.
