@@ -39,7 +39,7 @@ class SilentObserver:
         pass
 
     failed = would_reject = conflict = bypassed = expensive = gave_up = shortened = rejected
-    unnamed_scheduler = added_victims = gang = rejected
+    unnamed_scheduler = added_victims = gang = held_back = rejected
 
 
 def offline_engine(

@@ -42,8 +42,6 @@ TERMINAL = "of a command at a terminal or an editor, and of the user's own files
 # The dictionaries that are read and filled in one function, and what bounds each.
 DICTIONARIES = {
     CALL: (
-        "cli/doctor/conversion.py: _Profile.arguments",
-        "cli/doctor/conversion.py: _Profile.points",
         "engine/decision/registry.py: Registry._namespaced",
         "engine/decision/moves.py: MovedPods._there",
         "engine/decision/moves.py: MovedPods._views",

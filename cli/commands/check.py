@@ -80,7 +80,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=given_path,
         help="also say what each policy and clause does, and warn of label keys that no node has, "
         "of percentages that are 0 of a workload, and of policies that can be slow, in the cluster "
-        "of the output of `kubectl get nodes,pods -A -o json` (or yaml); may be given again",
+        "of the output of `kubectl get nodes,pods,replicasets -A -o json` (or yaml); may be given "
+        "again",
     )
     parser.add_argument(
         "--cost", action="store_true", help="show what each expression can cost for one node"

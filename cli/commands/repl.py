@@ -48,7 +48,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SNAPSHOT",
         action="append",
         type=given_path,
-        help="the output of `kubectl get nodes,pods -A -o json` (or yaml); may be repeated",
+        help="the output of `kubectl get nodes,pods,replicasets -A -o json` (or yaml); may be "
+        "repeated",
     )
     add_data_argument(parser)
     add_cluster_arguments(parser, live_namespace=False)

@@ -150,7 +150,9 @@ def loaded(session: ReplSession, validation: Validation) -> Iterator[Reply]:
 def cluster_summary(session: ReplSession) -> str:
     found = session.required_cluster()
     pods = counted(len(found.pod_bodies), "pod")
-    return f"{counted(len(session.node_names), 'node')} and {pods} at {found.now}"
+    lacks = found.lacks(session.policies.needs)
+    note = f"\nnote: {lacks}" if lacks else ""
+    return f"{counted(len(session.node_names), 'node')} and {pods} at {found.now}{note}"
 
 
 def _paths(text: str) -> list[Path]:
@@ -235,7 +237,7 @@ _ALL = (
     ReplCommand(
         ":cluster [SNAPSHOT…]",
         "loads another cluster; without a file, shows the size of the current one",
-        "A snapshot is the output of `kubectl get nodes,pods -A -o json` (or yaml).",
+        "A snapshot is the output of `kubectl get nodes,pods,replicasets -A -o json` (or yaml).",
         "file",
         cluster,
     ),

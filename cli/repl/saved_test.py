@@ -43,7 +43,8 @@ def save_test(session: ReplSession, text: str) -> Iterator[Reply]:
         raise CommandError(f"`{file}` is not a policy file", _EXAMPLE)
     paths = session.origin.paths if session.origin is not None else ()
     if not paths:
-        hint = "write one with `kubectl get nodes,pods -A -o json`, and load it with `:cluster`"
+        command = "kubectl get nodes,pods,replicasets -A -o json"
+        hint = f"write one with `{command}`, and load it with `:cluster`"
         raise CommandError("a test needs a snapshot in a file", hint)
     before = _text(file)
     world, pod = session.world(), session.required_pod()

@@ -67,8 +67,8 @@ def _nodes(then: DecisionDetail, now: PodExplanation) -> Iterator[str]:
 def _names(decision: DecisionDetail) -> frozenset[str] | None:
     if decision.passed is None:
         return None
-    rejected = (name for reason in decision.reasons for name in reason.names)
-    return frozenset((*decision.passed, *rejected))
+    others = (name for each in (*decision.reasons, *decision.heldBy) for name in each.names)
+    return frozenset((*decision.passed, *others))
 
 
 def _counts(then: Sequence[ClauseCounts], now: Sequence[ClauseCounts]) -> Iterator[str]:

@@ -71,7 +71,7 @@ export function Playground({ names }) {
       <button type="button" class="main" disabled=${trial.running || errors > 0} onClick=${run}
         title="Ctrl-Enter in the text">Try it</button>
     </form>
-    ${pasted && html`<label class="pasted">The output of <code>kubectl get nodes,pods -A -o json</code>
+    ${pasted && html`<label class="pasted">The output of <code>kubectl get nodes,pods,replicasets -A -o json</code>
       <textarea rows="5" spellcheck="false" onInput=${(event) => { kept.cluster = event.target.value; }}>${kept.cluster}</textarea></label>`}
     <${Editor} load=${load} change=${(text) => { kept.text = text; }} check=${check} run=${run}
       complete=${complete} describe=${describe} />

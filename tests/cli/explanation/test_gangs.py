@@ -12,6 +12,7 @@ from cli.console import put
 from cli.explanation.layout import gang_of_pod
 from cli.repl.conversation import answer, print_replies
 from cli.repl.session import ReplSession
+from engine.errors import own_text
 from engine.explanation.cause import cause_of
 from engine.explanation.document import GangExplanation, MemberOfGang, PodExplanation
 from tests.cli.conftest import Placet
@@ -181,6 +182,18 @@ def test_a_member_of_a_gang_that_gathers_says_how_far_it_is(name: str, text: str
     cause = cause_of(waiting(name), (), found, ())
     assert cause is not None
     assert (cause.kind, cause.text) == ("gang", text)
+
+
+def test_without_bind_the_cause_is_that_of_placet_and_not_of_the_gang() -> None:
+    """Neither the other members nor room for them would help."""
+    words = "policy shop/gangs holds gangs at bind: serve with `--bind`"
+    asked = waiting("a-0")
+    condition = {"type": "PodScheduled", "status": "False", "message": own_text(words)}
+    asked["status"] = {"phase": "Pending", "conditions": [condition]}
+    for state in ("waiting", "fits", "gathering"):
+        cause = cause_of(asked, [], told(state, "1 of 2 members exist", seconds=1.0), ())
+        assert cause is not None
+        assert (cause.kind, cause.text) == ("placet", f"Placet itself keeps it waiting: {words}")
 
 
 def test_the_members_of_a_gang_that_gathers_have_rows(capsys: pytest.CaptureFixture[str]) -> None:
