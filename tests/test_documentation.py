@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+CHANGES = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 SOURCE = ("cli", "engine", "grammar", "policies", "server", "tests")
 FOLDERS = (*SOURCE, "deploy", "docs")
@@ -112,9 +113,8 @@ def test_every_contract_number_in_a_comment_is_explained() -> None:
 
 def test_every_release_has_its_changes() -> None:
     """A tag `v0.2.0` needs a heading `## [0.2.0] - date`; a version is released once."""
-    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    listed = re.findall(r"(?m)^## \[(.+?)\]", changes)
-    dated = re.findall(r"(?m)^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$", changes)
+    listed = re.findall(r"(?m)^## \[(.+?)\]", CHANGES)
+    dated = re.findall(r"(?m)^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$", CHANGES)
     assert listed == ["Unreleased", *dated]
     tags = (ROOT / ".git").exists() and subprocess.run(
         ["git", "-C", ROOT, "tag", "--list", "v*"],  # noqa: S607 - git of the path
@@ -123,6 +123,23 @@ def test_every_release_has_its_changes() -> None:
         check=True,
     ).stdout.split()
     assert {tag.removeprefix("v") for tag in tags or []} - set(dated) == set()
+
+
+def test_an_entry_of_the_changelog_is_one_short_line_and_stands_once() -> None:
+    """So it is read, and a line that two merges brought is found."""
+    _, *releases = re.split(r"(?m)^## .*\n", CHANGES)
+    lines = [line for release in releases for line in release.splitlines()]
+    entries = [line for line in lines if line.startswith("- ")]
+    assert entries
+    assert [line for line in entries if len(line) > 100] == []
+    assert sorted(set(entries)) == sorted(entries)
+    assert [line for line in lines if line.startswith((" ", "*"))] == [], (
+        "a second line of an entry"
+    )
+
+
+def test_the_first_release_is_one_page() -> None:
+    assert len(CHANGES.partition("## [0.1.0]")[2].splitlines()) <= 60
 
 
 # ---- what must lead somewhere
