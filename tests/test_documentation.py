@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from cli.version import RELEASE
 from grammar.meaning.environment import FUNCTIONS
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
 from policies.validation import Validator
 from tests.support.books import BOOKS, DOCS, book, pages, section
+from tests.support.release_version import COPIES, named
+from tests.support.release_version import SOURCE as SOURCE_OF_VERSION
 
 ROOT = Path(__file__).parents[1]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -123,6 +126,22 @@ def test_every_release_has_its_changes() -> None:
         check=True,
     ).stdout.split()
     assert {tag.removeprefix("v") for tag in tags or []} - set(dated) == set()
+
+
+@pytest.mark.parametrize("copy", COPIES)
+def test_a_copy_of_the_version_is_that_of_the_release(copy: str) -> None:
+    assert set(named((ROOT / copy).read_text(encoding="utf-8"))) == {RELEASE}
+
+
+def test_the_version_stands_nowhere_else() -> None:
+    """So `python -m tests.support.release_version` writes it everywhere."""
+    files = (file for folder in ("cli", "deploy", "docs") for file in (ROOT / folder).rglob("*"))
+    found = {file for file in files if file.suffix in TEXTS and named(file.read_text("utf-8"))}
+    assert found - {ROOT / copy for copy in COPIES} == {SOURCE_OF_VERSION}
+
+
+def test_the_release_is_the_newest_of_the_changelog() -> None:
+    assert re.findall(r"(?m)^## \[(\d.+?)\]", CHANGES)[0] == RELEASE
 
 
 def test_an_entry_of_the_changelog_is_one_short_line_and_stands_once() -> None:
