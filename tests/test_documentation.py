@@ -41,6 +41,11 @@ STALE = (
     "The text is the reason, and one that is blank is none",
     "is no time at all",
     "about to take over",
+    "more than halves the number of pods",
+    "Placet moves none of them",
+    "Placet places new pods; the descheduler evicts",
+    "nothing: the descheduler evicts",
+    "that is reported, not repaired",
 )
 
 
@@ -286,6 +291,38 @@ def test_measured_ratios_stand_in_performance_alone(name: str) -> None:
     """
     prose = re.sub(r"(?ms)^```.*?^```$", "", (ROOT / name).read_text(encoding="utf-8"))
     assert set(re.findall(r"\b\d+\.\d+\b", prose)) <= {"1.36", "3.11", "2.0"}
+
+
+def test_what_an_extender_costs_is_what_was_measured() -> None:
+    """The page about the choice says it in words; the figures stand in performance alone."""
+    rows = re.findall(
+        r"(?m)^\| pods/s, .* Placet / no extender \| +\| ([\d.]+) \|", page("performance.md")
+    )
+    assert len(rows) == 2
+    assert [row for row in rows if not 0.4 <= float(row) <= 0.6] == []
+    assert "places about half as many pods in a second" in plain(page("choosing.md"))
+
+
+@pytest.mark.parametrize(
+    "name", ["choosing.md", "coming-from-tas.md", "policy-api.md", "gitops.md"]
+)
+def test_a_page_about_pods_that_run_names_repair(name: str) -> None:
+    """Which pods are moved is said by one page: docs/drift.md."""
+    assert "](drift.md#repair)" in page(name)
+
+
+def test_definitions_are_applied_in_one_way() -> None:
+    """Server-side, because the other way copies a whole definition into an annotation."""
+    commands = (line for _, text in texts() for line in re.findall(r"kubectl apply [^`\n]*", text))
+    named = [line for line in commands if "files/crds" in line]
+    assert named
+    assert [line for line in named if "--server-side" not in line] == []
+    piped = [
+        file.name
+        for file, text in texts()
+        if re.search(r"placet (crds|manifests).*\| kubectl apply -f", text)
+    ]
+    assert piped == []
 
 
 def texts() -> Iterator[tuple[Path, str]]:
