@@ -227,7 +227,7 @@ release: sbom krew  ## build wheel, chart, plugin, bill of materials and, with b
 	rm -rf build/release && mkdir -p build/release
 	.venv/bin/hatchling build --target wheel --directory build/release
 	cp build/sbom.cdx.json build/krew/placet-linux-amd64.tar.gz build/release
-	cp build/krew/placet.yaml build/release/krew-placet.yaml
+	cp build/krew/placet.yaml build/release
 	helm=$$(tests/e2e/kube/build helm) && "$$helm" package deploy/chart --destination build/release
 	if command -v buildah >/dev/null; then \
 	  version=$$(.venv/bin/python -c 'from cli.version import version; print(version())') \
