@@ -27,8 +27,11 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test thorough processes others hostile answers check fmt e2e e2e-all e2e-smoke contract e2e-installed differential differential-cel portable fgd rollouts repair repair-faults chaos chaos-mutants simulated bench instructions kube conformance \
-	image-test sbom krew lock versions openapi examples site clean
+	image-test sbom krew release help lock versions openapi examples site clean
 .DELETE_ON_ERROR:
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-18s%s\n", $$1, $$2}' Makefile | sort
 
 demo: .venv/stamp  ## serve a built-in cluster and ready-made policies until Ctrl-C
 	.venv/bin/placet serve --demo
@@ -219,6 +222,19 @@ krew: .venv/stamp  ## build the archive of the kubectl plugin for krew in build/
 	  | gzip -n > build/krew/placet-linux-amd64.tar.gz
 	sum=$$(sha256sum < build/krew/placet-linux-amd64.tar.gz | cut -c1-64) \
 	&& sed "s/sha256: .*/sha256: $$sum/" deploy/krew/placet.yaml > build/krew/placet.yaml
+
+release: sbom krew  ## build wheel, chart, plugin, bill of materials and, with buildah, the image into build/release
+	rm -rf build/release && mkdir -p build/release
+	.venv/bin/hatchling build --target wheel --directory build/release
+	cp build/sbom.cdx.json build/krew/placet-linux-amd64.tar.gz build/release
+	cp build/krew/placet.yaml build/release
+	helm=$$(tests/e2e/kube/build helm) && "$$helm" package deploy/chart --destination build/release
+	if command -v buildah >/dev/null; then \
+	  version=$$(.venv/bin/python -c 'from cli.version import version; print(version())') \
+	  && buildah build --build-arg VERSION="$$version" --build-arg REVISION="$$(git rev-parse HEAD)" \
+	    --tag placet . && buildah push placet oci-archive:build/release/placet-image.tar; \
+	else echo "no image: buildah is not installed"; fi
+	cd build/release && sha256sum -- * > SHA256SUMS && cat SHA256SUMS
 
 vendor: .venv/stamp  ## fetch the libraries of the page from npm; tests/browser/vendor.py has the versions
 	.venv/bin/python -m tests.browser.vendor

@@ -7,8 +7,10 @@ from pathlib import Path
 
 # What `git archive` writes here: the tag, the commits since then and the commit.
 ARCHIVED = "$Format:%(describe:tags,match=v[0-9]*) %h$"
+# The newest release. The chart, the krew plugin and the docs repeat it, and a test compares them.
+RELEASE = "0.1.0"
 # The version of what no tag precedes, and of files without any history.
-UNTAGGED = "0.1.0.dev0"
+UNTAGGED = f"{RELEASE}.dev0"
 
 
 def version() -> str:

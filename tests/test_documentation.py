@@ -7,16 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from cli.version import RELEASE
 from grammar.meaning.environment import FUNCTIONS
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
 from policies.validation import Validator
 from tests.support.books import BOOKS, DOCS, book, pages, section
+from tests.support.release_version import COPIES, named
+from tests.support.release_version import SOURCE as SOURCE_OF_VERSION
 
 ROOT = Path(__file__).parents[1]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+CHANGES = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 SOURCE = ("cli", "engine", "grammar", "policies", "server", "tests")
 FOLDERS = (*SOURCE, "deploy", "docs")
@@ -37,6 +41,11 @@ STALE = (
     "The text is the reason, and one that is blank is none",
     "is no time at all",
     "about to take over",
+    "more than halves the number of pods",
+    "Placet moves none of them",
+    "Placet places new pods; the descheduler evicts",
+    "nothing: the descheduler evicts",
+    "that is reported, not repaired",
 )
 
 
@@ -72,9 +81,24 @@ def plain(text: str) -> str:
 # ---- what must be documented
 
 
-def test_make_targets_are_those_that_are_explained() -> None:
-    explained = set(re.findall(r"(?m)(?:^|`)make ([a-z0-9-]+)", README + CONTRIBUTING))
-    assert explained == set(re.findall(r"(?m)^([a-z0-9-]+):.*##", MAKEFILE))
+def test_make_targets_are_explained_by_make_help() -> None:
+    phony = re.findall(r"(?ms)^\.PHONY: (.*?[^\\])$", MAKEFILE)[0].replace("\\", "").split()
+    helped = subprocess.run(
+        ["make", "help"],  # noqa: S607 - make of the path
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    explained = set(re.findall(r"(?m)^([a-z0-9-]+) +\S", helped))
+    assert set(phony) - explained == set()
+    assert (
+        set(re.findall(r"(?m)(?:^|`)make ([a-z0-9-]+)", README + CONTRIBUTING)) - explained == set()
+    )
+
+
+def test_contributing_is_short() -> None:
+    assert len(CONTRIBUTING.encode()) <= 12 * 1024
 
 
 def test_every_command_is_documented() -> None:
@@ -112,9 +136,8 @@ def test_every_contract_number_in_a_comment_is_explained() -> None:
 
 def test_every_release_has_its_changes() -> None:
     """A tag `v0.2.0` needs a heading `## [0.2.0] - date`; a version is released once."""
-    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    listed = re.findall(r"(?m)^## \[(.+?)\]", changes)
-    dated = re.findall(r"(?m)^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$", changes)
+    listed = re.findall(r"(?m)^## \[(.+?)\]", CHANGES)
+    dated = re.findall(r"(?m)^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$", CHANGES)
     assert listed == ["Unreleased", *dated]
     tags = (ROOT / ".git").exists() and subprocess.run(
         ["git", "-C", ROOT, "tag", "--list", "v*"],  # noqa: S607 - git of the path
@@ -123,6 +146,39 @@ def test_every_release_has_its_changes() -> None:
         check=True,
     ).stdout.split()
     assert {tag.removeprefix("v") for tag in tags or []} - set(dated) == set()
+
+
+@pytest.mark.parametrize("copy", COPIES)
+def test_a_copy_of_the_version_is_that_of_the_release(copy: str) -> None:
+    assert set(named((ROOT / copy).read_text(encoding="utf-8"))) == {RELEASE}
+
+
+def test_the_version_stands_nowhere_else() -> None:
+    """So `python -m tests.support.release_version` writes it everywhere."""
+    files = (file for folder in ("cli", "deploy", "docs") for file in (ROOT / folder).rglob("*"))
+    found = {file for file in files if file.suffix in TEXTS and named(file.read_text("utf-8"))}
+    assert found - {ROOT / copy for copy in COPIES} == {SOURCE_OF_VERSION}
+
+
+def test_the_release_is_the_newest_of_the_changelog() -> None:
+    assert re.findall(r"(?m)^## \[(\d.+?)\]", CHANGES)[0] == RELEASE
+
+
+def test_an_entry_of_the_changelog_is_one_short_line_and_stands_once() -> None:
+    """So it is read, and a line that two merges brought is found."""
+    _, *releases = re.split(r"(?m)^## .*\n", CHANGES)
+    lines = [line for release in releases for line in release.splitlines()]
+    entries = [line for line in lines if line.startswith("- ")]
+    assert entries
+    assert [line for line in entries if len(line) > 100] == []
+    assert sorted(set(entries)) == sorted(entries)
+    assert [line for line in lines if line.startswith((" ", "*"))] == [], (
+        "a second line of an entry"
+    )
+
+
+def test_the_first_release_is_one_page() -> None:
+    assert len(CHANGES.partition("## [0.1.0]")[2].splitlines()) <= 60
 
 
 # ---- what must lead somewhere
@@ -235,6 +291,38 @@ def test_measured_ratios_stand_in_performance_alone(name: str) -> None:
     """
     prose = re.sub(r"(?ms)^```.*?^```$", "", (ROOT / name).read_text(encoding="utf-8"))
     assert set(re.findall(r"\b\d+\.\d+\b", prose)) <= {"1.36", "3.11", "2.0"}
+
+
+def test_what_an_extender_costs_is_what_was_measured() -> None:
+    """The page about the choice says it in words; the figures stand in performance alone."""
+    rows = re.findall(
+        r"(?m)^\| pods/s, .* Placet / no extender \| +\| ([\d.]+) \|", page("performance.md")
+    )
+    assert len(rows) == 2
+    assert [row for row in rows if not 0.4 <= float(row) <= 0.6] == []
+    assert "places about half as many pods in a second" in plain(page("choosing.md"))
+
+
+@pytest.mark.parametrize(
+    "name", ["choosing.md", "coming-from-tas.md", "policy-api.md", "gitops.md"]
+)
+def test_a_page_about_pods_that_run_names_repair(name: str) -> None:
+    """Which pods are moved is said by one page: docs/drift.md."""
+    assert "](drift.md#repair)" in page(name)
+
+
+def test_definitions_are_applied_in_one_way() -> None:
+    """Server-side, because the other way copies a whole definition into an annotation."""
+    commands = (line for _, text in texts() for line in re.findall(r"kubectl apply [^`\n]*", text))
+    named = [line for line in commands if "files/crds" in line]
+    assert named
+    assert [line for line in named if "--server-side" not in line] == []
+    piped = [
+        file.name
+        for file, text in texts()
+        if re.search(r"placet (crds|manifests).*\| kubectl apply -f", text)
+    ]
+    assert piped == []
 
 
 def texts() -> Iterator[tuple[Path, str]]:

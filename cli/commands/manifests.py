@@ -17,7 +17,7 @@ _IMAGE = re.compile(r"(?m)^( +image: )placet:\S+$")
 _ACCOUNT, _NAMESPACE = "placet", "kube-system"
 EXAMPLES = """\
 examples:
-  placet manifests --image registry.example/placet:0.1.0 | kubectl apply -f -
+  placet manifests --image registry.example/placet:0.1.0 | kubectl apply --server-side -f -
 """
 
 

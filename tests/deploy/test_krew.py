@@ -9,7 +9,8 @@ from typing import Any
 
 import yaml
 
-from tests.deploy.chart import CHART, ROOT
+from cli.version import RELEASE
+from tests.deploy.chart import ROOT
 
 FOLDER = ROOT / "deploy" / "krew"
 TEXT = (FOLDER / "placet.yaml").read_text(encoding="utf-8")
@@ -31,10 +32,9 @@ def test_the_manifest_has_what_krew_asks_for() -> None:
     assert os.access(FOLDER / platform["bin"], os.X_OK)
 
 
-def test_the_manifest_is_of_the_version_of_the_chart_and_names_what_is_built() -> None:
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+def test_the_manifest_is_of_the_release_and_names_what_is_built() -> None:
     version, archive = MANIFEST["spec"]["platforms"][0]["uri"].split("/")[-2:]
-    assert version == MANIFEST["spec"]["version"] == f"v{chart['version']}"
+    assert version == MANIFEST["spec"]["version"] == f"v{RELEASE}"
     assert f"> build/krew/{archive}\n" in MAKEFILE
 
 

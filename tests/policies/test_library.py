@@ -86,19 +86,24 @@ def test_library_policy_governs_nothing_unasked(source: Source) -> None:
 
 
 def test_page_says_what_the_files_say() -> None:
-    """Each by its name, with its description, its parameters, and when to use it."""
-    found = dict(re.findall(r"(?ms)^## (\S+)\n\n(.*?)(?=\n## |\Z)", PAGE))
-    wanted = {}
+    """Each by its name, with its description, its kind and its parameters."""
+    found = re.findall(r"(?m)^\| `(\S+)` \| (.*?) \| (.*?) \| (.*?) ?\|$", PAGE)
+    wanted = []
     for source in library_sources():
         (checked,) = check_source(source, load_schema()).policies
         policy = checked.policy
-        kind = "a cluster policy" if policy.cluster else "made for `use`"
-        comment = re.findall(r"(?m)^# (.*)$", source.text[: policy.span.start])
         (written,) = parse_file(source)[0].policies
         declared = ", ".join(f"`{print_parameter(p)}`" for p in written.parameters)
-        said = f"{policy.setting('description', '')}; {kind}. {' '.join(comment)}"
-        wanted[policy.name] = f"{said} Parameters: {declared}." if declared else said
-    assert {name: " ".join(text.split()) for name, text in found.items()} == wanted
+        description = policy.setting("description", "")
+        wanted.append(
+            (policy.name, description, "cluster" if policy.cluster else "`use`", declared)
+        )
+    assert sorted(found) == sorted(wanted)
+
+
+def test_every_policy_says_when_to_choose_it() -> None:
+    texts = {source.name: source.text for source in library_sources()}
+    assert [name for name, text in texts.items() if not text.startswith("# ")] == []
 
 
 def test_databases_are_not_evicted() -> None:
