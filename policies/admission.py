@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from grammar.checker.policy_checker import Checked
-from grammar.checks.costs import LIMIT, UNKNOWN_SIZE, ClusterSize, with_estimates
+from grammar.checks.costs import with_estimates
+from grammar.meaning.costs import LIMIT, UNKNOWN_SIZE, ClusterSize
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, Severity
 from grammar.tree.clauses import File

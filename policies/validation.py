@@ -10,10 +10,10 @@ from itertools import islice, pairwise
 from grammar import checks
 from grammar.checker import data_checker, parameters
 from grammar.checker.policy_checker import Checked, check_policy
-from grammar.checks.costs import LIMIT
 from grammar.checks.gangs import gangs_of, together
 from grammar.checks.mutual import has_mutual_limit, unknown_of_selector
 from grammar.meaning.access import beyond
+from grammar.meaning.costs import LIMIT
 from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix

@@ -18,7 +18,7 @@ from engine.explanation.explanation import traced_expression
 from engine.explanation.written import Written
 from engine.program.frame import Frame
 from grammar.checker.policy_checker import Checked
-from grammar.checks.costs import LIMIT
+from grammar.meaning.costs import LIMIT
 from grammar.meaning.environment import Environment
 from grammar.messages.texts import counted, named
 from grammar.tree.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select

@@ -6,6 +6,7 @@ Belongs here: mistakes of a policy that type-checks. Must not: evaluate against 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from grammar.checker.policy_checker import Checked
 from grammar.checks.absence import comparisons_with_null, has_below_absent
@@ -28,13 +29,9 @@ from grammar.checks.conditions import (
     misread_operators,
     silent_protections,
 )
-from grammar.checks.costs import LIMIT, expensive_expressions
+from grammar.checks.costs import expensive_expressions
 from grammar.checks.counts_in_filters import counts_in_filters
-from grammar.checks.directions import (
-    contradicted_names,
-    reversed_conditions,
-    unreachable_bounds,
-)
+from grammar.checks.directions import contradicted_names, reversed_conditions, unreachable_bounds
 from grammar.checks.fixed_forms import parts_of_values
 from grammar.checks.gangs import gang_keys, gangs_of_the_same_pods
 from grammar.checks.known_labels import (
@@ -50,11 +47,7 @@ from grammar.checks.known_labels import (
 from grammar.checks.known_words import unknown_resources, unknown_words
 from grammar.checks.mutual import mutual_limits
 from grammar.checks.node_conditions import conditions_without_status
-from grammar.checks.patterns import (
-    patterns_as_texts,
-    placeholders_as_texts,
-    templates_in_texts,
-)
+from grammar.checks.patterns import patterns_as_texts, placeholders_as_texts, templates_in_texts
 from grammar.checks.populations import (
     conditions_on_the_pod_alone,
     deadlocked_limits,
@@ -85,8 +78,9 @@ from grammar.checks.units import (
     sums_of_resources,
     sums_without_unit,
 )
-from grammar.checks.written_out import write_out
+from grammar.meaning.costs import LIMIT
 from grammar.meaning.environment import Environment
+from grammar.meaning.written_out import write_out
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree import ast
 from grammar.tree.walk import walk
@@ -179,7 +173,7 @@ _LOOKED_AT = (
 def run(checked: Checked, cost_limit: int = LIMIT) -> list[Diagnostic]:
     """The diagnostics of all checks, in the order of the text; `cost_limit` is in steps."""
     found = [d for check in CHECKS for d in check(checked)]
-    out = write_out(checked)
+    out = replace(checked, policy=write_out(checked.policy, checked.environment))
     found.extend(constant_domains(checked, out))
     # What a definition says is found wherever it is used, and told once.
     seen = [d for check in WRITTEN_OUT for d in check(out)]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from grammar.checker.policy_checker import Checked
-from grammar.checks.conditions import guards
+from grammar.meaning.absence import guards, may_be_absent
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Schema, print_as_written
 from grammar.messages.diagnostics import Diagnostic
@@ -156,27 +156,6 @@ def _above(expr: ast.Expr) -> list[ast.Expr]:
         below = below.operand
         found.append(below)
     return found[:-1][::-1]
-
-
-def may_be_absent(expr: ast.Expr, schema: Schema | None) -> bool:
-    """Whether a field or key may be missing, so that all that is read from it is missing too.
-
-    A pod always has a first container. What is read from an optional is an optional.
-    """
-    match expr:
-        case ast.Select(optional=True) | ast.Index(optional=True):
-            return False
-        case ast.Select(operand, name):
-            if operand.type.name == "optional":
-                return False
-            known = schema.field(operand.type.name, name) if schema is not None else None
-            return operand.type.name == "map" or (known is not None and known.optional)
-        case ast.Index(ast.Select(_, "containers"), ast.Literal(0)):
-            return False
-        case ast.Index(operand, _):
-            return operand.type.name in ("list", "map")
-        case _:
-            return False
 
 
 def _optionally(expr: ast.Select | ast.Index, schema: Schema | None) -> ast.Expr:

@@ -14,10 +14,11 @@ from zoneinfo import available_timezones
 
 from grammar.checker.parameters import is_example
 from grammar.checker.policy_checker import Checked
-from grammar.checks.conditions import allowed_by
-from grammar.checks.extents import PARTS_OF_TIME
-from grammar.checks.known_words import compared, constants
+from grammar.checks.known_words import compared
+from grammar.meaning.allowed import allowed_by
 from grammar.meaning.environment import Environment
+from grammar.meaning.extents import PARTS_OF_TIME
+from grammar.meaning.folding import constants
 from grammar.meaning.schema import print_as_written
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, write_instead

@@ -7,33 +7,16 @@ from fractions import Fraction
 from math import ceil, floor
 
 from grammar.checker.policy_checker import Checked
-from grammar.checks.conditions import conjuncts, fold
+from grammar.meaning.allowed import conjuncts
 from grammar.meaning.environment import Environment
+from grammar.meaning.folding import constant, literal
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix, Severity
-from grammar.tree.ast import Binary, Call, Expr, LetReference, Literal, Select
+from grammar.tree.ast import Binary, Call, Expr, Literal, Select
 from grammar.tree.clause_parts import Bound
 from grammar.tree.clauses import Gang, Limit, Share, Spread, of_kind
 from grammar.tree.walk import walk
 from grammar.values.quantity import Quantity
-
-
-def constant(number: float | Expr, environment: Environment) -> float | None:
-    """The value of a number, or of a constant expression; None for any other expression."""
-    if not isinstance(number, Expr):
-        return number
-    value = literal(number, environment)
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return value
-    return None
-
-
-def literal(expr: Expr, environment: Environment) -> object:
-    """The value of a constant expression, or of a `let` of one; None for any other."""
-    while isinstance(expr, LetReference):
-        expr = environment.lets[expr.name]
-    folded = fold(expr, environment)
-    return folded.value if isinstance(folded, Literal) else None
 
 
 def bounds(checked: Checked) -> Iterator[Diagnostic]:

@@ -6,12 +6,13 @@ A condition is an expression that must be true for something to happen: `for`, `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from grammar.checker.policy_checker import Checked
-from grammar.meaning.environment import Environment
-from grammar.meaning.evaluator import evaluate
+from grammar.meaning.absence import Key, key_read, unguarded, with_null
+from grammar.meaning.allowed import Allowed, allowed_by, conjuncts, exclude_each_other
+from grammar.meaning.folding import fold
 from grammar.meaning.schema import Schema, print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix, write_instead
 from grammar.tree import ast
@@ -25,9 +26,8 @@ from grammar.tree.clauses import (
 )
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Span
-from grammar.tree.types import BOOL, NULL, QUANTITY, STRING
-from grammar.tree.walk import children, rewritten, walk
-from grammar.values.errors import EvaluationError
+from grammar.tree.types import BOOL, QUANTITY, STRING
+from grammar.tree.walk import rewritten, walk
 
 
 def conditions(policy: Policy) -> Iterator[WrittenCondition]:
@@ -39,80 +39,7 @@ def conditions(policy: Policy) -> Iterator[WrittenCondition]:
             yield from item.conditions
 
 
-def conjuncts(expr: ast.Expr) -> tuple[ast.Expr, ...]:
-    """The operands that must all be true for the expression to be true."""
-    if isinstance(expr, ast.Chain) and expr.op == "&&":
-        return tuple(part for operand in expr.operands for part in conjuncts(operand))
-    return (expr,)
-
-
 # ---- constant conditions
-
-# The types of values that a Literal can hold. A folded list would lose the spans of its elements.
-_FOLDED = frozenset("bool int double string quantity duration timestamp semver null".split())
-# The steps of one folded operation, with the texts that it makes: a policy may have thousands.
-_FOLDING_STEPS = 1000
-
-
-def fold(expr: ast.Expr, environment: Environment) -> ast.Expr:
-    """The expression with its constant parts replaced by literals.
-
-    A part whose evaluation fails stays as it is, so that it fails at run time.
-    """
-    match expr:
-        case ast.Unary(_, operand):
-            return _closed(replace(expr, operand=fold(operand, environment)), environment)
-        case ast.Binary(_, left, right):
-            folded = replace(expr, left=fold(left, environment), right=fold(right, environment))
-            return _closed(folded, environment)
-        case ast.Chain(op, operands):
-            chain = replace(expr, operands=tuple(fold(o, environment) for o in operands))
-            return _closed(chain, environment) if op == "+" else _logical(chain)
-        case ast.Conditional(condition, then, otherwise):
-            test = fold(condition, environment)
-            if isinstance(test, ast.Literal):
-                return fold(then if test.value is True else otherwise, environment)
-            branches = fold(then, environment), fold(otherwise, environment)
-            return replace(expr, condition=test, then=branches[0], otherwise=branches[1])
-        case ast.Call(_, target, args):
-            called = fold(target, environment) if target is not None else None
-            call = replace(expr, target=called, args=tuple(fold(a, environment) for a in args))
-            return _closed(call, environment)
-        case ast.Index(operand, index):
-            return replace(expr, operand=fold(operand, environment), index=fold(index, environment))
-        case _:
-            return expr
-
-
-def _logical(chain: ast.Chain) -> ast.Expr:
-    """The chain without its neutral constants; a literal where one constant decides it."""
-    decisive = chain.op == "||"
-    if any(isinstance(o, ast.Literal) and o.value is decisive for o in chain.operands):
-        return ast.Literal(decisive, BOOL, chain.span)
-    left = tuple(
-        o for o in chain.operands if not (isinstance(o, ast.Literal) and o.value is (not decisive))
-    )
-    if not left:
-        return ast.Literal(not decisive, BOOL, chain.span)
-    # A single operand that may not be a bool keeps its chain, which checks that.
-    return left[0] if len(left) == 1 and left[0].type == BOOL else replace(chain, operands=left)
-
-
-def _closed(expr: ast.Expr, environment: Environment) -> ast.Expr:
-    """The value of an operation whose operands are all constants; else the expression."""
-    if not all(map(_constant, children(expr))) or expr.type.name not in _FOLDED:
-        return expr
-    try:
-        value = evaluate(expr, {}, environment, _FOLDING_STEPS)
-        return ast.Literal(value, expr.type, expr.span)
-    except EvaluationError:
-        return expr
-
-
-def _constant(expr: ast.Expr) -> bool:
-    if isinstance(expr, ast.ListLiteral):
-        return not expr.optional and all(map(_constant, expr.elements))
-    return isinstance(expr, ast.Literal) or (isinstance(expr, ast.MapLiteral) and not expr.entries)
 
 
 # What a constant condition means for the policy.
@@ -244,44 +171,6 @@ _DECLARED = frozenset({"namespaceObject", "node", "peer", "pod", "victim"})
 # that passes. There is no solver: any other condition is ignored. So every finding is right, and
 # some contradictions are not found.
 
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-_INFINITY = float("inf")
-
-
-@dataclass(frozen=True, slots=True)
-class Allowed:
-    """The values of a path that pass: a set of constants, or an interval with exceptions."""
-
-    values: frozenset[object] | None = None
-    low: float = -_INFINITY
-    high: float = _INFINITY
-    open_low: bool = False
-    open_high: bool = False
-    excluded: frozenset[object] = field(default_factory=frozenset)
-
-    def admits(self, value: object) -> bool:
-        if value in self.excluded or (self.values is not None and value not in self.values):
-            return False
-        if not isinstance(value, float):
-            return self.low == -_INFINITY and self.high == _INFINITY
-        above = value > self.low if self.open_low else value >= self.low
-        return above and (value < self.high if self.open_high else value <= self.high)
-
-    def both(self, other: Allowed) -> Allowed:
-        values = self.values if other.values is None else other.values
-        if values is not None:
-            return Allowed(frozenset(v for v in values if self.admits(v) and other.admits(v)))
-        # Of two equal ends, an open one is narrower.
-        low, open_low = max((self.low, self.open_low), (other.low, other.open_low))
-        high, closed = min((self.high, not self.open_high), (other.high, not other.open_high))
-        return Allowed(None, low, high, open_low, not closed, self.excluded | other.excluded)
-
-    @property
-    def empty(self) -> bool:
-        if self.values is not None:
-            return not self.values
-        return self.low > self.high or (self.low == self.high and (self.open_low or self.open_high))
-
 
 @dataclass(frozen=True, slots=True)
 class _Comparison:
@@ -362,59 +251,6 @@ def _holding(expr: ast.Expr) -> tuple[str, Allowed] | None:
     return print_expression(inner), Allowed(frozenset({holds}))
 
 
-def allowed_by(expr: ast.Expr) -> tuple[str, Allowed] | None:
-    """The compared path, and the values of it that pass."""
-    match expr:
-        case ast.Binary("in", left, ast.ListLiteral(elements)):
-            if all(isinstance(e, ast.Literal) for e in elements):
-                return print_expression(left), Allowed(frozenset(value_of(e) for e in elements))
-        case ast.Binary(op, ast.Literal() as constant, right) if op in _MIRRORED:
-            return _range(_MIRRORED[op], right, constant)
-        case ast.Binary(op, left, ast.Literal() as constant) if op in _MIRRORED:
-            return _range(op, left, constant)
-    return None
-
-
-def _range(op: str, path: ast.Expr, constant: ast.Literal) -> tuple[str, Allowed] | None:
-    if isinstance(path, ast.Literal):
-        return None
-    value, name = value_of(constant), print_expression(path)
-    if op == "==":
-        return name, Allowed(frozenset({value}))
-    if op == "!=":
-        return name, Allowed(excluded=frozenset({value}))
-    if not isinstance(value, float):
-        return None
-    if op in ("<", "<="):
-        return name, Allowed(high=value, open_high=op == "<")
-    return name, Allowed(low=value, open_low=op == ">")
-
-
-def value_of(expr: ast.Expr) -> object:
-    """A constant as the language compares it: numbers, amounts and times as floats."""
-    value = getattr(expr, "value", None)
-    if isinstance(value, bool | str) or value is None:
-        return value
-    if isinstance(value, int | float):
-        return float(value)
-    nanos = getattr(value, "nanos", None)
-    return float(nanos) if nanos is not None else value
-
-
-def exclude_each_other(one: ast.Expr, other: ast.Expr) -> bool:
-    """Whether it is known that two conditions are never true together."""
-    for part in conjuncts(one):
-        for opposite in conjuncts(other):
-            if ast.Unary("!", part) == opposite or ast.Unary("!", opposite) == part:
-                return True
-            first, second = allowed_by(part), allowed_by(opposite)
-            if first is None or second is None or first[0] != second[0]:
-                continue
-            if first[1].both(second[1]).empty:
-                return True
-    return False
-
-
 def _contradiction(requirement: str, later: _Comparison) -> Diagnostic:
     message = "no node can pass both conditions"
     hint = "correct one of them: otherwise every pod of this policy stays pending"
@@ -438,56 +274,20 @@ def _requirement(earlier: _Comparison, checked: Checked) -> str:
 # `!=`, `!(x in …)` and `!x.matches(…)` look true for an absent key, but they are missing.
 
 _WORDS = frozenset({"require", "for", "when", "pods where"})
-_MAPS = frozenset({"labels", "annotations", "nodeSelector", "namespaceLabels", "limits"})
 
 
 def absent_negations(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0301) for each negation of an unguarded key, unless `missing` has a rule."""
     for condition in conditions(checked.policy):
         if condition.missing is None and condition.word in _WORDS:
-            for key, negation in _unguarded(condition.expr, _negated_key):
+            for key, negation in unguarded(condition.expr, _negated_key):
                 yield _absent_warning(key, negation, checked.environment.schema)
 
 
-_Key = ast.Index | ast.Select
-
-
-def unguarded_keys(expr: ast.Expr) -> Iterator[_Key]:
-    """The reads of keys that may be absent, of labels for example."""
-    yield from (key for key, _ in _unguarded(expr, _key))
-
-
-def _unguarded(
-    expr: ast.Expr, read: Callable[[ast.Expr], _Key | None], guarded: frozenset[str] = frozenset()
-) -> Iterator[tuple[_Key, ast.Expr]]:
-    """The keys that `read` finds, each with its expression, unless they are sure to be there."""
-    if isinstance(expr, ast.Chain) and expr.op in ("&&", "||"):
-        for operand in expr.operands:
-            yield from _unguarded(operand, read, guarded)
-            guarded |= guards(operand)
-        return
-    if isinstance(expr, ast.Has) or _with_null(expr):
-        return
-    if isinstance(expr, ast.Comprehension):
-        # The variable of a macro over a map is a key of that map.
-        guarded |= {print_expression(ast.Index(expr.target, ast.Ident(expr.variables[0])))}
-    if (key := read(expr)) is not None:
-        if print_expression(key) not in guarded:
-            yield key, expr
-        return
-    for child in children(expr):
-        yield from _unguarded(child, read, guarded)
-
-
-def _with_null(expr: ast.Expr) -> bool:
-    """Whether an expression compares with null, of which another check warns."""
-    return isinstance(expr, ast.Binary) and NULL in (expr.left.type, expr.right.type)
-
-
-def _negated_key(expr: ast.Expr) -> _Key | None:
+def _negated_key(expr: ast.Expr) -> Key | None:
     """The key that a negation is about."""
     negated = _negated(expr)
-    return None if negated is None else _key(negated)
+    return None if negated is None else key_read(negated)
 
 
 def _negated(expr: ast.Expr) -> ast.Expr | None:
@@ -495,7 +295,7 @@ def _negated(expr: ast.Expr) -> ast.Expr | None:
     match expr:
         case ast.Binary("!=", left, right):
             return right if isinstance(left, ast.Literal) else left
-        case ast.Unary("!", ast.Binary("==" | "in", left, right) as test) if not _with_null(test):
+        case ast.Unary("!", ast.Binary("==" | "in", left, right) as test) if not with_null(test):
             return right if isinstance(left, ast.Literal) else left
         case ast.Unary("!", ast.Call("matches" | "startsWith" | "endsWith" | "contains", target)):
             return target
@@ -503,47 +303,14 @@ def _negated(expr: ast.Expr) -> ast.Expr | None:
             return None
 
 
-def _key(expr: ast.Expr) -> _Key | None:
-    """The expression as a read of labels, annotations or a node selector, or None."""
-    if isinstance(expr, ast.Index | ast.Select) and not expr.optional:
-        inner = expr.operand
-        if inner.type.name == "map" and isinstance(inner, ast.Select) and inner.name in _MAPS:
-            return expr
-    return None
-
-
-def guards(expr: ast.Expr) -> frozenset[str]:
-    """What `has(x)`, `key in map`, or their negation before `||`, makes sure to be there."""
-    match expr:
-        case ast.Unary("!", operand):
-            return guards(operand)
-        case ast.Has(operand):
-            return frozenset({print_expression(operand)})
-        case ast.Binary("in", key, holder):
-            return frozenset({print_expression(ast.Index(holder, key))})
-        case ast.Call("hasValue", ast.Select() | ast.Index() as operand, ()):
-            return frozenset({print_expression(_plain(operand))})
-        case ast.Chain():
-            return frozenset().union(*map(guards, children(expr)))
-        case _:
-            return frozenset()
-
-
-def _plain(expr: ast.Expr) -> ast.Expr:
-    """The same read without its optionals: `a.b` for `a.?b`."""
-    if isinstance(expr, ast.Select | ast.Index):
-        return replace(expr, operand=_plain(expr.operand), optional=False)
-    return expr
-
-
-def _absent_warning(key: _Key, expr: ast.Expr, schema: Schema | None) -> Diagnostic:
+def _absent_warning(key: Key, expr: ast.Expr, schema: Schema | None) -> Diagnostic:
     shown = print_as_written(key, schema)
     message = f"`{shown}` may be absent: the condition is then missing and does not hold"
     hint = f"write `{_safe(key, expr, schema)}`, or add `missing pass` or `missing fail`"
     return Diagnostic("P0301", "warning", message, expr.span, hint=hint)
 
 
-def _safe(key: _Key, whole: ast.Expr, schema: Schema | None) -> str:
+def _safe(key: Key, whole: ast.Expr, schema: Schema | None) -> str:
     """The text of an expression in which the read has an empty value for an absent key.
 
     That of a quantity is no amount.
@@ -566,11 +333,11 @@ def silent_protections(checked: Checked) -> Iterator[Diagnostic]:
     """
     for condition in conditions(checked.policy):
         if condition.word == "protect" and condition.missing is None:
-            for key, read in _unguarded(condition.expr, _key):
+            for key, read in unguarded(condition.expr, key_read):
                 yield _protection_warning(key, read, checked.environment.schema)
 
 
-def _protection_warning(key: _Key, expr: ast.Expr, schema: Schema | None) -> Diagnostic:
+def _protection_warning(key: Key, expr: ast.Expr, schema: Schema | None) -> Diagnostic:
     shown = print_as_written(key, schema)
     message = f"`{shown}` may be absent: every victim without it is then protected"
     safe = _safe(key, expr, schema)

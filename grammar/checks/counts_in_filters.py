@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from grammar.checker.policy_checker import Checked
-from grammar.checks.absence import may_be_absent
-from grammar.checks.conditions import conjuncts, guards
-from grammar.checks.summed_requests import of_peer
+from grammar.meaning.absence import guards, may_be_absent
+from grammar.meaning.allowed import conjuncts
+from grammar.meaning.peers import of_peer
 from grammar.meaning.schema import Schema, print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.tree import ast

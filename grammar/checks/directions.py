@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from grammar.checker.policy_checker import Checked
-from grammar.checks.clause_numbers import constant, literal
-from grammar.checks.conditions import conditions, conjuncts
+from grammar.checks.conditions import conditions
 from grammar.checks.known_words import compared, unwrapped
 from grammar.checks.units import resource_of
+from grammar.meaning.allowed import conjuncts
+from grammar.meaning.folding import constant, literal
 from grammar.meaning.schema import Schema, print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix, write_instead
 from grammar.tree import ast

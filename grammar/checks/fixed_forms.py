@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from grammar.checker.macro_types import inside
 from grammar.checker.parameters import is_example
 from grammar.checks.known_words import compared, unwrapped
 from grammar.meaning.environment import Environment
+from grammar.meaning.macro_types import inside
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, either, write_instead
 from grammar.tree import ast

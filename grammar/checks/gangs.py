@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from grammar.checker.policy_checker import Checked
-from grammar.checks.conditions import exclude_each_other
-from grammar.checks.written_out import write_out
+from grammar.meaning.allowed import exclude_each_other
 from grammar.meaning.schema import print_as_written
+from grammar.meaning.written_out import write_out
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Severity
 from grammar.tree import ast
@@ -59,7 +59,7 @@ def gangs_of(checked: Checked) -> tuple[Gang, ...]:
     """The gangs of a policy, with its definitions written out."""
     if not of_kind(checked.policy.items, Gang):
         return ()
-    return of_kind(write_out(checked).policy.items, Gang)
+    return of_kind(write_out(checked.policy, checked.environment).items, Gang)
 
 
 def together(one: Gang, other: Gang) -> Severity | None:

@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
-from grammar.checker.macro_types import inside
 from grammar.checker.parameters import is_example
 from grammar.checker.policy_checker import Checked
 from grammar.checker.type_remedies import of_taint
-from grammar.checks.known_words import LABELS, compared, constants, key_of, unwrapped
+from grammar.checks.known_words import LABELS, compared, key_of, unwrapped
 from grammar.checks.references import glob_as_pattern
 from grammar.meaning.environment import Environment
+from grammar.meaning.folding import constants
+from grammar.meaning.macro_types import inside
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix, write_instead
 from grammar.tree import ast

@@ -12,10 +12,10 @@ import re
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
-from grammar.checker.macro_types import inside
 from grammar.checker.parameters import is_example
-from grammar.checks.conditions import fold
 from grammar.meaning.environment import Environment
+from grammar.meaning.folding import constants
+from grammar.meaning.macro_types import inside
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
 from grammar.tree import ast
@@ -28,19 +28,6 @@ _MAPS = frozenset({"labels", "annotations", "nodeSelector", "matchLabels", "name
 # Functions whose result is the value, or one of the values, of what they are called on.
 _KEEPING = frozenset({"orValue", "value", "or"})
 _CHOOSING = frozenset({"distinct", "sort", "reverse", "slice", "flatten"})
-
-
-def constants(expr: ast.Expr, environment: Environment) -> tuple[ast.Literal, ...]:
-    """The constants that an expression can be; none if it is computed from something else."""
-    match fold(expr, environment):
-        case ast.Literal() as constant:
-            return (constant,)
-        case ast.Conditional(_, then, otherwise):
-            return (*constants(then, environment), *constants(otherwise, environment))
-        case ast.Call("optional.of" | "dyn" | "string", None, (value,)):
-            return constants(value, environment)
-        case _:
-            return ()
 
 
 def compared(

@@ -6,10 +6,11 @@ of the schema's Peer. So the limit, and the `for` of its policy, may read only t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from grammar.checker.policy_checker import Checked
-from grammar.checks.clause_numbers import constant
+from grammar.meaning.folding import constant
+from grammar.meaning.peers import Path, kept
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.ast import Expr
@@ -17,36 +18,12 @@ from grammar.tree.clauses import Limit, of_kind
 from grammar.tree.source import Span
 from grammar.tree.walk import reads
 
-Path = tuple[str, ...]
-
-# The paths of `pod` that are known of a pod that is there, and what they are of a peer.
-_KEPT: Mapping[Path, Path] = {
-    ("metadata", "name"): ("name",),
-    ("metadata", "namespace"): ("namespace",),
-    ("metadata", "uid"): ("uid",),
-    ("metadata", "labels"): ("labels",),
-    ("metadata", "annotations"): ("annotations",),
-    ("spec", "priority"): ("priority",),
-    ("requests",): ("requests",),
-    ("limits",): ("limits",),
-    ("hostPorts",): ("hostPorts",),
-    ("workload", "kind"): ("workload", "kind"),
-    ("workload", "name"): ("workload", "name"),
-}
 _FIELDS = (
     *("`name`", "`namespace`", "`uid`", "`labels`", "`annotations`", "`requests`", "`limits`"),
     *("`priority`", "`hostPorts`", "`workload.kind`", "`workload.name`"),
 )
 # The fields of a peer that change while it comes to a node, or by the time alone.
 _CHANGING = frozenset({"nodeName", "phase", "age"})
-
-
-def kept(path: Path) -> Path | None:
-    """The path of a peer for a path below `pod`; None if the cache does not keep it."""
-    for length in (1, 2):
-        if (of_peer := _KEPT.get(path[:length])) is not None:
-            return (*of_peer, *path[length:])
-    return None
 
 
 def mutual_limits(checked: Checked) -> Iterator[Diagnostic]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from grammar.checker.macro_types import inside
 from grammar.checks.known_words import FIELDS
 from grammar.meaning.environment import Environment
+from grammar.meaning.macro_types import inside
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, write_instead
 from grammar.tree import ast

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from grammar.checker.policy_checker import Checked
-from grammar.checks.clause_numbers import constant
-from grammar.checks.conditions import conditions, conjuncts
+from grammar.checks.conditions import conditions
 from grammar.checks.counts_in_filters import is_counted
+from grammar.meaning.allowed import conjuncts
+from grammar.meaning.folding import constant
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix, write_instead
 from grammar.tree import ast

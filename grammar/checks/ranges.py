@@ -11,19 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf, isfinite
 
-from grammar.checker.macro_types import inside
 from grammar.checker.policy_checker import Checked
-from grammar.checks.conditions import (
-    Allowed,
-    allowed_by,
-    conditions,
-    fold,
-    in_parentheses,
-    value_of,
-)
-from grammar.checks.extents import PARTS_OF_TIME, Extent, extent, measured, said
+from grammar.checks.conditions import conditions, in_parentheses
 from grammar.checks.scales import scale_of
 from grammar.checks.units import resource_of
+from grammar.meaning.allowed import Allowed, allowed_by, value_of
+from grammar.meaning.extents import PARTS_OF_TIME, Extent, extent, measured, said
+from grammar.meaning.folding import fold
+from grammar.meaning.macro_types import inside
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix, write_instead
 from grammar.tree import ast

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from grammar.checker.policy_checker import Checked
-from grammar.checks.clause_numbers import constant
-from grammar.checks.conditions import unguarded_keys
-from grammar.checks.known_words import constants
+from grammar.meaning.absence import unguarded_keys
+from grammar.meaning.folding import constant, constants
 from grammar.meaning.schema import print_as_written
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import isfinite
 
-from grammar.checker.macro_types import inside
 from grammar.checker.policy_checker import Checked
-from grammar.checks.extents import extent, is_part
-from grammar.checks.known_words import constants
 from grammar.meaning.environment import Environment
+from grammar.meaning.extents import extent, is_part
+from grammar.meaning.folding import constants
+from grammar.meaning.macro_types import inside
 from grammar.meaning.schema import print_as_written
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix, either, write_instead

@@ -7,24 +7,22 @@ sum counts these pods.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from grammar.checker.policy_checker import Checked
+from grammar.meaning.peers import of_peer, sum_of
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree import ast
-from grammar.tree.clauses import Clause, Filter, of_kind
+from grammar.tree.clauses import Filter, of_kind
 from grammar.tree.printer import print_string
 from grammar.tree.types import BOOL
-from grammar.tree.walk import rewritten, roots, walk
-
-_AMOUNTS = frozenset({"requests", "limits"})
+from grammar.tree.walk import roots
 
 
 def sums_in_filters(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0318) for each filter that adds up amounts, and is not checked at the binding."""
     for clause in of_kind(checked.policy.items, Filter):
-        if not clause.at_bind and (sums := sum_of(clause, checked)):
+        if not clause.at_bind and (sums := sum_of(clause, checked.environment)):
             message = "this sum does not have the pods that are still on their way to the node"
             limit = as_limit(clause, checked)
             hint = f"write {limit} instead, which counts them"
@@ -73,44 +71,3 @@ def _sum_of_peers(expr: ast.Expr) -> tuple[ast.Expr, ast.Expr] | None:
         case _:
             pass
     return None
-
-
-def of_peer(expr: ast.Expr, name: str, new: str = "peer") -> ast.Expr:
-    """The expression with `peer`, or a new name, in the place of a variable."""
-
-    def change(node: object) -> object:
-        if isinstance(node, ast.Ident) and node.name == name:
-            return replace(node, name=new)
-        return node
-
-    return rewritten(expr, change)
-
-
-def sum_of(clause: Clause, checked: Checked) -> ast.Expr | None:
-    """The part of a requirement that adds up amounts of pods, or the name that stands for it."""
-    lets, defs = checked.environment.lets, checked.environment.defs
-    # Each name is looked at once inside sums and once outside: definitions may nest like towers.
-    seen: set[tuple[str, bool]] = set()
-
-    def inside(expr: ast.Expr, *, summed: bool) -> ast.Expr | None:
-        """The first part that adds up amounts; `summed` says that the whole is added up."""
-        for part in walk(expr):
-            match part:
-                case ast.Select(operand, name) if summed and name in _AMOUNTS:
-                    if operand.type.name == "Peer":
-                        return part
-                case ast.Call("sum", target, args) if not summed:
-                    added = (target, *args) if target is not None else args
-                    if any(inside(each, summed=True) is not None for each in added):
-                        return part
-                case ast.LetReference(name) | ast.DefCall(name) if (name, summed) not in seen:
-                    seen.add((name, summed))
-                    body = lets[name] if name in lets else defs[name].body
-                    if inside(body, summed=summed) is not None:
-                        return part
-                case _:
-                    pass
-        return None
-
-    found = (inside(each, summed=False) for each in clause.requirements)
-    return next((each for each in found if each is not None), None)

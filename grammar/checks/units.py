@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from grammar.checker.policy_checker import Checked
-from grammar.checks.clause_numbers import constant
-from grammar.checks.extents import measured
-from grammar.checks.known_words import constants
 from grammar.meaning.environment import Environment
+from grammar.meaning.extents import measured
+from grammar.meaning.folding import constant, constants
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix, write_instead
 from grammar.tree import ast

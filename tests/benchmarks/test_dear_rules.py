@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from grammar.checks.costs import ClusterSize, slow_in_cluster
+from grammar.checks.costs import slow_in_cluster
+from grammar.meaning.costs import ClusterSize
 from tests.benchmarks.keep_alive import KeepAlive, keep_alive
 from tests.benchmarks.live import PREFIX, flags_for, large_cluster
 from tests.benchmarks.offers import Offers

@@ -16,7 +16,8 @@ from engine.program.compiler import Compiler
 from engine.program.frame import Frame
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
-from grammar.checks.costs import ClusterSize, slow_in_cluster
+from grammar.checks.costs import slow_in_cluster
+from grammar.meaning.costs import ClusterSize
 from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
 from grammar.syntax.parser import parse_expression

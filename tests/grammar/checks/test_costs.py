@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from grammar import checks
-from grammar.checks.costs import ClusterSize, slow_in_cluster
+from grammar.checks.costs import slow_in_cluster
+from grammar.meaning.costs import ClusterSize
 from grammar.tree.source import Source
 from policies.validation import check_source
 from tests.grammar.checks.helpers import SCHEMA, found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from grammar.checks.costs import ClusterSize, slow_in_cluster
+from grammar.checks.costs import slow_in_cluster
+from grammar.meaning.costs import ClusterSize
 from grammar.syntax.parser import parse_file
 from grammar.tree.printer import format_file
 from grammar.tree.source import Source

@@ -12,8 +12,8 @@ from dataclasses import replace
 from itertools import product
 from math import inf, isfinite, isnan
 
-from grammar.checker.macro_types import inside
-from grammar.checks.conditions import value_of
+from grammar.meaning.allowed import value_of
+from grammar.meaning.macro_types import inside
 from grammar.tree import ast
 from grammar.tree.types import DURATION, INT, QUANTITY, TIMESTAMP
 from grammar.tree.walk import walk

@@ -1,7 +1,7 @@
 """Written out: a policy with its definitions in the places where they are used.
 
 A mistake is the same through a `let`, a `def`, a `cel.bind`, or a macro over a list of constants.
-So the checks of values look at a policy without these: each name has its expression in its place.
+So rules about values look at a policy without these: each name has its expression in its place.
 Every part keeps the span at which somebody wrote it, and what a call comes to has the span of the
 call. What would become too large stays as it is.
 """
@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal as OneOf
 
-from grammar.checker.policy_checker import Checked
 from grammar.meaning.environment import Environment
 from grammar.tree import ast
-from grammar.tree.clauses import Def, Item, Let
+from grammar.tree.clauses import Def, Item, Let, Policy
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, INT, STRING
 from grammar.tree.walk import rewritten, walk
@@ -32,24 +31,24 @@ class _TooLargeError(Exception):
     """The expression stays as it is."""
 
 
-def write_out(checked: Checked) -> Checked:
+def write_out(policy: Policy, environment: Environment) -> Policy:
     """The policy with the definitions written out; its own items, and nothing of its `use`s.
 
     The definitions are left out, unless some expression still needs them.
     """
-    writer = _Writer(checked.environment)
+    writer = _Writer(environment)
 
     def change(node: object) -> object:
         return writer.whole(node) if isinstance(node, ast.Expr) else node
 
     items: tuple[Item, ...] = tuple(
         rewritten(item, change) if any(map(_is_written_out, walk(item))) else item
-        for item in checked.policy.items
+        for item in policy.items
         if not isinstance(item, Let | Def)
     )
     if any(isinstance(e, ast.LetReference | ast.DefCall) for e in walk(items)):
-        items += tuple(i for i in checked.policy.items if isinstance(i, Let | Def))
-    return replace(checked, policy=replace(checked.policy, items=items))
+        items += tuple(i for i in policy.items if isinstance(i, Let | Def))
+    return replace(policy, items=items)
 
 
 def _is_written_out(expr: ast.Expr) -> bool:
