@@ -17,11 +17,12 @@ from engine.cards.card_functions import with_cards
 from engine.objects.codec import ObjectCodec
 from engine.offline import question_frame
 from grammar.checker.policy_checker import Checked
+from grammar.meaning.costs import ClusterFacts
 from grammar.meaning.evaluator import evaluate
 from grammar.messages.diagnostics import UserError
 from grammar.tree.clauses import Share
 from grammar.values.errors import EvaluationError
-from policies.cluster_rules import ClusterFacts, warned
+from policies.cluster_rules import warned
 from policies.validation import Validation
 
 

@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 
 from grammar.checker.policy_checker import Checked
-from grammar.checks.costs import with_estimates
 from grammar.meaning.costs import LIMIT, UNKNOWN_SIZE, ClusterSize
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, Severity
 from grammar.tree.clauses import File
 from grammar.tree.source import Source
 from policies import validation as uses
+from policies.cluster_rules import timed
 from policies.manifest_text import RULES, object_page, report
 from policies.manifests import ManifestReading, additions, manifest_from
 from policies.resource import Manifest, Metadata
@@ -70,7 +70,7 @@ def check_object(
         policy, wrong = policy_of(read.manifest, page)
         file, found = File((policy,)), [*found, *wrong]
     checked = of_objects(checked_file(page.source, file, found, schema, LIMIT))
-    policies = tuple(with_estimates(policy, size) for policy in checked.policies)
+    policies = tuple(timed(policy, size) for policy in checked.policies)
     return CheckedObject(read.manifest, replace(checked, policies=policies))
 
 

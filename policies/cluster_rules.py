@@ -1,46 +1,29 @@
-"""Cluster rules: what a policy does not find in one cluster, and what is slow there.
-
-The label keys that no node has, the percentages that are 0 of a workload, and the time of a call.
-"""
+"""Cluster rules: what the rules find in a policy of one cluster, beside its own diagnostics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from grammar import rules
 from grammar.checker.policy_checker import Checked
-from grammar.checks.clause_numbers import vanishing_percentages_of
-from grammar.checks.costs import with_estimates
-from grammar.checks.references import unknown_labels
-from grammar.meaning.costs import ClusterSize
-from grammar.tree.clauses import Share
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterFacts:
-    """One cluster: the number of nodes by label key, of all nodes, and its size.
-
-    `replicas` gives the replicas of each workload that a share is about, by name; None leaves out
-    what is found by them.
-    """
-
-    labels: Mapping[str, int]
-    nodes: int
-    size: ClusterSize
-    replicas: Callable[[Share], Mapping[str, int]] | None
+from grammar.meaning.costs import ClusterFacts, ClusterSize
 
 
 def warned(checked: Checked, cluster: ClusterFacts) -> Checked:
     """The policy with the warnings that follow from the cluster among its diagnostics."""
-    found = [*unknown_labels(checked, cluster.labels, cluster.nodes)]
-    if not checked.broken and cluster.replicas is not None:
-        found += vanishing_percentages_of(checked, cluster.replicas)
+    found = rules.run_in_cluster(checked, cluster)
     # What the nodes say of a label is more than what Kubernetes says of it.
-    spans = [each.span for each in found]
+    spans = [each.span for each in found if each.code != "P0402"]
     known = (
         each
         for each in checked.diagnostics
         if each.code != "P0346"
         or not any(s.start <= each.span.end and each.span.start <= s.end for s in spans)
     )
-    return with_estimates(replace(checked, diagnostics=(*known, *found)), cluster.size)
+    return replace(checked, diagnostics=(*known, *found))
+
+
+def timed(checked: Checked, size: ClusterSize) -> Checked:
+    """The policy with a warning if it can be slow in a cluster of this size."""
+    found = tuple(rules.slow(checked, size))
+    return replace(checked, diagnostics=(*checked.diagnostics, *found)) if found else checked

@@ -7,7 +7,7 @@ estimates how long one call about a pod can take in a cluster of a given size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from grammar.meaning.environment import Environment
@@ -17,7 +17,7 @@ from grammar.meaning.steps import USUAL, Assumptions, Estimator
 from grammar.tree import ast
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import Bounds, PodSet, Template, WaitUntil
-from grammar.tree.clauses import Cards, Clause, ForPods, Gang, Limit, Policy, of_kind
+from grammar.tree.clauses import Cards, Clause, ForPods, Gang, Limit, Policy, Share, of_kind
 from grammar.tree.groups import Count, Group
 from grammar.tree.source import Span
 from grammar.tree.walk import children, reads, roots, walk
@@ -124,6 +124,20 @@ class ClusterSize:
 
 
 UNKNOWN_SIZE = ClusterSize(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """One cluster: the number of nodes by label key, of all nodes, and its size.
+
+    `replicas` gives the replicas of each workload that a share is about, by name; None leaves out
+    what is found by them.
+    """
+
+    labels: Mapping[str, int]
+    nodes: int
+    size: ClusterSize
+    replicas: Callable[[Share], Mapping[str, int]] | None = None
 
 
 def budget_factor(nodes: int) -> float:

@@ -184,3 +184,9 @@ def said(low: float, high: float) -> str:
     if high == inf:
         return "never negative" if low == 0 else f"never below {least}"
     return f"never above {most}" if low == -inf else f"from {least} to {most}"
+
+
+def scale_of(expr: ast.Expr) -> float | None:
+    """What an expression is at most, if no node is more than full; None if it reads no part."""
+    ends = extent(expr, (0.0, 1.0)) if any(map(is_part, walk(expr))) else None
+    return ends[1] if ends is not None and isfinite(ends[1]) else None
