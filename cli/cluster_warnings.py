@@ -22,8 +22,7 @@ from grammar.meaning.evaluator import evaluate
 from grammar.messages.diagnostics import UserError
 from grammar.tree.clauses import Share
 from grammar.values.errors import EvaluationError
-from policies.cluster_rules import warned
-from policies.validation import Validation
+from policies.validation import Validation, in_cluster
 
 
 class ClusterWarnings:
@@ -50,7 +49,7 @@ class ClusterWarnings:
     def _warned(self, checked: Checked, *, quick: bool) -> Checked:
         replicas = None if quick else partial(self._replicas, checked)
         size = self._cluster.pods.size
-        return warned(checked, ClusterFacts(self._labels, self._nodes, size, replicas))
+        return in_cluster(checked, ClusterFacts(self._labels, self._nodes, size, replicas))
 
     def _replicas(self, checked: Checked, clause: Share) -> Mapping[str, int]:
         """The replicas of each workload with a pod that policy and clause select, by name.

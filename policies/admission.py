@@ -16,10 +16,10 @@ from grammar.checker.policy_checker import Checked
 from grammar.meaning.costs import LIMIT, UNKNOWN_SIZE, ClusterSize
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, Severity
+from grammar.rules import slow
 from grammar.tree.clauses import File
 from grammar.tree.source import Source
 from policies import validation as uses
-from policies.cluster_rules import timed
 from policies.manifest_text import RULES, object_page, report
 from policies.manifests import ManifestReading, additions, manifest_from
 from policies.resource import Manifest, Metadata
@@ -70,8 +70,14 @@ def check_object(
         policy, wrong = policy_of(read.manifest, page)
         file, found = File((policy,)), [*found, *wrong]
     checked = of_objects(checked_file(page.source, file, found, schema, LIMIT))
-    policies = tuple(timed(policy, size) for policy in checked.policies)
+    policies = tuple(_timed(policy, size) for policy in checked.policies)
     return CheckedObject(read.manifest, replace(checked, policies=policies))
+
+
+def _timed(checked: Checked, size: ClusterSize) -> Checked:
+    """The policy with a warning if it can be slow in a cluster of this size."""
+    found = tuple(slow(checked, size))
+    return replace(checked, diagnostics=(*checked.diagnostics, *found)) if found else checked
 
 
 def _rules(value: object) -> str:

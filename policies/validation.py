@@ -11,7 +11,7 @@ from grammar import rules
 from grammar.checker import data_checker, parameters
 from grammar.checker.policy_checker import Checked, check_policy
 from grammar.meaning.access import beyond
-from grammar.meaning.costs import LIMIT
+from grammar.meaning.costs import LIMIT, ClusterFacts
 from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
@@ -498,6 +498,20 @@ def _further(checked: Checked, cost_limit: int, *, filled: bool = False) -> Chec
         places = [e.span for e in idents if e.name in named]
         found = [d for d in found if d.code not in _BY_DEFAULT or not _holds_any(d.span, places)]
     return replace(checked, diagnostics=(*checked.diagnostics, *found))
+
+
+def in_cluster(checked: Checked, cluster: ClusterFacts) -> Checked:
+    """The policy with the warnings that follow from a cluster among its diagnostics."""
+    found = rules.run_in_cluster(checked, cluster)
+    # What the nodes say of a label is more than what Kubernetes says of it.
+    spans = [each.span for each in found if each.code != "P0402"]
+    known = (
+        each
+        for each in checked.diagnostics
+        if each.code != "P0346"
+        or not any(s.start <= each.span.end and each.span.start <= s.end for s in spans)
+    )
+    return replace(checked, diagnostics=(*known, *found))
 
 
 def _holds_any(span: Span, places: Iterable[Span]) -> bool:

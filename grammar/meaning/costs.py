@@ -197,7 +197,7 @@ def _pairs(clause: Limit, environment: Environment, size: ClusterSize) -> int:
     kinds = size.pods if any(path[:1] in _OF_ONE_POD for path in tells) else size.pods // _ALIKE
 
     def is_equality(expr: Expr) -> bool:
-        """Whether it compares what it reads of the pod with what it reads of the peer."""
+        """Whether an expression compares reads of the pod with reads of the peer."""
         if not isinstance(expr, ast.Binary) or expr.op != "==":
             return False
         sides = (expr.left, expr.right)

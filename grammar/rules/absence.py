@@ -32,10 +32,6 @@ class AbsentNegation(Rule):
     """A negation of a key that may be absent, which is missing then, and not true."""
 
     code = "P0301"
-    says = (
-        "a negation over a label that may be absent: if absent, the condition is missing "
-        "and does not hold"
-    )
     wrong = 'filter "no spinning disks" { require node.labels["disk"] != "hdd" }'
     right = 'filter "no spinning disks" { require node.labels[?"disk"].orValue("") != "hdd" }'
 
@@ -54,10 +50,9 @@ class AbsentNegation(Rule):
 
 
 class AbsentProtection(Rule):
-    """A key that may be absent in `protect`, which protects every victim without it."""
+    """A label that may be absent in `protect`, so that every victim without it is protected."""
 
     code = "P0317"
-    says = "a label that may be absent in `protect`: every victim without it is protected"
     wrong = 'preempt "databases" { protect victim where victim.labels["db"] == "1" }'
     right = 'preempt "databases" { protect victim where victim.labels[?"db"].orValue("") == "1" }'
 
@@ -99,7 +94,6 @@ class NullComparison(ExpressionRule):
     """A comparison of null with what is never null."""
 
     code = "P0330"
-    says = "a comparison with null that cannot be true"
     wrong = 'filter "not dedicated" { require node.labels["dedicated"] == null }'
     right = 'filter "not dedicated" { require !has(node.labels["dedicated"]) }'
 
@@ -117,8 +111,6 @@ class NullComparison(ExpressionRule):
                     yield self.instead(
                         message, expr.span, _test(value, tree, there=expr.op == "!=")
                     )
-            case _:
-                return
 
 
 def _may_be_null(found: Type) -> bool:
@@ -146,7 +138,6 @@ class HasBelowAbsent(Rule):
     """
 
     code = "P0334"
-    says = "a `has` that is missing, not false, because a part before it may be absent"
     wrong = 'filter "anywhere" { require !has(pod.spec.affinity.nodeAffinity) || node.ready }'
     right = (
         'filter "anywhere" { require !pod.spec.?affinity.?nodeAffinity.hasValue() || node.ready }'

@@ -25,10 +25,9 @@ _OF_POD_ITSELF = ast.Select(ast.Ident("pod"), "metadata")
 
 
 class AlwaysTheSame(Rule):
-    """A part of a condition that its values make always true or false."""
+    """A condition that is always true or false by the values that it compares."""
 
     code = "P0348"
-    says = "a condition that is always true or false by the values that it compares"
     wrong = 'filter "night" when now.getHours() >= 22 && now.getHours() < 6 { require node.ready }'
     right = 'filter "night" when now.getHours() >= 22 || now.getHours() < 6 { require node.ready }'
 
@@ -46,8 +45,6 @@ class AlwaysTheSame(Rule):
                         yield self.found(why, expr.span, "correct it, or leave it out")
                     case ast.Binary(op) if op in NEGATED:
                         yield from self._alone(expr, tree)
-                    case _:
-                        continue
 
     def _twice(self, parts: Sequence[ast.Expr]) -> Iterator[Diagnostic]:
         """`x == "a" || x == "a"` and `x in ["a", "a"]`, of which one was to be another."""
@@ -175,10 +172,9 @@ _DECLARED = frozenset({"namespaceObject", "node", "peer", "pod", "victim"})
 
 
 class MisreadOperator(Rule):
-    """A choice that an `&&` cuts, as in `x == "a" || x == "b" && y`."""
+    """An `&&` that cuts a choice, as in `x == "a" || x == "b" && y`."""
 
     code = "P0361"
-    says = "an operator that is read another way than it is meant"
     wrong = 'filter "zones" { require node.zone == "a" || node.zone == "b" && node.ready }'
     right = 'filter "zones" { require (node.zone == "a" || node.zone == "b") && node.ready }'
 

@@ -110,7 +110,6 @@ class DeadlockedLimit(Rule):
     """A strict limit that lets in no pod of its own, or only the first, or one too many."""
 
     code = "P0339"
-    says = "a strict limit that lets in none of the pods that it counts, or only the first"
     wrong = 'limit "one per node" { per node exactly 1 strict }'
     right = 'limit "one per node" { per node at most 1 strict }'
 

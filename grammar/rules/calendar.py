@@ -69,10 +69,9 @@ _WORKDAYS, _WEEKEND = "[1, 2, 3, 4, 5]", "[0, 6]"
 
 
 class OtherDay(Rule):
-    """`now.getDayOfWeek() > 5`, in which Sunday is not, and days of a month counted from 1."""
+    """A day or a month that is counted from another one."""
 
     code = "P0360"
-    says = "a day or a month that is counted from another one"
     wrong = 'filter "weekend" when now.getDayOfWeek() > 5 { require pod.priority > 1000 }'
     right = 'filter "weekend" when now.getDayOfWeek() in [0, 6] { require pod.priority > 1000 }'
 
@@ -123,7 +122,6 @@ class UnknownZone(ExpressionRule):
     """A constant time zone of a call that does not exist."""
 
     code = "P0156"
-    says = "a constant that is not a time zone"
     wrong = 'let zone = "Berlin"\nfilter "by day" { require now.getHours(zone) >= 6 }'
     right = 'let zone = "Europe/Berlin"\nfilter "by day" { require now.getHours(zone) >= 6 }'
     kinds = (ast.Call,)
@@ -137,8 +135,6 @@ class UnknownZone(ExpressionRule):
                     name = constant.value
                     if isinstance(name, str) and not _is_zone(name):
                         yield catalogue.unknown_zone(name, _zone_hint(name), constant.span)
-            case _:
-                return
 
 
 def _is_zone(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Comparisons: what an expression compares with constants, and what it reads there.
+"""Comparisons: the reads of an expression, and the constants that it compares them with.
 
 The rules about words, labels, names and times ask these functions.
 """

@@ -25,14 +25,13 @@ _TRUE = ast.Literal(True, BOOL)
 
 
 class ConstantCondition(Rule):
-    """A condition, or an operand of one, that is always true or always false.
+    """A condition that is always true, or always false.
 
     `for pods where true` is legal: it selects all pods. So is `for pods where false`, in a policy
     that only other policies use.
     """
 
     code = "P0302"
-    says = "a condition is always true, or always false"
     wrong = 'filter "ready" { require node.ready || true }'
     right = 'filter "ready" { require node.ready }'
 
@@ -65,7 +64,6 @@ class UnusedDefinition(Rule):
     """A `let`, `def`, `group`, `count` or parameter that nothing uses."""
 
     code = "P0303"
-    says = "a `let`, a `def` or a parameter is never used"
     wrong = (
         'let spare = node.free["memory"] - pod.requests["memory"]\n'
         'filter "room" { require node.free["memory"] >= "1Gi" }'

@@ -29,10 +29,9 @@ class _Comparison:
 
 
 class NoNodePasses(Rule):
-    """Filters that no node passes together, or a filter whose `when` excludes its `require`."""
+    """Conditions that no node passes together."""
 
     code = "P0310"
-    says = "no node can pass both conditions"
     wrong = (
         'filter "first zone" { require node.zone == "eu-1a" }\n'
         'filter "second zone" { require node.zone == "eu-1b" }'
@@ -59,7 +58,6 @@ class NeverRejects(Rule):
     """A filter that rejects no node, because an earlier one or its `when` says the same."""
 
     code = "P0311"
-    says = "every node that reaches a condition passes it"
     wrong = (
         'filter "room" { require node.free["memory"] >= "8Gi" }\n'
         'filter "some room" { require node.free["memory"] >= "4Gi" }'

@@ -24,10 +24,9 @@ _VERBS: tuple[ClauseVerb, ...] = ("filter", "prioritize")
 
 
 class TooManySteps(Rule):
-    """An expression above the limit of steps, at its most expensive part."""
+    """An expression that can take too many steps."""
 
     code = "P0401"
-    says = "an expression can take too many steps for one node"
     wrong = (
         'filter "something in common" {\n'
         "  require node.pods.exists(p, p.labels.exists(k, v, pod.labels.exists(l, w, k "
@@ -60,7 +59,7 @@ class TooManySteps(Rule):
 
 
 class SlowPolicy(Rule):
-    """A policy whose first call about a pod can take longer than a verb may at once.
+    """A policy that can take more time for one pod in a cluster than a verb may at once.
 
     The warning is at the clause that takes most. The first call evaluates each clause on each node,
     with as many pods as a node of the cluster has, and the `where` of a count for each pod. Later
@@ -68,9 +67,6 @@ class SlowPolicy(Rule):
     """
 
     code = "P0402"
-    says = (
-        "a policy can take more time for one pod in the given cluster than a policy may use at once"
-    )
     wrong = (
         'filter "no image" {\n'
         "  require node.status.images.all(i, i.names.all(n, node.labels.all(k, n != k)))\n"

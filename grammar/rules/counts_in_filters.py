@@ -28,10 +28,9 @@ _OF_PODS = frozenset({"name", "namespace", "labels", "annotations", "requests", 
 
 
 class SumInFilter(Rule):
-    """A filter that adds up amounts of pods, and is not checked at the binding."""
+    """A filter that adds up what pods ask for, without those still on their way to the node."""
 
     code = "P0318"
-    says = "a filter adds up what pods ask for, without those still on their way to the node"
     wrong = (
         'filter "room" {\n'
         '  require node.pods.map(p, p.requests["memory"]).sum() + pod.requests["memory"] <= "8Gi"\n'
@@ -65,10 +64,9 @@ class _Most:
 
 
 class CountInFilter(Rule):
-    """A filter that bounds a number of pods, and is not checked at the binding."""
+    """A filter that bounds a number of pods, without those still on their way to the node."""
 
     code = "P0319"
-    says = "a filter bounds a number of pods, without those still on their way to the node"
     wrong = (
         'for pods where pod.labels["app"] == "web"\n'
         'filter "two" {\n'

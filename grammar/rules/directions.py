@@ -19,10 +19,9 @@ _TELLS_APART = frozenset({"key", "kind", "name", "type"})
 
 
 class WrongCondition(Rule):
-    """A condition that is true where its author means false."""
+    """A condition that is the wrong way round, or about amounts of two resources."""
 
     code = "P0352"
-    says = "a condition or a score that is the wrong way round"
     wrong = 'filter "room" { require node.free["memory"] < pod.requests["memory"] }'
     right = 'filter "room" { require node.free["memory"] >= pod.requests["memory"] }'
 
@@ -47,8 +46,6 @@ class WrongCondition(Rule):
                     meant = f" {NEGATED[part.op]} ".join(map(tree.shown, (part.left, part.right)))
                     message = f"`{tree.shown(part)}` is true where the pod has no room"
                     yield self.instead(message, part.span, meant)
-            case _:
-                return
 
     def _all_of_none(self, part: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
         """`node.spec.taints.all(t, t.key == "gpu")`, which is true of nodes without taints."""
@@ -70,8 +67,6 @@ class WrongCondition(Rule):
                         where = f"`{head}` is empty, and false where others are in it"
                         yield self.instead(f"this is true where {where}", part.span, meant)
                         return
-                    case _:
-                        continue
 
 
 class TwoResources(ExpressionRule):

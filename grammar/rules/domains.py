@@ -32,13 +32,12 @@ _FIELDS = {
 
 
 class ConstantDomain(Rule):
-    """A domain that does not read the node, so that all nodes are in the same.
+    """A domain that is the same for all nodes.
 
     Mostly it is the key of the label whose value was meant.
     """
 
     code = "P0157"
-    says = "a domain that is the same for all nodes"
     wrong = 'spread "zones" { over "topology.kubernetes.io/zone" skew at most 1 strict }'
     right = 'spread "zones" { over node.zone skew at most 1 strict }'
 
@@ -73,7 +72,6 @@ class NodesWithoutDomain(Rule):
     """
 
     code = "P0336"
-    says = "a limit of none per domain rejects nodes without a domain"
     wrong = (
         'limit "apart" {\n'
         '  all pods where peer.labels["tier"] == "batch"\n'
@@ -108,10 +106,9 @@ class NodesWithoutDomain(Rule):
 
 
 class UnknownLabel(Rule):
-    """A constant key of a label that no node of a cluster has."""
+    """A label key that no node of the given cluster has."""
 
     code = "P0320"
-    says = "a label key that no node of the given cluster has"
     wrong = 'filter "arm" { require node.labels["kubernetes.io/arhc"] == "arm64" }'
     right = 'filter "arm" { require node.labels["kubernetes.io/arch"] == "arm64" }'
 

@@ -20,13 +20,12 @@ _CHANGING = frozenset({"nodeName", "phase"})
 
 
 class NoGangs(Rule):
-    """A `by` that is the same for all pods, own to each, or that changes.
+    """A value that cannot tell gangs apart.
 
     Pods of one value that changes are not one gang for long, so that is an error.
     """
 
     code = "P0341"
-    says = "a value that cannot tell gangs apart"
     head = 'policy example in namespace "ml"'
     wrong = 'gang "training" { of pods by peer.name at least 8 }'
     right = 'gang "training" { of pods by peer.labels["job"] at least 8 }'
@@ -47,10 +46,9 @@ class NoGangs(Rule):
 
 
 class TwoGangs(Rule):
-    """The second of two gangs that can have the same pod, which can wait for both."""
+    """Two gangs of a policy that can have the same pods."""
 
     code = "P0342"
-    says = "two gangs of a policy that can have the same pods"
     head = 'policy example in namespace "ml"'
     wrong = (
         'gang "workload" { of replicas }\ngang "job" { of pods by peer.labels["job"] at least 8 }'

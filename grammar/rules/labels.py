@@ -49,10 +49,9 @@ _ARCH = "kubernetes.io/arch"
 
 
 class OtherName(ExpressionRule):
-    """A label, a taint or a value that Kubernetes has under another name."""
+    """A label or a value that Kubernetes has under another name."""
 
     code = "P0346"
-    says = "a label or a kind that Kubernetes has under another name"
     wrong = 'filter "intel" { require node.labels["kubernetes.io/arch"] == "x86_64" }'
     right = 'filter "intel" { require node.labels["kubernetes.io/arch"] == "amd64" }'
     kinds = (ast.Binary, ast.Index)

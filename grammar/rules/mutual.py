@@ -63,7 +63,6 @@ class MutualReads(Rule):
     """A mutual limit that reads what is not known of pods on nodes, or what changes there."""
 
     code = "P0131"
-    says = "a mutual limit reads what is not known of the pods that are there"
     wrong = (
         "for pods where pod.spec.hostNetwork\n"
         'limit "alone" { all pods where peer.name != pod.name per node at most 0 strict mutual }'
@@ -114,8 +113,6 @@ def _not_known(expr: Expr | None, environment: Environment) -> Iterator[tuple[st
                 yield f"the count `{name}`", span
             case ("pod", *rest) if kept(tuple(rest)) is None:
                 yield f"`{'.'.join(path)}`", span
-            case _:
-                continue
 
 
 def _read(expr: Expr | None, environment: Environment) -> Iterator[tuple[Path, Span]]:

@@ -26,10 +26,9 @@ _ENDED = frozenset({"Failed", "Succeeded"})
 
 
 class NeverCounts(Rule):
-    """A `pods where` about ended pods, about other namespaces, or about the pod alone."""
+    """A `pods where` or a filter that reads the pod alone, or counts pods that never count."""
 
     code = "P0340"
-    says = "a `pods where` or a filter that reads the pod alone, or counts pods that never count"
     wrong = 'limit "web" { pods where pod.labels["app"] == "web" per node at most 2 strict }'
     right = 'limit "web" { pods where peer.labels["app"] == "web" per node at most 2 strict }'
 
@@ -162,7 +161,6 @@ class StateAfterPlacement(ExpressionRule):
     """A state that the pod which is being placed does not have yet."""
 
     code = "P0349"
-    says = "a state that the pod which is being placed does not have yet"
     wrong = 'filter "running" { require pod.status.phase == "Running" && node.ready }'
     right = 'filter "running" { require node.ready }'
     kinds = (ast.Binary, ast.Call, ast.Has, ast.Select)
@@ -180,8 +178,6 @@ class StateAfterPlacement(ExpressionRule):
             ):
                 message = f"the pod that is being placed has no `{name}` yet"
                 yield self.found(message, expr.span, "leave it out: only pods that run have it")
-            case _:
-                return
 
     def _comparison(self, expr: ast.Binary, tree: Tree) -> Iterator[Diagnostic]:
         pairs = [*compared(expr, tree.environment)]

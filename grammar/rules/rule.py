@@ -93,12 +93,11 @@ def conditions(policy: Policy) -> Iterator[WrittenCondition]:
 class Rule(ABC):
     """One mistake, and where a policy has it.
 
-    `says` is the line of its code in the book, if it is the first rule with this code. `wrong` and
-    `right` are the items of a policy with the mistake and without it, below `head`.
+    The first line of the docstring says what it is. `wrong` and `right` are the items of a policy
+    with the mistake and without it, below `head`.
     """
 
     code: ClassVar[str]
-    says: ClassVar[str] = ""
     head: ClassVar[str] = "cluster policy example"
     wrong: ClassVar[str]
     right: ClassVar[str]

@@ -10,16 +10,15 @@ from collections.abc import Iterator
 from math import inf, isfinite
 
 from grammar.meaning.allowed import value_of
-from grammar.meaning.extents import Extent, extent, measured, said, scale_of
+from grammar.meaning.extents import Extent, extent, said, scale_of
 from grammar.meaning.folding import constants, fold
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.rules.rule import ExpressionRule, Rule, Tree
-from grammar.rules.units import resource_of
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bounds
 from grammar.tree.clauses import Score
 from grammar.tree.source import Span
-from grammar.tree.types import BOOL, DURATION, QUANTITY
+from grammar.tree.types import BOOL
 
 _POINTS, _MOST = 10, 100
 _UP_TO_FULL = (0.0, 1.0)
@@ -32,13 +31,12 @@ _FAR = 2
 
 
 class PercentageOfPart(ExpressionRule):
-    """A part of a node that is compared with a percentage.
+    """A part of a node, from 0 to 1, that is compared with a percentage.
 
     Parts of a node are `node.usage["cpu"]`, and a quantity divided by what the node has.
     """
 
     code = "P0332"
-    says = "a part of a node, from 0 to 1, is compared with a percentage"
     wrong = 'filter "not full" { require node.usage["cpu"] <= 90 }'
     right = 'filter "not full" { require node.usage["cpu"] <= 0.9 }'
 
@@ -100,20 +98,16 @@ class PartAsScore(PercentageOfPart):
 
 
 class NarrowScore(Rule):
-    """A score whose values give all nodes one answer, or that no value of its range has."""
+    """A score with which all nodes get nearly the same answer, by its values or its range."""
 
     code = "P0337"
-    says = (
-        "a score of a few points, or beyond its scale, with which all nodes get nearly "
-        "the same answer"
-    )
     wrong = 'score "zone" weight 10 { value node.zone == "a" ? 1 : 0 }'
     right = 'score "zone" weight 10 { value node.zone == "a" ? 1 : 0 range 0 .. 1 }'
 
     def look(self, tree: Tree) -> Iterator[Diagnostic]:
         for clause in tree.clauses(Score):
             value = clause.value
-            ends = _usual(value) or extent(value, _UP_TO_FULL)
+            ends = extent(value, _UP_TO_FULL)
             if ends is None and isinstance(value, ast.Unary) and clause.range is None:
                 # What is scored below 0 is meant to be more than that.
                 ends = (-inf, 0.0)
@@ -134,8 +128,7 @@ class NarrowScore(Rule):
         effect = "every node gets the same answer"
         if not same and low < _MOST and high > 0:
             effect = "it changes an answer by one of ten points"
-        what = "far above 100" if _usual(value) else said(low, high)
-        message = f"this is {what}, and a score from 0 to {_MOST}"
+        message = f"this is {said(low, high)}, and a score from 0 to {_MOST}"
         scale = f"{low:g} .. {high:g}" if isfinite(low) and isfinite(high) else "minmax"
         hint = f"write `{shown} range {scale}`, or {effect}"
         edit: Fix | None = Fix(Span(value.span.end, value.span.end), f" range {scale}")
@@ -155,30 +148,3 @@ class NarrowScore(Rule):
         if len(numbers) == _BOTH and (ends[1] <= min(numbers) or ends[0] >= max(numbers)):
             message = f"this is {said(*ends)}, so no value is within the range"
             yield self.found(message, clause.value.span, hint)
-
-
-_IN_BYTES = frozenset({"memory", "ephemeral-storage"})
-_MANY, _SECONDS = 1e9, 1e3
-
-
-def _usual(value: ast.Expr) -> Extent | None:
-    """What a number of bytes, or of nanoseconds, is on every node that is in use."""
-    match value:
-        case ast.Binary("/" | "*" as op, made, by):
-            least, factor = _usual(made), extent(by)
-            if least is None or factor is None or factor[0] != factor[1] or factor[0] <= 0:
-                return None
-            most = least[0] / factor[0] if op == "/" else least[0] * factor[0]
-            return (most, inf) if most > _MOST else None
-        case ast.Call("double" | "int", None, (ast.Call() | ast.Binary() as made,)) if (
-            made.type not in (DURATION, QUANTITY)
-        ):
-            return _usual(made)
-        case _ if (read := measured(value)) is not None:
-            in_bytes = read.type == QUANTITY and resource_of(read) in _IN_BYTES
-            if in_bytes or (read.type == DURATION and extent(read)):
-                seconds = isinstance(value, ast.Call) and value.function == "getSeconds"
-                return (_SECONDS if seconds else _MANY, inf)
-        case _:
-            pass
-    return None

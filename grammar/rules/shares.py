@@ -22,7 +22,7 @@ _WHOLE = 100
 
 
 class ConflictingShares(Rule):
-    """Strict shares of the same pods that no number of pods on each satisfies.
+    """Two shares that cannot both be satisfied.
 
     These are an `at least` above an `at most`, or two different `exactly`, on the same nodes, and
     `at least`s of more than 100% together, on nodes of different values of one field. Numbers, and
@@ -30,7 +30,6 @@ class ConflictingShares(Rule):
     """
 
     code = "P0312"
-    says = "two shares cannot both be satisfied"
     head = 'policy example in namespace "shop"'
     wrong = (
         'share "floor" { of replicas on nodes where node.labels["disk"] == "ssd" at '
@@ -123,14 +122,13 @@ _SMALL = 3
 
 
 class VanishingPercentage(Rule):
-    """A percentage that is 0 of every workload that its share is about.
+    """A percentage that is 0 of a workload.
 
     That is known if the `for` of the policy or the `when` of the share bounds the replicas, and
     in a cluster from its workloads.
     """
 
     code = "P0313"
-    says = "a percentage is 0 of a workload"
     head = 'policy example in namespace "shop"'
     wrong = 'share "spot" { of replicas on nodes where node.zone == "eu-1a" at most 15% strict }'
     right = (
@@ -227,10 +225,9 @@ _THIRDS = (33, 66, 67)
 
 
 class ShareWithoutPercent(Rule):
-    """A bound of a share that is as round as a percentage, or a percentage that is a part of 1."""
+    """The bound of a share without a percent sign."""
 
     code = "P0347"
-    says = "the bound of a share without a percent sign"
     wrong = 'share "zone a" { of replicas on nodes where node.zone == "a" at most 40 strict }'
     right = 'share "zone a" { of replicas on nodes where node.zone == "a" at most 40% strict }'
 

@@ -33,10 +33,9 @@ _FORMS = (
 
 
 class NumbersAsTexts(ExpressionRule):
-    """An order of texts of users where numbers are meant: `"9"` is after `"10"`."""
+    """Numbers in labels or annotations that are ordered as texts."""
 
     code = "P0338"
-    says = "numbers in labels or annotations are ordered as texts"
     wrong = (
         'filter "memory" { require node.labels["nvidia.com/gpu.memory"] >= '
         'pod.annotations["gpu-mem"] }'
@@ -100,14 +99,13 @@ _SHORT_VERSION = re.compile(r"v?\d+(?:\.\d+)?\Z|\d+(?:\.\d+){2}\Z")
 
 
 class SuffixedVersion(ExpressionRule):
-    """A version of a node that is compared as `semver`, or as a text.
+    """A version of a node that is compared with its provider's suffix, or as a text.
 
     Providers put a suffix behind it, which semver takes for a version before the release. The
     numbers of a version, as `minor()` gives them, have no suffix.
     """
 
     code = "P0335"
-    says = "a version of a node is compared with its provider's suffix, or as a text"
     wrong = 'filter "new" { require semver(node.status.nodeInfo.kubeletVersion) >= "1.31.4" }'
     right = (
         'filter "new" { require kubernetesVersion(node.status.nodeInfo.kubeletVersion) '
@@ -131,8 +129,6 @@ class SuffixedVersion(ExpressionRule):
                 _VERSIONS.get(_version(left) or "") == _OF_KUBERNETES
             ):
                 yield from self._short(expr, tree)
-            case _:
-                return
 
     def _as_semver(self, expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
         match expr:
@@ -143,8 +139,6 @@ class SuffixedVersion(ExpressionRule):
                 what = "suffix of a provider" if _VERSIONS[field] == _OF_KUBERNETES else "suffix"
                 message = f"`{field}` may have a {what}, as in `{_VERSIONS[field]}`"
                 yield self.found(message, where, f"write `{meant}`, which leaves it out")
-            case _:
-                return
 
     def _short(self, expr: ast.Binary, tree: Tree) -> Iterator[Diagnostic]:
         """`kubeletVersion == "1.30"`, which is `v1.30.4` or `v1.30.4-gke.100` on a node."""

@@ -7,17 +7,16 @@ memory or 500 of cpu.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from grammar.meaning.folding import constants
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.rules.comparisons import root_of
 from grammar.rules.rule import ExpressionRule, Rule, Tree
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bounds
 from grammar.tree.clauses import Limit, Score
-from grammar.tree.types import QUANTITY, STRING
-from grammar.tree.walk import rewritten, walk
+from grammar.tree.types import QUANTITY
+from grammar.tree.walk import walk
 from grammar.values.quantity import NANO, Quantity
 
 _RELATIONS = ("<", "<=", ">", ">=", "==", "!=", "in")
@@ -82,10 +81,9 @@ def _meant(value: ast.Expr, found: ast.Literal) -> _Meant | None:
 
 
 class AmountWithoutUnit(ExpressionRule):
-    """Memory beside a few bytes, or cpu beside many cores."""
+    """An amount of memory or cpu without the unit that is meant."""
 
     code = "P0343"
-    says = "an amount of memory or cpu without the unit that is meant"
     wrong = 'filter "room" { require node.free["memory"] > 16 }'
     right = 'filter "room" { require node.free["memory"] > "16Gi" }'
 
@@ -101,50 +99,19 @@ class AmountWithoutUnit(ExpressionRule):
     ) -> Iterator[Diagnostic]:
         listed = other.elements if isinstance(other, ast.ListLiteral) else (other,)
         amounts = [c for each in listed for c in constants(each, tree.environment)]
-        if (part := self._part(expr, value, amounts, tree)) is not None:
-            yield part
-            return
         wrong = [(a, meant) for a in amounts if (meant := _meant(value, a)) is not None]
         if not wrong:
             return
         found, meant = wrong[0]
-        message = f"`{tree.shown(value)}` is compared with {meant.said}"
-        if len(amounts) == 1:
-            sides = (tree.shown(value), f'"{meant.text}"')
-            text = f" {expr.op} ".join(sides if value is expr.left else sides[::-1])
-            text = f'"{meant.text}"{meant.beside}' if meant.beside else text
-            hint = f"write `{text.replace(meant.beside, '')}`{meant.beside}"
-            yield self.found(message, found.span, hint, Fix(found.span, f'"{meant.text}"'))
+        shown, right = tree.shown(value), f'"{meant.text}"'
+        message = f"`{shown}` is compared with {meant.said}"
+        if len(amounts) > 1:
+            # All constants of a list, and all results of a `?:`, are of one type.
+            yield self.found(message, other.span, f"write each with its unit, as in `{right}`")
             return
-        # All constants of a list, and all results of a `?:`, are of one type.
-        texts = {a.span: str(a.value) for a in amounts} | {a.span: m.text for a, m in wrong}
-
-        def mended(node: object) -> object:
-            text = texts.get(node.span) if isinstance(node, ast.Literal) else None
-            return node if text is None else ast.Literal(text, STRING)
-
-        text = tree.shown(rewritten(other, mended))
-        text = f"({text})" if isinstance(other, ast.Conditional) else text
-        yield self.instead(message, other.span, text)
-
-    def _part(
-        self, expr: ast.Binary, value: ast.Expr, amounts: list[ast.Literal], tree: Tree
-    ) -> Diagnostic | None:
-        """`node.free["memory"] > 0.1`, which means a part of what the node has."""
-        resource = resource_of(value)
-        if resource not in ("memory", "ephemeral-storage") or root_of(value) != "node":
-            return None
-        for found in amounts:
-            amount = found.value
-            is_part = isinstance(amount, Quantity) and 0 < amount.nanos < NANO
-            if is_part and isinstance(amount, Quantity) and _meant(value, found) is None:
-                shown = tree.shown(value)
-                part = f"{amount.nanos / NANO:g}"
-                sides = (f'{shown} / node.allocatable["{resource}"]', part)
-                text = f" {expr.op} ".join(sides if value is expr.left else sides[::-1])
-                message = f"`{shown}` is compared with less than a byte"
-                return replace(self.instead(message, expr.span, text), span=found.span)
-        return None
+        text = f" {expr.op} ".join((shown, right) if value is expr.left else (right, shown))
+        hint = f"write `{right if meant.beside else text}`{meant.beside}"
+        yield self.found(message, found.span, hint, Fix(found.span, right))
 
 
 class BoundWithoutUnit(Rule):

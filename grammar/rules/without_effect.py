@@ -15,10 +15,9 @@ _STEP = 10.0
 
 
 class LightWeight(Rule):
-    """A clause whose weight can move the answer by less than one step."""
+    """A weight too small to move the answer."""
 
     code = "P0315"
-    says = "a weight too small to move the answer"
     wrong = (
         'score "cpu" weight 95 { value node.usage["cpu"] range 1 .. 0 }\n'
         'score "ready" weight 5 { value node.ready }'
@@ -44,10 +43,9 @@ _OF_POD = frozenset({"pod", "now", "namespaceObject"})
 
 
 class EqualScore(Rule):
-    """A score that does not read the node, so that all nodes get the same."""
+    """A score that is the same for all nodes."""
 
     code = "P0350"
-    says = "a score that is the same for all nodes"
     wrong = 'score "important" weight 10 { value pod.priority > 1000 }'
     right = (
         'score "important" weight 10 when pod.priority > 1000 { value node.usage["cpu"] '
@@ -67,10 +65,9 @@ _MOST_PODS = 500
 
 
 class BoundWithoutEffect(Rule):
-    """A bound that no number of pods breaks."""
+    """A bound that holds wherever the pods are."""
 
     code = "P0353"
-    says = "a bound that holds wherever the pods are"
     wrong = 'limit "many" { per node at most 1000 strict }'
     right = 'limit "many" { per cluster at most 1000 strict }'
 
@@ -99,10 +96,9 @@ class BoundWithoutEffect(Rule):
 
 
 class RepairOfNothing(Rule):
-    """A `repair` in audit mode, or without a clause that rejects nodes."""
+    """A `repair` that never moves a pod."""
 
     code = "P0354"
-    says = "a `repair` that never moves a pod"
     wrong = (
         "repair at most 5 per minute\n"
         'score "pack" weight 10 { value node.usage["cpu"] range 0 .. 1 }'

@@ -38,10 +38,9 @@ _MAPS = LABEL_MAPS | {"annotations", "namespaceLabels"}
 
 
 class UnknownWord(ExpressionRule):
-    """A constant that the field or the label which it is compared with never has."""
+    """A word that a field never has."""
 
     code = "P0333"
-    says = "a word that a field never has"
     wrong = 'filter "tainted" { require !node.spec.taints.exists(t, t.effect == "Noschedule") }'
     right = 'filter "tainted" { require !node.spec.taints.exists(t, t.effect == "NoSchedule") }'
 
@@ -105,13 +104,12 @@ def _words(written: ast.Expr) -> tuple[str, Words] | None:
 
 
 class UnknownResource(ExpressionRule):
-    """The constant name of a resource that no pod and no node can have.
+    """A resource that no pod and no node has.
 
     A resource is one of Kubernetes, or has a domain in its name, as `example.com/gpu` has.
     """
 
     code = "P0331"
-    says = "a resource that no pod and no node has"
     wrong = 'filter "room" { require node.free["memroy"] >= pod.requests["memory"] }'
     right = 'filter "room" { require node.free["memory"] >= pod.requests["memory"] }'
     kinds = (ast.Binary, ast.Index, ast.Select)
