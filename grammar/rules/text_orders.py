@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 from grammar.meaning.folding import constants
 from grammar.meaning.macro_types import inside
@@ -23,13 +24,13 @@ from grammar.values.semver import kubernetes_version
 
 _ORDERS = ("<", "<=", ">", ">=")
 _OF_USERS = frozenset({"labels", "annotations", "namespaceLabels"})
-# What a constant may be meant as: its form, a number that shows the order, and what reads it.
+# What a constant may be meant as: its form, and what reads the text of the other side.
 _FORMS = (
-    (re.compile(r"-?\d+\Z"), "", "int({})"),
-    (re.compile(r"\d+(?:\.\d+)?([KMGT]i?|m)\Z"), "", "quantity({})"),
-    (re.compile(r"\d+(?:\.\d+)?(h|s|ms|d|w)\Z"), "", "duration({})"),
-    (re.compile(r"v?\d+(?:\.\d+){1,2}(?:[-+][\w.]*)?()\Z"), "1.", "semver({}, true)"),
+    (re.compile(r"-?\d+\Z"), "int({})"),
+    (re.compile(r"\d+(?:\.\d+)?(?:[KMGT]i?|m)\Z"), "quantity({})"),
+    (re.compile(r"\d+(?:\.\d+)?(?:h|s|ms|d|w)\Z"), "duration({})"),
 )
+_VERSION = re.compile(r"v?\d+(?:\.\d+){1,2}(?:[-+][\w.]*)?\Z")
 
 
 class NumbersAsTexts(ExpressionRule):
@@ -52,29 +53,33 @@ class NumbersAsTexts(ExpressionRule):
         read = [side for side in sides if not isinstance(side, ast.Literal)]
         if not read or not all(s.type == STRING and _is_of_user(s) for s in read):
             return
-        is_version = any("version" in tree.shown(side).lower() for side in read)
         given = next((str(s.value) for s in sides if isinstance(s, ast.Literal)), "1")
-        for form, before, call in _FORMS[-1:] if is_version else _FORMS:
-            if (found := form.match(given)) is None and not is_version:
-                continue
-            unit = (found[1] or "") if found is not None and form.groups else ""
-            texts = [call.format(tree.shown(side)) for side in sides]
-            if not before:
-                # An amount and a duration stay texts, which the other side is compared with.
-                plain = given if call.startswith("int") else f'"{given}"'
-                literals = (isinstance(side, ast.Literal) for side in sides)
-                texts = [plain if is_it else t for t, is_it in zip(texts, literals, strict=True)]
-            message = (
-                f'this is an order of texts, in which `"{before}9{unit}"` is after'
-                f' `"{before}10{unit}"`'
-            )
-            text = f" {expr.op} ".join(texts)
-            if before and not is_version and given.count(".") == 1:
-                hint = f"write `{text}` for versions, or `double(…)` for numbers"
-                yield self.found(message, expr.span, hint)
-            else:
-                yield self.instead(message, expr.span, text)
+        is_version = any("version" in tree.shown(side).lower() for side in read)
+        if is_version or _VERSION.match(given):
+            yield self._versions(expr, tree, is_sure=is_version or given.count(".") > 1)
             return
+        for form, call in _FORMS:
+            if form.match(given):
+                unit = given.lstrip("-.0123456789")
+                message = f'this is an order of texts, in which `"9{unit}"` is after `"10{unit}"`'
+                text = f" {expr.op} ".join(_side(side, call, tree) for side in sides)
+                yield self.instead(message, expr.span, text)
+
+    def _versions(self, expr: ast.Binary, tree: Tree, *, is_sure: bool) -> Diagnostic:
+        message = 'this is an order of texts, in which `"1.9"` is after `"1.10"`'
+        sides = (f"semver({tree.shown(side)}, true)" for side in (expr.left, expr.right))
+        found = self.instead(message, expr.span, f" {expr.op} ".join(sides))
+        if is_sure:
+            return found
+        hint = f"{found.hint} for versions, or `double(…)` for numbers"
+        return replace(found, hint=hint, remedy=None)
+
+
+def _side(side: ast.Expr, call: str, tree: Tree) -> str:
+    """A number as it is, an amount or a duration as a text, and what a call reads of any other."""
+    if isinstance(side, ast.Literal):
+        return str(side.value) if call.startswith("int") else tree.shown(side)
+    return call.format(tree.shown(side))
 
 
 def _is_of_user(expr: ast.Expr) -> bool:
