@@ -26,7 +26,7 @@ from urllib.parse import unquote
 import msgspec
 
 from cli.command import CommandError
-from cli.doctor.gate_checks import Marking
+from cli.doctor.requirements import Marking
 from cli.streams import waiting_for
 from cli.version import version
 from engine.cache.cluster_copy import ClusterDocuments, DataText
@@ -50,7 +50,7 @@ _OF_SERVER = "its file is in a folder of the server"
 _DATA_SECONDS = 10.0
 _FORBIDDEN, _ABSENT = 403, 404
 # Offline, a command reads files instead.
-OFFLINE = "give --cluster SNAPSHOT, which `kubectl get nodes,pods -A -o json` writes"
+OFFLINE = "give --cluster SNAPSHOT, which `kubectl get nodes,pods,replicasets -A -o json` writes"
 ONLINE = "name a kubeconfig with --kubeconfig or in $KUBECONFIG"
 Read = TypeVar("Read")
 Json = dict[str, Any]

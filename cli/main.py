@@ -39,7 +39,7 @@ COMMANDS = {
     "ui": "show in the browser what the running Placet decided, and why",
     "test": "run the tests of policy files",
     "analyze": "show which clauses keep a pod pending, and what would help",
-    "repl": "try expressions, clauses and policies on a cluster interactively",
+    "repl": "try expressions and clauses on a cluster interactively",
     "simulate": "show where pods would go, and what other policies would change",
     "crds": "print the definitions of PlacementPolicy and ClusterPlacementPolicy",
     "manifests": "print the manifests that install Placet with a second kube-scheduler",

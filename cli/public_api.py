@@ -64,8 +64,8 @@ class Placet:
     """Policies that decide about the pods of a cluster, both read from files.
 
     `policies` are files and folders of policies or manifests; `cluster` files and folders that
-    `kubectl get nodes,pods -A -o json` writes. Raises Error, with a `message` and a `hint`, for
-    what cannot be read and for policies that are not valid.
+    `kubectl get nodes,pods,replicasets -A -o json` writes. Raises Error, with a `message` and a
+    `hint`, for what cannot be read and for policies that are not valid.
     """
 
     def __init__(

@@ -90,6 +90,13 @@ def print_findings(findings: Sequence[Finding]) -> None:
         print(line, file=beneath(sys.stderr))
 
 
+def put_findings(findings: Iterable[Finding]) -> None:
+    """Prints findings on standard error, without empty lines between them."""
+    sys.stdout.flush()
+    for diagnostic, source in findings:
+        put_problem(human(diagnostic, source), diagnostic.severity)
+
+
 def print_error(message: str, hint: str) -> None:
     """Prints an error that has no place in a text on standard error."""
     put_problem(error_text(message, hint), "error")

@@ -6,6 +6,7 @@ A command reads it once from its arguments.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import msgspec
 
 from cli.command import CommandError, given_path, read_file
 from cli.render import print_findings, put_problem
+from cli.streams import put_line
 from engine.cache.cluster_copy import (
     ClusterCopy,
     ClusterDocuments,
@@ -38,10 +40,10 @@ from grammar.messages.catalogue import listed
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import LINES, counted, escaped
 from grammar.tree.source import Source
-from policies.admission import check_stored
+from policies.admission import StoredObject, check_stored
 from policies.loader import load
 from policies.manifest_names import is_manifest
-from policies.validation import Identity, Validator
+from policies.validation import Validator
 
 UNASKED: Mapping[str, str] = {}
 
@@ -64,7 +66,8 @@ def add_cluster_argument(parser: argparse.ArgumentParser, *, required: bool = Fa
         action="append",
         required=required,
         type=given_path,
-        help="the output of `kubectl get nodes,pods -A -o json` (or yaml); may be given again",
+        help="the output of `kubectl get nodes,pods,replicasets -A -o json` (or yaml); may be "
+        "given again",
     )
 
 
@@ -191,7 +194,9 @@ def read_world(args: argparse.Namespace) -> World:
     policies = in_force(sources, objects, schema)
     check_data([policies], read.data)
     codec = ObjectCodec(schema, policies.needs.annotations)
-    return World(schema, codec, read.cluster(codec), policies)
+    world = World(schema, codec, read.cluster(codec), policies)
+    warn_of_lacks(world.cluster, policies)
+    return world
 
 
 def read_policies(paths: Sequence[Path], schema: Schema) -> EnforcedPolicies:
@@ -247,20 +252,29 @@ def in_force(
     sources: Sequence[Source],
     objects: Mapping[str, bytes],
     schema: Schema,
-    silent: Collection[Identity] = (),
 ) -> EnforcedPolicies:
     """The policies of files and of objects that a server would enforce.
 
-    Prints the errors of files. `objects` has the JSON by `resource/key`. `silent` policies decide
-    nothing.
+    Prints the errors of files. `objects` has the JSON by `resource/key`.
     """
-    stored = {n: check_stored(n, raw, schema, UNKNOWN_SIZE) for n, raw in objects.items()}
+    stored = stored_objects(objects, schema)
     files = [each.checked.file for each in stored.values()]
     validation = Validator(schema).validate(sources, files)
     of_files = (f for f in validation.files if f.source.name not in stored)
     errors = ((d, f.source) for f in of_files for d in f.diagnostics if d.severity == "error")
     print_findings(list(errors))
-    return enforced(validation, stored, silent=silent)
+    return enforced(validation, stored)
+
+
+def stored_objects(objects: Mapping[str, bytes], schema: Schema) -> Mapping[str, StoredObject]:
+    """The policy objects of a cluster as a server checks them, by `resource/key`."""
+    return {name: check_stored(name, raw, schema, UNKNOWN_SIZE) for name, raw in objects.items()}
+
+
+def warn_of_lacks(cluster: ClusterCopy, policies: EnforcedPolicies) -> None:
+    """Says on standard error what policies read and a snapshot lacks."""
+    if note := cluster.lacks(policies.needs):
+        put_line(f"note: {note}", sys.stderr)
 
 
 def read_cluster(paths: Sequence[Path], codec: ObjectCodec) -> ClusterCopy:

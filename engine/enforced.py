@@ -32,7 +32,6 @@ from policies.resource import VersionInForce
 from policies.validation import (
     ActivePolicy,
     CheckedFile,
-    Identity,
     InForce,
     Validation,
     identity,
@@ -145,14 +144,13 @@ def enforced(
     *,
     previous: EnforcedPolicies | None = None,
     unread: Collection[str] = (),
-    silent: Collection[Identity] = (),
     is_complete: bool = True,
 ) -> EnforcedPolicies:
     """What is in force of these policies, the same on every replica but for `previous`.
 
     `validation` has the files, and those of the `stored` objects by their names. `unread` are
-    files that may exist and cannot be read. `silent` policies are in force and decide nothing.
-    `is_complete` says that the objects of the cluster are known.
+    files that may exist and cannot be read. `is_complete` says that the objects of the cluster are
+    known.
     """
     before = previous.in_force if previous is not None else InForce()
     in_force = _with_remembered(succeed(before, validation, unread), stored)
@@ -166,7 +164,7 @@ def enforced(
     refusing = [c for s in stored.values() for c in s.refusing if identity(c.policy) not in here]
     needed = _together(each.needs for each in compiled.values())
     registry = Registry(
-        [c.program for c in compiled.values() if identity(c.checked.policy) not in silent],
+        [c.program for c in compiled.values()],
         refusing=map(compile_policy, refusing),
         complete=is_complete,
         annotations=needed.annotations,

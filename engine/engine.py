@@ -93,14 +93,14 @@ class Engine:
         self.codec = codec
         self._observer = observer
         self._offered = OfferedNodes(codec)
-        self._placement = Placement(cluster, self.in_flight, role, time.now)
-        self.audits = Audits(self._calls, self._placement, observer, after.later)
+        self.placement = Placement(cluster, self.in_flight, role, time.now)
+        self.audits = Audits(self._calls, self.placement, observer, after.later)
         self._hold = role.hold
         self._recent_victims = RecentVictims(time.clock)
         self._pods = RequestPodReader(codec)
         self._time = time
         self.cards = CardQuestions(self._calls, self._pods, time.now)
-        parts = PlacingParts(self._calls, self._placement, PluginFilters(), self._pods)
+        parts = PlacingParts(self._calls, self.placement, PluginFilters(), self._pods)
         self.gangs = Gangs(
             parts,
             time.clock,
@@ -138,9 +138,9 @@ class Engine:
         began = self._time.clock()
         request_pod = self._pods.read(pod)
         decided: Decision | None = None
+        culprit = ""
         if request_pod.bypass and self._calls.exemptions.bypasses(request_pod):
-            key = f"{request_pod.namespace}/{request_pod.name}"
-            self._observer.bypassed(key, request_pod.uid, request_pod.bypass)
+            self._observer.bypassed(request_pod.key, request_pod.uid, request_pod.bypass)
         try:
             call = self._calls.open(request_pod, names, deadline)
             if self._hold is not None and not call.plan.selection.exempt:
@@ -151,9 +151,10 @@ class Engine:
                 decided = self._filtered(call, names, nodes, began)
         except EngineError as error:
             self._after.failed(request_pod, len(names), error)
+            culprit = error.policy
             raise
         finally:
-            if not self._after.answered(request_pod, names, decided):
+            if not self._after.answered(request_pod, names, decided, culprit):
                 self.in_flight.refuse(request_pod.uid)
         return decided
 
@@ -203,11 +204,11 @@ class Engine:
             with suppress(NotSyncedError):
                 return on_their_nodes(victims, call.snapshot.table)
             return victims
-        self._placement.check(call)
+        self.placement.check(call)
         snapshot, peer = call.snapshot, call.pod.peer
         going = self._recent_victims.on(peer.uid, nominated := peer.nominatedNodeName)
         preemptor = Preemptor(peer.priority, nominated, going, call.exempts, snapshot.budgets)
-        closed = partial(self._placement.closed_without, call)
+        closed = partial(self.placement.closed_without, call)
         preemption = Preemption(programs, snapshot.table, call.evaluation, closed, preemptor)
         kept = preemption.kept(victims)
         self._recent_victims.note(peer.uid, kept)
@@ -232,13 +233,13 @@ class Engine:
         view = snapshot.node(node)
         (rejection,) = filtering.rejections(clauses, call.evaluation, [view])
         if rejection is not None:
-            raise RefusedError(rejection.text(call.evaluation))
+            raise RefusedError(rejection.text(call.evaluation), of_clause=True)
         cards = [c for p in call.plan.selection.enforced for c in p.cards]
         waits, until = self.gangs.admit(call, node), _longest_wait(clauses)
         if not (call.plan.counts.strict or cards):
             return Admission(peer, None, is_counted=waits, waits=waits, until=until)
-        self._placement.check(call)
-        cost = self._placement.take(call, node) if call.plan.counts.strict else None
+        self.placement.check(call)
+        cost = self.placement.take(call, node) if call.plan.counts.strict else None
         # After a lost answer, the pod itself may count there.
         left = view if view is None else without(view, [peer])
         annotations = choose(cards, call.evaluation, left)
@@ -269,7 +270,7 @@ class Engine:
         """
         call = self._open(pod, (), math.inf)
         snapshot = call.snapshot
-        return call, self._placement.counter(snapshot.table, call.context(snapshot))
+        return call, self.placement.counter(snapshot.table, call.context(snapshot))
 
     def gang_of(self, pod: bytes, *, places: bool = False) -> GangOfPod | None:
         """The gang of a pod for people; None if it is in none. Nothing is offered or recorded.
@@ -354,7 +355,7 @@ class Engine:
         if plan.filters.reads_pods:
             filtering.check_on_the_way(plan.filters, decided, table, rows, call.evaluation)
         if plan.gives_cards:
-            self._placement.check_binds(call)
+            self.placement.check_binds(call)
         if plan.gangs:
             there = rows if nodes is None else (call.known or call.snapshot).table.find(names)
             decided = self.gangs.answer(call, there, decided)
@@ -388,7 +389,7 @@ class Engine:
             return self._scored(call, snapshot.table, rows, rows).astype(float)
 
         predicts = self._calls.registry.soft_counts
-        return self._placement.answer(call, snapshot, rows, suits, decided, predicts=predicts)
+        return self.placement.answer(call, snapshot, rows, suits, decided, predicts=predicts)
 
     def _finish(
         self, call: VerbCall, names: Sequence[str], decided: Decision, seconds: float
@@ -420,7 +421,7 @@ class Engine:
         if not plan.counts.soft:
             return plan.scorer.scores(table, rows, evaluation)
         snapshot = call.snapshot
-        counter = self._placement.counter(snapshot.table, call.context(snapshot))
+        counter = self.placement.counter(snapshot.table, call.context(snapshot))
         soft = plan.counts.terms(counter, snapshot.table, known, evaluation)
         return plan.scorer.scores(table, rows, evaluation, soft)
 

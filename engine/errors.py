@@ -2,15 +2,48 @@
 
 `why` makes the one text about a failed request to the API server: for the log, for `/readyz`, for
 metrics, and for the errors that pod events show.
+
+What Placet answers by itself begins with `placet: `, so that the condition of a pod says whose
+words these are. `own_text` makes such a text, and `own_words` finds it again.
 """
 
 from __future__ import annotations
 
 import re
 
+_MARK = "placet: "
+# After the words of others, as in `binding rejected: placet: …`.
+_MARKED = re.compile(rf"(?:^|: ){_MARK}(.*)", re.DOTALL)
+
+
+def own_text(words: str) -> str:
+    """The text of an answer that Placet itself gives, and no author of a policy."""
+    return f"{_MARK}{words}"
+
+
+def own_words(said: str) -> str:
+    """What Placet itself says in a text of kube-scheduler; empty if it says nothing."""
+    known = _MARKED.search(said)
+    return known[1] if known is not None else ""
+
 
 class EngineError(Exception):
-    """There is no decision: the call is answered with `Error` (C18, C30: retried with backoff)."""
+    """There is no decision: the call is answered with `Error` (C18, C30: retried with backoff).
+
+    `policy` is the address of the policy that is the reason, or empty. `of_clause` says that the
+    text begins with the words of a clause, and not with Placet's own.
+    """
+
+    def __init__(self, text: str = "", *, policy: str = "", of_clause: bool = False) -> None:
+        super().__init__(text)
+        self.policy = policy
+        self.of_clause = of_clause
+
+    @property
+    def answer(self) -> str:
+        """The text for kube-scheduler. It is never empty: an empty `Error` is none (C44)."""
+        text = str(self)
+        return text if self.of_clause and text else own_text(text or "no reason is given")
 
 
 class NotSyncedError(EngineError):
@@ -31,6 +64,9 @@ class BriefWaitError(WaitingError):
 class WaitedInVainError(WaitingError):
     """What a binding has waited for did not come: its gang was given up, or a condition stayed."""
 
+    def __init__(self, text: str) -> None:
+        super().__init__(text, of_clause=True)
+
 
 class HandoverError(WaitingError):
     """Another replica is or was the leader; the handover takes seconds."""
@@ -45,16 +81,14 @@ class DeadlineExceededError(EngineError):
 
 
 class ExpensivePolicyError(EngineError):
-    """A policy needs more time than policies may use; `policy` is its address.
+    """A policy needs more time than policies may use.
 
     The text is the same at each call: another one would have kube-scheduler retry at once (C47).
     """
 
     def __init__(self, policy: str) -> None:
-        super().__init__(
-            f"policy {policy} takes too much time to evaluate: its pods wait while it does"
-        )
-        self.policy = policy
+        text = f"policy {policy} takes too much time to evaluate: its pods wait while it does"
+        super().__init__(text, policy=policy)
 
 
 class BadObjectError(EngineError):

@@ -24,7 +24,6 @@ from engine.program.policy_compiler import compile_policy, group_specs
 from engine.program.policy_time import DecisionTime
 from engine.program.tables import Table, Tables
 from grammar.checker.policy_checker import Checked
-from grammar.meaning.environment import Environment
 from grammar.messages.diagnostics import UserError
 from grammar.values.time import Timestamp
 
@@ -39,7 +38,7 @@ class SilentObserver:
         pass
 
     failed = would_reject = conflict = bypassed = expensive = gave_up = shortened = rejected
-    unnamed_scheduler = added_victims = gang = rejected
+    unnamed_scheduler = added_victims = gang = held_back = rejected
 
 
 def offline_engine(
@@ -87,13 +86,6 @@ def tables_of(registry: Registry, data: Mapping[str, DataText], now: Timestamp) 
     return found
 
 
-def give_groups(frame: Frame, environment: Environment, cluster: ClusterCopy) -> None:
-    """Gives a frame the groups of nodes that expressions of an environment read."""
-    specs = {spec.digest: spec for spec in group_specs(Compiler(environment))}
-    table = cluster.snapshot().table
-    frame.groups = CallGroups(KnownGroups(specs), table, tuple, frame.check)
-
-
 def question_frame(
     asked: NamedPod | None,
     cluster: ClusterCopy | None,
@@ -105,8 +97,12 @@ def question_frame(
     `definitions` are the groups and counts that are read there.
     """
     if asked is None:
-        now = cluster.now if cluster is not None else Timestamp.now()
-        return Frame(None, now, slots=0)
+        frame = Frame(None, cluster.now if cluster is not None else Timestamp.now(), slots=0)
+        if cluster is not None and definitions is not None:
+            specs = group_specs(Compiler(definitions.environment))
+            known = KnownGroups({spec.digest: spec for spec in specs})
+            frame.groups = CallGroups(known, cluster.snapshot().table, tuple, frame.check)
+        return frame
     try:
         if cluster is None:
             return Frame(codec.pod(asked.body), Timestamp.now(), slots=0)

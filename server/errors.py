@@ -13,6 +13,7 @@ from engine.errors import (
     NotSyncedError,
     RefusedError,
     WaitedInVainError,
+    own_text,
 )
 from grammar.messages.texts import MOST_ERROR, shown
 
@@ -62,7 +63,10 @@ class CallFailure:
 
 
 def failure_of(error: Exception) -> CallFailure:
-    """The failure behind any exception; an unexpected one gets a constant text."""
+    """The failure behind any exception; an unexpected one gets a constant text.
+
+    The text says that it is Placet's own, unless it is that of a clause.
+    """
     match error:
         case RequestError():
             outcome = error.outcome
@@ -82,6 +86,6 @@ def failure_of(error: Exception) -> CallFailure:
             outcome = Outcome.UNDECIDED
         case _:
             # kube-scheduler copies the text into events: a traceback belongs in our log only.
-            return CallFailure("internal error: see the log of Placet", Outcome.INTERNAL)
-    # The message of a clause may be empty; to kube-scheduler, an empty `Error` is none (C44).
-    return CallFailure(shown(str(error), MOST_ERROR) or "no reason is given", outcome)
+            error, outcome = RequestError("internal error: see the log of Placet"), Outcome.INTERNAL
+    text = error.answer if isinstance(error, EngineError) else own_text(str(error))
+    return CallFailure(shown(text, MOST_ERROR), outcome)

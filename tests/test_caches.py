@@ -42,8 +42,6 @@ TERMINAL = "of a command at a terminal or an editor, and of the user's own files
 # The dictionaries that are read and filled in one function, and what bounds each.
 DICTIONARIES = {
     CALL: (
-        "cli/doctor/conversion.py: _Profile.arguments",
-        "cli/doctor/conversion.py: _Profile.points",
         "engine/decision/registry.py: Registry._namespaced",
         "engine/decision/moves.py: MovedPods._there",
         "engine/decision/moves.py: MovedPods._views",
@@ -154,8 +152,7 @@ DICTIONARIES = {
         "server/view/revisions.py: Revisions._by_policy",
     ),
     TERMINAL: (
-        "cli/language_server/files.py: PolicyFiles._folders",
-        "cli/language_server/files.py: PolicyFiles._read",
+        "cli/language_server/server.py: PolicyServer._validators",
         "cli/policy_tests/fixture.py: ObjectBuilder._pods",
         "cli/policy_tests/fixture.py: ObjectBuilder._replicas",
         "cli/policy_tests/runner.py: FixtureEngine._holds",

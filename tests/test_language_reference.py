@@ -18,7 +18,7 @@ from engine.cache.ended_pods import lately
 from engine.cache.node_table import Snapshot
 from engine.data.reading import rows_of_text
 from engine.decision.registry import Registry
-from engine.decision.verdict import Feasible, message_of
+from engine.decision.verdict import Feasible, HeldBack, message_of
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
 from engine.objects.pod_group import KUBERNETES, GroupName, PodGroup
@@ -277,7 +277,7 @@ def fares(engine: Engine, scene: Scene, *, scored: bool) -> Mapping[str, str]:
         return dict(zip(names, map(str, answer), strict=True))
     verdicts = engine.filter(scene.pod, names, None, math.inf)
     return {
-        name: "passes" if isinstance(v, Feasible) else f'rejected, "{message_of(v)}"'
+        name: "passes" if isinstance(v, Feasible | HeldBack) else f'rejected, "{message_of(v)}"'
         for name, v in zip(names, verdicts, strict=True)
     }
 

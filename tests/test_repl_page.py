@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from cli.commands.repl import asked
 from cli.main import main
 from cli.repl.commands import COMMANDS
-from cli.repl.conversation import answer, print_replies, prompt
+from cli.repl.conversation import answer, prompt
 from cli.repl.session import ClusterOrigin, ReplSession
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -42,12 +43,12 @@ def shown() -> Iterator[tuple[str, str, str]]:
 
 
 def test_the_session_is_as_the_page_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
-    session = ReplSession()
+    session = ReplSession(asked)
     session.load([Path("shop.policy")])
     session.open(ClusterOrigin.files([Path("cluster.yaml")]))
     for before, line, after in shown():
         assert prompt(session) == before
-        print_replies(answer(session, line).replies)
+        answer(session, line)
         out, err = capsys.readouterr()
         assert out + err == after, line
 

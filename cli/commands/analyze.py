@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -10,7 +11,10 @@ from cli.command import CommandError, Exit
 from cli.console import add_output_argument, document, put, put_document
 from cli.explanation.layout import analysis, beginning, head
 from cli.sources import add_cluster_arguments, asked_pod, asker_of, world_of
-from cli.world import add_arguments, add_pod_arguments, decided, explained
+from cli.world import World, add_arguments, add_pod_arguments, decided, explained
+
+if TYPE_CHECKING:
+    from cli.live import LiveCluster
 
 EXAMPLES = """\
 examples:
@@ -20,10 +24,14 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def add_question(parser: argparse.ArgumentParser) -> None:
     add_pod_arguments(parser)
-    add_arguments(parser, required=False)
     add_output_argument(parser, "json", "yaml")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_question(parser)
+    add_arguments(parser, required=False)
     add_cluster_arguments(parser)
 
 
@@ -31,15 +39,18 @@ def run(args: argparse.Namespace) -> int:
     if args.pod is None and args.pod_file is None:
         raise CommandError("no pod is given", "give either POD or --pod-file FILE")
     with world_of(args) as (read, live):
-        world = read.world
-        pod = asked_pod(args, world.cluster, live)
-        asker, events = asker_of(args, pod, live)
-        found = explained(world, pod, asker=asker)
-        if args.output is not None:
-            put_document(document(found), args.output)
-        else:
-            body = msgspec.json.decode(pod.body)
-            put(beginning(found.cause, body, events, found.notInForce))
-            put(head(decided(found)))
-            put(analysis(found))
+        return ask(args, read.world, live)
+
+
+def ask(args: argparse.Namespace, world: World, live: LiveCluster | None = None) -> int:
+    pod = asked_pod(args, world.cluster, live)
+    asker, events = asker_of(args, pod, live)
+    found = explained(world, pod, asker=asker)
+    if args.output is not None:
+        put_document(document(found), args.output)
+    else:
+        body = msgspec.json.decode(pod.body)
+        put(beginning(found.cause, body, events, found.notInForce))
+        put(head(decided(found)))
+        put(analysis(found))
     return Exit.FINDINGS if live is None and world.policies.broken else Exit.OK

@@ -83,7 +83,8 @@ def _policy(
     # Of pods that are forgotten the numbers are left.
     whole = found if is_whole and namespace is None else ()
     number = max([len(waiting), *(each.waiting for each in whole)])
-    workloads = max([len({_owner(pod) for pod in waiting}), *(each.workloads for each in whole)])
+    owners = {(pod.pod.partition("/")[0], pod.workload or pod.pod) for pod in waiting}
+    workloads = max([len(owners), *(each.workloads for each in whole)])
     elsewhere = max([len(pods) - len(waiting), *(each.elsewhere for each in whole)])
     yield f"policy {policy}, in audit mode since {since}"
     if not number and not elsewhere:
@@ -107,10 +108,6 @@ def _pods(
     recent = (pod for pod in every if Timestamp.parse(pod.at).nanos >= after)
     wanted = [p for p in recent if namespace in (None, p.pod.partition("/")[0])]
     return sorted(wanted, key=lambda pod: pod.at, reverse=True)
-
-
-def _owner(pod: PodAudit) -> tuple[str, str]:
-    return pod.pod.partition("/")[0], pod.workload or pod.pod
 
 
 def _rows(pods: Sequence[PodAudit]) -> Part:

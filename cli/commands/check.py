@@ -37,7 +37,7 @@ from policies.loader import Loaded, load
 from policies.validation import Validation, Validator, check_source
 
 if TYPE_CHECKING:
-    from engine.cache.cluster_copy import ClusterDocuments
+    from cli.world import World
 
 EXAMPLES = """\
 examples:
@@ -80,8 +80,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=given_path,
         help="also say what each policy and clause does, and warn of label keys that no node has, "
         "of percentages that are 0 of a workload, and of policies that can be slow, in the cluster "
-        "of the output of `kubectl get nodes,pods -A -o json` (or yaml); may be given again",
+        "of the output of `kubectl get nodes,pods,replicasets -A -o json` (or yaml); may be given "
+        "again",
     )
+    add_question(parser)
+
+
+def add_question(parser: argparse.ArgumentParser) -> None:
+    """The arguments that name no world, for people."""
+    parser.set_defaults(format="human")
     parser.add_argument(
         "--cost", action="store_true", help="show what each expression can cost for one node"
     )
@@ -101,10 +108,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.cost and args.format != "human":
-        raise CommandError("`--cost` works only with the human format", "leave out `--output`")
-    if args.portable and args.format != "human":
-        raise CommandError("`--portable` works only with the human format", "leave out `--output`")
+    if args.format != "human" and (args.cost or args.portable):
+        flag = "--cost" if args.cost else "--portable"
+        raise CommandError(f"`{flag}` works only with the human format", "leave out `--output`")
     schema = load_schema()
     given = input_source(args.paths)
     if given is not None and args.fix:
@@ -120,29 +126,7 @@ def run(args: argparse.Namespace) -> int:
         validation = Validator(schema, args.cost_limit).validate(sources)
     for line in (line for m in mended for line in _report(m)):
         put_line(line, notes)
-    documents: ClusterDocuments | None = None
-    if args.cluster:
-        # Importing the engine takes as long as the rest of a check.
-        from cli.cluster_warnings import ClusterWarnings  # noqa: PLC0415
-        from engine.cache.cluster_copy import read_documents  # noqa: PLC0415
-        from engine.objects.codec import ObjectCodec  # noqa: PLC0415
-
-        # Standard input can be read only once.
-        documents, codec = read_documents(args.cluster), ObjectCodec(schema)
-        validation = ClusterWarnings(documents.cluster(codec), codec).added(validation)
-    findings = list(validation.findings())
-    names = [source.name for source in sources]
-    for line in render(findings, args.format, names, colour=wants_colour(sys.stdout)):
-        print(line, file=beneath(sys.stdout))
-    if documents is not None and args.format == "human":
-        for line in _effects(documents, schema, validation):
-            put_line(line, sys.stdout)
-    if args.cost:
-        for file in validation.files:
-            for checked in file.policies:
-                print(*cost_table(checked, file.source, args.cost_limit), "", sep="\n")
-    if args.portable:
-        _put_portability(args, schema, validation)
+    findings = _put(args, validation, _world(args, validation) if args.cluster else None)
     for problem in loaded.problems:
         print_error(problem.message, problem.hint)
     if sources and args.format not in DOCUMENTS:
@@ -155,15 +139,58 @@ def run(args: argparse.Namespace) -> int:
     return Exit.FINDINGS if any(d.severity in failing for d, _ in findings) else Exit.OK
 
 
-def _effects(documents: ClusterDocuments, schema: Schema, validation: Validation) -> Iterator[str]:
-    """The lines that say what each policy and each clause does in the cluster."""
+def ask(args: argparse.Namespace, world: World) -> int:
+    """Checks the files of a world, in its cluster."""
+    policies = world.policies
+    files = (f for f in policies.validation.files if f.source.name not in policies.stored)
+    findings = _put(args, Validation(tuple(files)), world)
+    return Exit.FINDINGS if any(d.severity == "error" for d, _ in findings) else Exit.OK
+
+
+def _world(args: argparse.Namespace, validation: Validation) -> World:
+    """The policies in the cluster of the snapshots. Raises UserError."""
     # Importing the engine takes as long as the rest of a check.
+    from cli.world import World, read_cluster  # noqa: PLC0415
     from engine.enforced import enforced  # noqa: PLC0415
-    from engine.explanation.effects import effects_of  # noqa: PLC0415
     from engine.objects.codec import ObjectCodec  # noqa: PLC0415
 
-    codec = ObjectCodec(schema, enforced(validation).needs.annotations)
-    found = effects_of(validation, documents.cluster(codec), codec)
+    policies, schema = enforced(validation), load_schema()
+    codec = ObjectCodec(schema, policies.needs.annotations)
+    return World(schema, codec, read_cluster(args.cluster, codec), policies)
+
+
+def _put(
+    args: argparse.Namespace, validation: Validation, world: World | None
+) -> Sequence[Finding]:
+    """Prints what is found of files, and what they do in a world; the findings."""
+    if world is not None:
+        # Importing the engine takes as long as the rest of a check.
+        from cli.cluster_warnings import ClusterWarnings  # noqa: PLC0415
+
+        validation = ClusterWarnings(world.cluster, world.codec).added(validation)
+    findings = list(validation.findings())
+    names = [file.source.name for file in validation.files]
+    for line in render(findings, args.format, names, colour=wants_colour(sys.stdout)):
+        print(line, file=beneath(sys.stdout))
+    if world is not None and args.format == "human":
+        for line in _effects(world):
+            put_line(line, sys.stdout)
+    if args.cost:
+        for file in validation.files:
+            for checked in file.policies:
+                print(*cost_table(checked, file.source, args.cost_limit), "", sep="\n")
+    if args.portable:
+        _put_portability(args, validation)
+    return findings
+
+
+def _effects(world: World) -> Iterator[str]:
+    """The lines that say what each policy and each clause does in the cluster."""
+    from engine.explanation.effects import effects  # noqa: PLC0415
+    from engine.offline import offline_engine  # noqa: PLC0415
+
+    engine = offline_engine(world.policies.registry, world.cluster, world.codec)
+    found = effects(engine, world.cluster)
     for policy in found:
         yield f"policy {policy.policy}: {policy.text}"
         for clause in policy.clauses:
@@ -172,14 +199,14 @@ def _effects(documents: ClusterDocuments, schema: Schema, validation: Validation
         yield ""
 
 
-def _put_portability(args: argparse.Namespace, schema: Schema, validation: Validation) -> None:
+def _put_portability(args: argparse.Namespace, validation: Validation) -> None:
     """Prints a line for each clause that rejects nodes."""
     # Importing the engine takes as long as the rest of a check.
     from cli.explanation.layout import portability_lines  # noqa: PLC0415
     from engine.objects.codec import ObjectCodec  # noqa: PLC0415
     from engine.portable.label_conditions import Frozen  # noqa: PLC0415
 
-    codec, frozen = ObjectCodec(schema), Frozen.of(args.frozen_label, args.frozen_annotation)
+    codec, frozen = ObjectCodec(load_schema()), Frozen.of(args.frozen_label, args.frozen_annotation)
     for checked in (c for c in validation.policies if not c.broken):
         print(*portability_lines(checked, codec, frozen), "", sep="\n")
 

@@ -22,19 +22,23 @@ from cli.command import (
     unwritable,
 )
 from cli.console import put_json
-from cli.doctor.configuration_text import configurations, existing, read_text
-from cli.doctor.context import ConfigurationContext, choose
-from cli.doctor.conversion import convert, policy_of
+from cli.doctor.configuration_text import (
+    configurations,
+    existing,
+    is_json,
+    read_text,
+)
+from cli.doctor.context import ConfigurationContext, Found
+from cli.doctor.conversion import convert
+from cli.doctor.extender import ExtenderEntry, placets
 from cli.doctor.findings import examine
-from cli.doctor.found import Found
-from cli.doctor.gate_checks import Marking
 from cli.doctor.generator import OUR_LEASE, OUR_URL, Extender
-from cli.doctor.kube_versions import KNOWN_MINOR, minor_version
-from cli.doctor.requirements import SchedulerRequirements, read_requirements
+from cli.doctor.requirements import Marking, SchedulerRequirements, read_requirements
 from cli.render import FieldFinding, as_json, render, totals, wants_colour
 from cli.streams import beneath, put_line
 from cli.version import version
 from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS
+from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import escaped
 from grammar.values.time import SECOND, Duration
 
@@ -98,19 +102,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="that of `placet serve` (default: %(default)s)",
     )
     parser.add_argument(
-        "--plugin",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="a plugin that this kube-scheduler is built with; may be given again",
-    )
-    parser.add_argument(
-        "--kube-version",
-        metavar="VERSION",
-        type=minor_version,
-        default=f"1.{KNOWN_MINOR}",
-        help="the version of this kube-scheduler, such as 1.24, which decides what `apiVersion` it "
-        "reads (default: %(default)s)",
+        "--kube-scheduler",
+        metavar="PROGRAM",
+        help="also ask this kube-scheduler whether it starts with the configuration, which it "
+        "alone knows of plugins and their arguments",
     )
     parser.add_argument(
         "-o",
@@ -140,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
     marking: Marking | None = None
     maps: list[tuple[str, str]] = []
     objects: Mapping[str, bytes] = {}
-    if _reads_cluster(args):
+    if args.kubeconfig is not None or args.context is not None:
         # Importing the client takes longer than the rest of this command.
         from cli.live import scheduler_objects  # noqa: PLC0415
 
@@ -158,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
     contexts = [
         ConfigurationContext(
             found,
-            *choose(found.extenders, args.url, by_url=args.fix),
+            *_placets(found.extenders, args.url, by_url=args.fix),
             args.http_timeout,
             requirements,
             args.bind,
@@ -166,18 +161,20 @@ def run(args: argparse.Namespace) -> int:
             args.bind_timeout,
             args.gate,
             marking,
-            frozenset(args.plugin),
-            args.kube_version,
         )
         for found in configurations(texts, existing)
     ]
-    findings = [
-        finding
-        for context in contexts
-        for finding in examine(context, _probed(context) if args.probe else ())
-    ]
+    findings = [each for context in contexts for each in examine(context, _asked(context, args))]
     if args.format == "json":
-        document = {"findings": [as_json(*f) for f in findings], "placet": _chosen(contexts)}
+        chosen = [
+            {
+                "file": each.configuration.source,
+                "extender": None if each.ours is None else each.ours.place,
+                "because": each.because,
+            }
+            for each in contexts
+        ]
+        document = {"findings": [as_json(*f) for f in findings], "placet": chosen}
         put_json(json.dumps(document, ensure_ascii=False))
     else:
         for line in render(findings, args.format, colour=wants_colour(sys.stdout)):
@@ -189,42 +186,43 @@ def run(args: argparse.Namespace) -> int:
     return Exit.FINDINGS if any(d.severity in failing for d, _ in findings) else Exit.OK
 
 
+def _placets(
+    extenders: Sequence[ExtenderEntry], url: str | None, *, by_url: bool
+) -> tuple[tuple[ExtenderEntry, ...], str]:
+    """Those that are Placet, and why. Raises CommandError if none has the URL."""
+    if url is not None and not any(each.has_url(url) for each in extenders):
+        close = nearest(url, [each.url_prefix for each in extenders])
+        hint = f"a similar one exists: `{close}`" if close else "give the `urlPrefix` of one"
+        raise CommandError(f"no extender has the URL `{url}`", hint)
+    return placets(extenders, url, by_url=by_url)
+
+
+def _asked(context: ConfigurationContext, args: argparse.Namespace) -> dict[str, list[Found]]:
+    """What programs say that are asked: the running Placet, and a kube-scheduler."""
+    found: dict[str, list[Found]] = {}
+    if not args.probe and args.kube_scheduler is None:
+        return found
+    # Importing HTTP takes longer than the rest of this command.
+    from cli.doctor.probe import probe, started  # noqa: PLC0415
+
+    if args.probe and context.ours is not None and context.ours.host:
+        found["probe"] = [*probe(context.entries, version())]
+    if args.kube_scheduler is not None:
+        found["kube-scheduler"] = [*started(args.kube_scheduler, context.configuration.text)]
+    return found
+
+
 def _summary(
     findings: Sequence[FieldFinding], contexts: Sequence[ConfigurationContext]
 ) -> Iterator[str]:
     for context in contexts:
         if (ours := context.ours) is not None:
-            places = [ours.place]
-            binder = context.entry_of("bind")
-            if binder is not None and binder != ours:
-                places.append(binder.place)
-            shown = " and ".join(f"`{place}`" for place in places)
-            verb, source = "is" if len(places) == 1 else "are", context.configuration.source
-            yield f"{source}: {shown} {verb} taken for Placet: {context.because}"
+            binder, source = context.entry_of("bind"), context.configuration.source
+            shown = f"`{ours.place}` is"
+            if binder is not None and binder is not ours:
+                shown = f"`{ours.place}` and `{binder.place}` are"
+            yield f"{source}: {shown} taken for Placet: {context.because}"
     yield totals(d for d, _ in findings) or "no problems found"
-
-
-def _chosen(contexts: Sequence[ConfigurationContext]) -> list[dict[str, object]]:
-    return [
-        {
-            "file": context.configuration.source,
-            "extender": None if context.ours is None else context.ours.place,
-            "because": context.because,
-        }
-        for context in contexts
-    ]
-
-
-def _probed(context: ConfigurationContext) -> Iterator[Found]:
-    if context.ours is not None and context.ours.prefix.host:
-        # Importing HTTP takes longer than the rest of this command.
-        from cli.doctor.probe import probe  # noqa: PLC0415
-
-        yield from probe(context.entries, version())
-
-
-def _reads_cluster(args: argparse.Namespace) -> bool:
-    return args.kubeconfig is not None or args.context is not None
 
 
 def _fix(name: str, args: argparse.Namespace, needs: SchedulerRequirements | None) -> None:
@@ -238,18 +236,10 @@ def _fix(name: str, args: argparse.Namespace, needs: SchedulerRequirements | Non
     bind_timeout = 0.0 if needs is None else needs.bind_timeout(args.http_timeout)
     if args.bind and bind_timeout > 0:
         new = new.binding(Duration.of(round(bind_timeout * SECOND)))
-    converted = convert(
-        found[0],
-        new,
-        url=args.url,
-        binds=args.bind,
-        policy=policy_of(found[0], [], existing),
-        minor=args.kube_version,
-    )
+    converted = convert(found[0], new, url=args.url, binds=args.bind)
     if converted.document == found[0].value:
         return
-    is_json = text.lstrip().startswith("{")
-    fixed = json.dumps(converted.document, indent=2) + "\n" if is_json else converted.text
+    fixed = json.dumps(converted.document, indent=2) + "\n" if is_json(text) else converted.text
     original = Path(f"{name}.orig")
     if original.exists():
         hint = f"compare it with `{name}`, and move it away"
@@ -259,7 +249,7 @@ def _fix(name: str, args: argparse.Namespace, needs: SchedulerRequirements | Non
     except OSError as error:
         raise unwritable(original, error) from None
     replace_text(Path(name), fixed)
-    lost = ["its comments are gone"] if not is_json and _COMMENT.search(text) else []
+    lost = ["its comments are gone"] if not is_json(text) and _COMMENT.search(text) else []
     to = sys.stdout if args.format == "human" else sys.stderr
     said = "".join(f"  {escaped(note)}\n" for note in (*converted.notes, *lost))
     print(f"fixed {name}\n{said}", file=to)

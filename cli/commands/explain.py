@@ -55,7 +55,7 @@ from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import excerpt
 
 if TYPE_CHECKING:
-    from cli.live import Found, LiveCluster
+    from cli.live import LiveCluster
 
 EXAMPLES = """\
 examples:
@@ -73,13 +73,19 @@ _MOST_PENDING, _SHORT = 100, 160
 Json = dict[str, Any]
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def add_question(parser: argparse.ArgumentParser) -> None:
+    """The arguments that name no world; without those a running Placet is not asked."""
     add_pod_arguments(parser)
     parser.add_argument(
         "node", metavar="NODE", nargs="?", help="only this node, with each part of each expression"
     )
-    add_arguments(parser, required=False)
     add_output_argument(parser, "wide", "json", "yaml", "name")
+    parser.set_defaults(decision=False)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_question(parser)
+    add_arguments(parser, required=False)
     add_cluster_arguments(parser)
     parser.add_argument(
         "--decision",
@@ -98,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
         args.pod, args.node = None, args.pod
     if not is_live(args):
         require_cluster(args)
-        return _explain(args, read_world(args), None)
+        return ask(args, read_world(args))
     with opened(args) as live:
         try:
             read = live_world(live, args, question_namespace(args, live))
@@ -107,10 +113,10 @@ def run(args: argparse.Namespace) -> int:
         warn_of(read.lacks)
         if args.pod is None and args.pod_file is None:
             return _pending_pods(args, read.world, live)
-        return _explain(args, read.world, live)
+        return ask(args, read.world, live)
 
 
-def _explain(args: argparse.Namespace, world: World, live: LiveCluster | None) -> int:
+def ask(args: argparse.Namespace, world: World, live: LiveCluster | None = None) -> int:
     pod = asked_pod(args, world.cluster, live)
     if args.node is not None:
         world.cluster.node(args.node)
@@ -215,13 +221,9 @@ def _without_rights(args: argparse.Namespace, live: LiveCluster, error: Forbidde
     put(beginning(why, body, events, broken))
     put([f"pod {namespace}/{name}", ""])
     put(readable_policies(found.policies))
-    put(["", *_missing_rights(found)])
+    put(["", "which nodes would pass is not known:"])
+    put(f"  you may not {right}" for right in found.lacks)
     return Exit.OK
-
-
-def _missing_rights(found: Found) -> Iterator[str]:
-    yield "which nodes would pass is not known:"
-    yield from (f"  you may not {right}" for right in found.lacks)
 
 
 async def _running(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import cast
 
 from cli.command import CommandError, Exit, given_path, input_lines
-from cli.repl.commands import cluster_summary, loaded
-from cli.repl.conversation import answer_lines, print_replies
-from cli.repl.session import ClusterOrigin, FindingsError, ReplSession
+from cli.render import put_findings
+from cli.repl.commands import put_cluster, put_loaded
+from cli.repl.conversation import answer_lines
+from cli.repl.session import ClusterOrigin, FindingsError, ReplSession, WorldCommand
 from cli.sources import (
     add_cluster_arguments,
     chosen_flag,
@@ -21,8 +23,8 @@ from cli.sources import (
     whole,
 )
 from cli.version import version
-from cli.world import add_data_argument, read_data, warn_without_rows
-from engine.cache.cluster_copy import NO_DATA, ClusterDocuments, DataText
+from cli.world import add_cluster_argument, add_data_argument, read_data, warn_without_rows
+from engine.cache.cluster_copy import ClusterDocuments, DataText
 from engine.program.tables import TableSpec
 from grammar.messages.diagnostics import UserError
 
@@ -43,23 +45,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=given_path,
         help="a policy file, or a folder of them",
     )
-    parser.add_argument(
-        "--cluster",
-        metavar="SNAPSHOT",
-        action="append",
-        type=given_path,
-        help="the output of `kubectl get nodes,pods -A -o json` (or yaml); may be repeated",
-    )
+    add_cluster_argument(parser)
     add_data_argument(parser)
     add_cluster_arguments(parser, live_namespace=False)
 
 
+def asked(name: str) -> WorldCommand:
+    """The command of this name; only those that a line asks for are imported."""
+    return cast("WorldCommand", import_module(f"cli.commands.{name}"))
+
+
 def run(args: argparse.Namespace) -> int:
-    session = ReplSession()
+    session = ReplSession(asked)
     try:
-        validation = session.load(args.files) if args.files else None
+        files = session.load(args.files) if args.files else None
     except FindingsError as error:
-        print_replies(error.findings)
+        put_findings(error.findings)
         return Exit.ERROR
     if args.cluster and (flag := chosen_flag(args)) is not None:
         raise CommandError(f"--cluster does not work with {flag}", "leave out one of them")
@@ -70,10 +71,10 @@ def run(args: argparse.Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return Exit.OK if answer_lines(session, input_lines()) else Exit.FINDINGS
     print(f"placet {version()}: `:help` lists the commands, Ctrl-D leaves")
-    if validation is not None:
-        print_replies(loaded(session, validation))
+    if files is not None:
+        put_loaded(files)
     if session.cluster is not None:
-        print(cluster_summary(session))
+        put_cluster(session)
     # This import is slow too, and a pipe does not need it.
     from cli.repl.terminal import converse  # noqa: PLC0415
 
@@ -93,20 +94,20 @@ def open_live(session: ReplSession, args: argparse.Namespace) -> None:
             found = live.read("")
         documents = whole(found)
         warn_of(found.lacks)
-        return replace(documents, data=given)
+        return documents
 
-    def rows(tables: Sequence[TableSpec]) -> Mapping[str, DataText]:
+    def rows(tables: Iterable[TableSpec]) -> Mapping[str, DataText]:
         lacking = [table for table in tables if table.name not in given]
         if not lacking:
-            return NO_DATA
+            return given
         with opened(args) as live:
             read, failed = live.data(lacking)
         warn_without_rows(lacking, given, read, failed)
-        return read
+        return {**read, **given}
 
     try:
         given = read_data(args)
-        session.open(ClusterOrigin((), read, rows))
+        session.open(ClusterOrigin(read, rows))
     except UserError as error:
         if chosen_flag(args) is not None:
             raise

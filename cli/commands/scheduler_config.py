@@ -14,15 +14,10 @@ from cli.doctor.generator import (
     OUR_URL,
     VERBS,
     Extender,
-    Tls,
     configuration,
-    json_text,
     own_lease,
-    policy,
     section,
-    yaml_text,
 )
-from cli.doctor.kube_versions import KNOWN_MINOR, api_versions, minor_version
 from cli.streams import put_line, put_text
 from engine.objects.gate import ENABLED, GATE, OPT_IN
 from grammar.values.time import SECOND, Duration
@@ -42,30 +37,15 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("the output")
-    form = what.add_mutually_exclusive_group()
-    form.add_argument(
-        "--full", action="store_true", help="a whole KubeSchedulerConfiguration (default)"
-    )
-    form.add_argument(
-        "--section", action="store_true", help="only the fields to add to an existing one"
-    )
-    form.add_argument(
-        "--legacy", action="store_true", help="the JSON of a Policy, read up to Kubernetes 1.22"
-    )
     what.add_argument(
-        "--kube-version",
-        metavar="VERSION",
-        type=minor_version,
-        default=f"1.{KNOWN_MINOR}",
-        help="the version of the kube-scheduler that reads it, such as 1.24, which decides the "
-        "`apiVersion` (default: %(default)s)",
+        "--section", action="store_true", help="only the fields to add to an existing one"
     )
     what.add_argument(
         "--from",
         dest="source",
         metavar="FILE",
-        help="convert this Policy, older KubeSchedulerConfiguration or plugin JSON, and say "
-        "what is different; Placet is added if it has no extenders; - is standard input",
+        help="convert this Policy or older KubeSchedulerConfiguration, and say what is different "
+        "or not converted; Placet is added if it has no extenders; - is standard input",
     )
     what.add_argument(
         "--scheduler-name",
@@ -169,61 +149,36 @@ def run(args: argparse.Namespace) -> int:
     # Importing YAML takes longer than the rest of this command.
     from cli.doctor.findings import refuse_unsound  # noqa: PLC0415
 
-    if (args.section or args.legacy) and (args.scheduler_name or args.scheduler_kubeconfig):
-        form = "--section" if args.section else "--legacy"
+    if args.section and (args.scheduler_name or args.scheduler_kubeconfig):
         raise CommandError(
-            f"`{form}` does not work with a scheduler's name or kubeconfig", f"leave out {form}"
+            "`--section` does not work with a scheduler's name or kubeconfig", "leave out --section"
         )
     extender = _extender(args)
     if args.source is not None:
         return _convert(args, extender)
-    if args.legacy:
-        whole = json_text(policy(extender))
-    else:
-        api_version = _api_version(args.kube_version)
-        name, kubeconfig = args.scheduler_name, args.scheduler_kubeconfig
-        whole = yaml_text(configuration(extender, name, kubeconfig, api_version))
-    refuse_unsound(whole, args.http_timeout, args.kube_version)
-    put_text(yaml_text(section(extender)) if args.section else whole)
+    whole = configuration(extender, args.scheduler_name, args.scheduler_kubeconfig)
+    refuse_unsound(whole, args.http_timeout)
+    put_text(section(extender) if args.section else whole)
     binds = "bind" in extender.verbs
     for line in _placets_side(args.scheduler_name, binds=binds, has_gate=args.gate):
         print(line, file=sys.stderr)
     return Exit.OK
 
 
-def _api_version(minor: int) -> str:
-    """The newest version of the configuration that this kube-scheduler reads."""
-    readable = api_versions(minor)
-    if not readable:
-        hint = "write one with --legacy"
-        raise CommandError(f"kube-scheduler 1.{minor} reads only a Policy", hint)
-    return readable[0]
-
-
 def _convert(args: argparse.Namespace, extender: Extender) -> int:
     """Prints what a configuration is converted to, and on standard error what is different."""
     # Importing YAML takes longer than the rest of this command.
-    from cli.doctor.configuration_text import configurations, existing, read_text  # noqa: PLC0415
-    from cli.doctor.conversion import VERSION, convert, policy_of  # noqa: PLC0415
+    from cli.doctor.configuration_text import configurations, read_text  # noqa: PLC0415
+    from cli.doctor.conversion import convert  # noqa: PLC0415
 
-    given = {
-        "--section": args.section,
-        "--legacy": args.legacy,
-        "--scheduler-name": args.scheduler_name,
-    }
+    given = {"--section": args.section, "--scheduler-name": args.scheduler_name}
     if flag := next((flag for flag, is_given in given.items() if is_given), ""):
         raise CommandError(f"`{flag}` does not work with `--from`", f"leave out {flag}")
     found, *more = configurations([read_text(args.source)], lambda _path: None)
-    policy = policy_of(found, more, existing)
-    if more and policy not in more:
+    if more:
         hint = "give a file with one of them"
         raise CommandError(f"there are {len(more) + 1} configurations in `{args.source}`", hint)
-    binds = "bind" in extender.verbs
-    minor = args.kube_version
-    if VERSION not in api_versions(minor):
-        hint = "leave out `--from`, or give the version of a newer kube-scheduler"
-        raise CommandError(f"`--from` writes `{VERSION}`, which 1.{minor} does not read", hint)
-    converted = convert(found, extender, url=args.url, binds=binds, policy=policy, minor=minor)
+    converted = convert(found, extender, url=args.url, binds="bind" in extender.verbs)
     put_text(converted.text)
     for note in converted.notes:
         put_line(f"note: {note}", sys.stderr)
@@ -246,13 +201,10 @@ def _placets_side(scheduler_name: str, *, binds: bool, has_gate: bool) -> Iterat
 
 
 def _extender(args: argparse.Namespace) -> Extender:
-    tls = Tls(
-        ca=_file(args.ca, paths=args.tls_paths),
-        certificate=_file(args.client_cert, paths=args.tls_paths),
-        key=_file(args.client_key, paths=args.tls_paths),
-        server_name=args.server_name,
-        insecure=args.insecure,
-    )
+    kind = "File" if args.tls_paths else "Data"
+    files = {"ca": args.ca, "cert": args.client_cert, "key": args.client_key}
+    tls = {"insecure": args.insecure, "serverName": args.server_name}
+    tls |= {f"{part}{kind}": _file(path, paths=args.tls_paths) for part, path in files.items()}
     needs = None
     if args.policies is not None:
         # Importing the grammar takes longer than the rest of this command.
@@ -266,7 +218,7 @@ def _extender(args: argparse.Namespace) -> Extender:
         http_timeout=Duration.of(round(args.http_timeout * SECOND)),
         node_cache_capable=not args.no_node_cache_capable,
         ignorable=args.ignorable,
-        tls=tls,
+        tls={name: value for name, value in tls.items() if value},
         managed_resources=(*((GATE,) if args.gate else ()), *args.managed_resource),
         ignored_resources=tuple(args.ignored_resource),
     )

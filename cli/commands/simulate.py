@@ -40,7 +40,7 @@ from cli.sources import (
     whole,
 )
 from cli.streams import put_line
-from cli.world import add_data_argument, check_data, read_data, read_policies
+from cli.world import add_data_argument, check_data, read_data, read_policies, warn_of_lacks
 from engine.cache.cluster_file import documents
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.enforced import EnforcedPolicies
@@ -77,8 +77,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SNAPSHOT",
         action="append",
         type=given_path,
-        help="the output of `kubectl get nodes,pods -A -o json` (or yaml), or openb's nodes in "
-        "CSV; may be repeated",
+        help="the output of `kubectl get nodes,pods,replicasets -A -o json` (or yaml), or openb's "
+        "nodes in CSV; may be repeated",
     )
     policies = parser.add_mutually_exclusive_group()
     policies.add_argument(
@@ -333,6 +333,7 @@ def _one(
     """Shows one simulation for each set of policies. Returns the number of pods, and the end."""
     seed = args.seeds[0] if args.seeds else 0
     ready = {name: prepare(inputs, read, schema, conditions, seed) for name, read in sets.items()}
+    warn_of_lacks(next(iter(ready.values())).cluster, next(iter(sets.values())))
     results = []
     for name, each in ready.items():
         with progress(sys.stderr, name, len(each.simulation.pods)) as update:
@@ -369,7 +370,9 @@ def _several(
     resource = conditions.resource
     # One is prepared here, so that a mistake is told once and the progress bar knows the pods.
     first = next(iter(sets.values()))
-    simulation = prepare(inputs, first, schema, conditions, args.seeds[0]).simulation
+    ready = prepare(inputs, first, schema, conditions, args.seeds[0])
+    warn_of_lacks(ready.cluster, first)
+    simulation = ready.simulation
     if resource not in simulation.resources.resources:
         known = ", ".join(f"`{name}`" for name in simulation.resources.resources)
         raise CommandError(f"no node has `{resource}`", f"the nodes have {known}")

@@ -79,7 +79,7 @@ class Conformance:
                 request = body(
                     _plain(verb), self._cluster, self._cluster.pods[0], names=self._names
                 )
-                self._unanswered[verb] = answered([await self._caller.ask(verb, request)])
+                self._unanswered[verb] = answered(await self._caller.ask(verb, request))
         if only and any(self._unanswered.values()):
             only = {*only, _ANSWERS}  # the line that says so: the others do not apply then
         idle = [

@@ -6,13 +6,11 @@ verbs of an entry, so bind then has an entry of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from cli.doctor.connection_checks import DEFAULT_TIMEOUT
-from cli.doctor.context import ConfigurationContext
+from cli.doctor.context import ConfigurationContext, Found, error, some, warning
 from cli.doctor.extender import ExtenderEntry
-from cli.doctor.found import Found, error, some, warning
-from cli.doctor.profile_checks import is_off, places_of
 from engine.objects.api_types import mapping, mappings
 
 _GANGS = "GangScheduling"
@@ -31,9 +29,11 @@ def no_binder(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Fo
         yield error(at, message, hint)
     if needs.waiting:
         message = f"without a `bindVerb` no pod waits for {some(needs.waiting)}"
-        seconds = _written(needs.bind_timeout(context.http_timeout), ours)
-        of_its_own = f"an entry with the same `urlPrefix`, `bindVerb: bind` and {seconds}"
-        yield error(at, message, f"add {of_its_own}{serve}")
+        seconds = needs.bind_timeout(context.http_timeout)
+        apart = (
+            f"an entry with the same `urlPrefix`, `bindVerb: bind` and `httpTimeout: {seconds:g}s`"
+        )
+        yield error(at, message, f"add {apart}{serve}")
     if at_bind := [name for name in needs.at_bind if name not in needs.waiting]:
         message = f"without a `bindVerb` {some(at_bind)} are not checked at binding"
         yield warning(at, message, hint)
@@ -70,19 +70,18 @@ def waiting_bind(_ours: ExtenderEntry, context: ConfigurationContext) -> Iterato
     needs, binder = context.requirements, context.entry_of("bind")
     if needs is None or not needs.waiting or binder is None:
         return
-    has = DEFAULT_TIMEOUT if binder.timeout is None else binder.timeout
-    needed = needs.bind_timeout(context.http_timeout)
+    has, needed = binder.patience, needs.bind_timeout(context.http_timeout)
     if has >= needed:
         return
     waits = f"for {some(needs.waiting)} a binding may take {needed:g} s"
     if binder.only_binds:
         message = f"kube-scheduler gives a binding up after {has:g} s, and {waits}"
-        hint = f"write {_written(needed, binder)}"
+        hint = f"write `httpTimeout: {needed:g}s`"
     else:
         message = f"bind has the `httpTimeout` of the other verbs, {has:g} s, and {waits}"
         hint = (
             f"move `bindVerb` to an entry of its own with the same `urlPrefix` and "
-            f"{_written(needed, binder)}, as `placet doctor --fix --bind --policies` does"
+            f"`httpTimeout: {needed:g}s`, as `placet doctor --fix --bind --policies` does"
         )
     yield error(binder.at("httpTimeout"), message, hint)
 
@@ -96,17 +95,28 @@ def two_gangs(context: ConfigurationContext) -> Iterator[Found]:
         f"`{_GANGS}` of kube-scheduler and {some(needs.gangs)} must not gather the same pods: "
         "Placet does not see the nodes that kube-scheduler has chosen for the others"
     )
-    for path in places_of(_GANGS, context):
-        yield error(path, message, "remove the plugin, or the `gang` clauses")
-    gates = context.configuration.manifest_flags.get("feature-gates", "")
-    if _has_gate(gates) and not is_off(_GANGS, context):
+    profiles = mappings(context.configuration.value, "profiles")
+    for index, profile in enumerate(profiles):
+        for point in mapping(profile, "plugins"):
+            names = _plugins(profile, point, "enabled")
+            if _GANGS in names:
+                place = f"profiles[{index}].plugins.{point}.enabled[{names.index(_GANGS)}].name"
+                yield error(place, message, "remove the plugin, or the `gang` clauses")
+    off = [{*_plugins(each, "multiPoint", "disabled")} & {_GANGS, "*"} for each in profiles]
+    if _has_gate(context.configuration.flags.get("feature-gates", "")) and not (off and all(off)):
         hint = f"remove `{_GANGS}=true` from `--feature-gates`, or the `gang` clauses"
         yield error("", message, hint)
 
 
+def _plugins(profile: Mapping[str, Any], point: str, kind: str) -> list[str]:
+    """The names in a list of plugins of a profile."""
+    lists = mapping(mapping(profile, "plugins"), point)
+    return [str(each.get("name")) for each in mappings(lists, kind)]
+
+
 def bind_timeout(context: ConfigurationContext) -> Iterator[Found]:
     """A longer wait for volumes than Placet knows of, which matters where it does not bind."""
-    if context.ours is None or context.entry_of("bind") is not None:
+    if not context.entries or context.entry_of("bind") is not None:
         return
     for index, profile in enumerate(mappings(context.configuration.value, "profiles")):
         for place, plugin in enumerate(mappings(profile, "pluginConfig")):
@@ -121,12 +131,6 @@ def bind_timeout(context: ConfigurationContext) -> Iterator[Found]:
                 )
                 hint = f"serve with `--bind-timeout {given}s`, and give it to this command too"
                 yield warning(path, message, hint)
-
-
-def _written(seconds: float, entry: ExtenderEntry) -> str:
-    """The field with a timeout, as such an entry has it."""
-    value = round(seconds * 10**9) if entry.legacy else f"{seconds:g}s"
-    return f"`httpTimeout: {value}`"
 
 
 def _has_gate(gates: str) -> bool:

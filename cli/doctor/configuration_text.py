@@ -1,4 +1,4 @@
-"""YAML and JSON as people write them: values, and the line that each of them is on."""
+"""Configurations of kube-scheduler in YAML and JSON, with the line that each field is on."""
 
 from __future__ import annotations
 
@@ -8,14 +8,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import msgspec
+
 from cli.command import CommandError, read_input
 from cli.command import read_text as read_file_text
-from cli.doctor.extender import ExtenderEntry, entry
+from cli.doctor.extender import ExtenderEntry
+from cli.doctor.generator import KIND
+from cli.doctor.schema import KubeSchedulerConfiguration, Misread, SchemaReader
 from engine.objects.api_types import mapping, mappings
 from policies.documents import Document, DocumentError, join
 from policies.documents import read as read_documents
 
 _STDIN = "-"
+_KIND = re.compile(rf"""["']?kind["']?\s*:\s*["']?({KIND}|Policy)\b""")
+# Fields that only a Policy has, in lower case; and those by which a configuration is known.
+_OF_POLICY = frozenset({"predicates", "priorities"})
+_FIELDS = _OF_POLICY | {"extenders", "plugins", "pluginConfig", "profiles"}
 
 
 def read_text(name: str) -> tuple[str, str]:
@@ -38,55 +46,18 @@ def read(text: str, name: str) -> list[Document]:
         raise CommandError(f"`{name}` {error}", "correct the file") from None
 
 
-POLICY = "Policy"
-_KINDS = ("KubeSchedulerConfiguration", POLICY)
-_KIND = re.compile(rf"""["']?kind["']?\s*:\s*["']?({"|".join(_KINDS)})\b""")
-# Fields that only a Policy has, in lower case, and fields that only other configurations have.
-_OF_POLICY = frozenset({"predicates", "priorities"})
-_OF_CONFIGURATION = frozenset({"plugins", "pluginConfig", "profiles"})
-_LISTS = ("List", "ConfigMapList")
-# The flags of kube-scheduler 1.36.
-FLAGS = frozenset(
-    """
-    allow-metric-labels allow-metric-labels-manifest authentication-kubeconfig
-    authentication-skip-lookup authentication-token-webhook-cache-ttl
-    authentication-tolerate-lookup-failure authorization-always-allow-paths authorization-kubeconfig
-    authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl
-    bind-address cert-dir client-ca-file config contention-profiling disable-http2-serving
-    disabled-metrics emulated-version feature-gates h help http2-max-streams-per-connection
-    kube-api-burst kube-api-content-type kube-api-qps kubeconfig leader-elect
-    leader-elect-lease-duration leader-elect-renew-deadline leader-elect-resource-lock
-    leader-elect-resource-name leader-elect-resource-namespace leader-elect-retry-period
-    log-flush-frequency log-json-info-buffer-size log-json-split-stream log-text-info-buffer-size
-    log-text-split-stream logging-format master min-compatibility-version permit-address-sharing
-    permit-port-sharing pod-max-in-unschedulable-pods-duration profiling requestheader-allowed-names
-    requestheader-client-ca-file requestheader-extra-headers-prefix requestheader-group-headers
-    requestheader-uid-headers requestheader-username-headers secure-port
-    show-hidden-metrics-for-version tls-cert-file tls-cipher-suites tls-curve-preferences
-    tls-min-version tls-private-key-file tls-sni-cert-key v version vmodule write-config-to
-    """.split()
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """The pod of a kube-scheduler; `flags` are those of its command line, without dashes."""
 
     host_network: bool
-    dns_policy: str | None
+    dns_policy: str
     flags: Mapping[str, str]
-    # The path of that file on the host, if its folder is mounted from there.
-    on_host: str | None
-
-    @property
-    def config(self) -> str | None:
-        """The path of its configuration; None without one."""
-        return self.flags.get("config")
 
     @property
     def resolves_services(self) -> bool:
         """Whether the pod resolves service names; on the host's network only with a `dnsPolicy`."""
-        if self.dns_policy in (None, "ClusterFirst"):
+        if self.dns_policy == "ClusterFirst":
             return not self.host_network
         return self.dns_policy == "ClusterFirstWithHostNet"
 
@@ -96,14 +67,28 @@ class SchedulerConfiguration:
     """A KubeSchedulerConfiguration or a Policy, correct or not.
 
     `source` names its file, and `text` is that file or the text of a ConfigMap's key. `before` is
-    the number of lines before that text in the file, None if unknown.
+    the number of lines before that text in the file, None if unknown. `fields` are those that are
+    correct, in the form of version v1, and `misread` are the others.
     """
 
     source: str
     text: str
     document: Document
-    before: int | None = 0
+    before: int | None
+    legacy: bool
+    fields: KubeSchedulerConfiguration
+    misread: Sequence[Misread]
     manifest: Manifest | None = None
+
+    @classmethod
+    def of(
+        cls, source: str, text: str, document: Document, before: int | None = 0
+    ) -> SchedulerConfiguration:
+        legacy = is_policy(document.value)
+        reader = SchemaReader(folded=legacy, is_json=is_json(text))
+        found = reader.document(document.value, is_policy=legacy)
+        fields = msgspec.convert(found, KubeSchedulerConfiguration)
+        return cls(source, text, document, before, legacy, fields, reader.misread)
 
     @property
     def value(self) -> dict[str, Any]:
@@ -113,59 +98,43 @@ class SchedulerConfiguration:
     @property
     def is_first(self) -> bool:
         """Whether no other document is before it in its text."""
-        head = [line.partition("#")[0].strip() for line in self._head if not line.startswith("%")]
-        return "".join(head) in ("", "---")
+        head = self.text.splitlines()[: self.document.line("") - 1]
+        lines = [line.partition("#")[0].strip() for line in head if not line.startswith("%")]
+        return "".join(lines) in ("", "---")
 
     @property
-    def _head(self) -> list[str]:
-        return self.text.splitlines()[: self.document.line("") - 1]
-
-    @property
-    def is_json(self) -> bool:
-        """Whether kube-scheduler reads it as JSON: anything that begins with a brace."""
-        return self.text.lstrip().startswith("{")
-
-    @property
-    def election(self) -> dict[str, Any]:
-        """Its `leaderElection`, with the flags of kube-scheduler that replace its fields."""
-        given, flags = mapping(self.value, "leaderElection"), self.manifest_flags
-        for name in ("resourceName", "resourceNamespace"):
-            if (flag := f"leader-elect-resource-{name[8:].lower()}") in flags:
-                given = given | {name: flags[flag]}
-        if "leader-elect" in flags:
-            given = given | {
-                "leaderElect": flags["leader-elect"].lower() not in ("false", "0", "f")
-            }
-        return given
-
-    @property
-    def manifest_flags(self) -> Mapping[str, str]:
+    def flags(self) -> Mapping[str, str]:
+        """The flags of its manifest."""
         return {} if self.manifest is None else self.manifest.flags
 
     @property
-    def has_kind(self) -> bool:
-        """Whether it says what it is; documents of the framework's design do not."""
-        return self.value.get("kind") is not None
-
-    @property
-    def legacy(self) -> bool:
-        """Whether it is a Policy, with a `kind` or as older documents print it."""
-        if self.has_kind:
-            return self.value.get("kind") == POLICY
-        return not _OF_POLICY.isdisjoint(map(str.lower, self.value))
+    def lease(self) -> tuple[str, str] | None:
+        """The namespace and name of its Lease, None without one; flags replace its fields."""
+        given, flag = self.fields.leader_election, "leader-elect-resource-"
+        if self.flags.get("leader-elect", str(given.leader_elect)).lower() in ("false", "0", "f"):
+            return None
+        namespace = self.flags.get(f"{flag}namespace", given.resource_namespace) or "kube-system"
+        return namespace, self.flags.get(f"{flag}name", given.resource_name) or "kube-scheduler"
 
     @property
     def extenders(self) -> tuple[ExtenderEntry, ...]:
-        written = self.value.get("extenders")
-        items = written if isinstance(written, list) else []
-        return tuple(
-            entry(item, f"extenders[{place}]", legacy=self.legacy)
-            for place, item in enumerate(items)
-        )
+        return ExtenderEntry.all_of(self.fields.extenders)
 
     def line(self, path: str) -> int:
         """The line of a path in the source; 0 is unknown."""
         return 0 if self.before is None else self.before + self.document.line(path)
+
+
+def is_json(text: str) -> bool:
+    """Whether kube-scheduler reads a text as JSON: anything that begins with a brace."""
+    return text.lstrip().startswith("{")
+
+
+def is_policy(value: Mapping[str, Any]) -> bool:
+    """Whether a configuration is a Policy, with a `kind` or as older documents print it."""
+    if value.get("kind") is not None:
+        return bool(value["kind"] == "Policy")
+    return not _OF_POLICY.isdisjoint(map(str.lower, value))
 
 
 def configurations(
@@ -193,71 +162,60 @@ def configurations(
 
 
 def _inside(document: Document, name: str, text: str) -> Iterator[SchedulerConfiguration]:
+    """The configurations in a document: itself, or those in a ConfigMap or in a list of them."""
     value = document.value
     if not isinstance(value, dict):
         return
-    kind = value.get("kind")
-    if _is_configuration(value) or ("metadata" not in value and _looks_like_one(value)):
-        yield SchedulerConfiguration(name, text, document)
+    kind, items = value.get("kind"), value.get("items")
+    # Also one without a kind, or with a wrong one.
+    has_fields = not (_FIELDS if kind is None else {"extenders"}).isdisjoint(value)
+    if _is_configuration(value) or (has_fields and "metadata" not in value):
+        yield SchedulerConfiguration.of(name, text, document)
     elif kind == "ConfigMap":
-        yield from _in_config_map(document, value, "", name)
-    elif kind in (*_LISTS, None) and isinstance(value.get("items"), list):
-        for place, item in enumerate(value["items"]):
+        yield from _in_config_map(document, name)
+    elif kind in ("List", "ConfigMapList", None) and isinstance(items, list):
+        for place, item in enumerate(items):
+            # In the answer of an API server items have no kind.
             if isinstance(item, dict) and item.get("kind", "ConfigMap") == "ConfigMap":
-                yield from _in_config_map(document, item, f"items[{place}]", name)
+                inside = replace(document, value=item, root=f"items[{place}]")
+                yield from _in_config_map(inside, name)
 
 
 def _is_configuration(value: Mapping[str, Any]) -> bool:
     """Whether it is a configuration by its kind; other APIs have a Policy too."""
     kind, version = value.get("kind"), value.get("apiVersion")
-    return kind in _KINDS and (kind != POLICY or version in (None, "v1"))
+    return kind == KIND or (kind == "Policy" and version in (None, "v1"))
 
 
-def _looks_like_one(value: Mapping[str, Any]) -> bool:
-    """Whether it is a configuration by its fields, as one without a `kind` or with a wrong one."""
-    if "kind" in value:
-        return "extenders" in value
-    return not (_OF_CONFIGURATION | _OF_POLICY | {"extenders"}).isdisjoint(value)
-
-
-def _in_config_map(
-    outer: Document, value: Mapping[str, Any], path: str, name: str
-) -> Iterator[SchedulerConfiguration]:
-    data = value.get("data")
-    for key, text in data.items() if isinstance(data, dict) else ():
+def _in_config_map(outer: Document, name: str) -> Iterator[SchedulerConfiguration]:
+    metadata = mapping(outer.value, "metadata")
+    for key, text in mapping(outer.value, "data").items():
         if not isinstance(text, str) or not _KIND.search(text):
             continue
-        metadata = mapping(value, "metadata")
-        parts = (metadata.get("namespace"), metadata.get("name"), key)
-        label = "/".join(str(part) for part in parts if part)
+        label = "/".join(str(p) for p in (*map(metadata.get, ("namespace", "name")), key) if p)
         for document in read(text, f"{name} {label}"):
             if isinstance(document.value, dict) and _is_configuration(document.value):
-                block = outer.scalar(join(join(path, "data"), key))
+                block = outer.scalar(join("data", key))
                 before = block.start_mark.line + 1 if block and block.style == "|" else None
                 source = name if before is not None else f"{name} {label}"
-                yield SchedulerConfiguration(source, text, document, before)
+                yield SchedulerConfiguration.of(source, text, document, before)
 
 
 def _started_with(
     manifest: Manifest, names: str, open_file: Callable[[str], str | None]
 ) -> list[SchedulerConfiguration]:
-    if unknown := next((name for name in manifest.flags if name not in FLAGS), ""):
-        raise CommandError(
-            f"kube-scheduler 1.36 refuses to start: it has no flag `--{unknown}`",
-            "pass a KubeSchedulerConfiguration with `--config`; `placet scheduler-config --from "
-            "FILE` writes one of a Policy",
-        )
-    if manifest.config is None:
+    """The configurations in the file that a manifest names. Raises CommandError."""
+    path = manifest.flags.get("config")
+    if path is None:
         raise CommandError(
             f"kube-scheduler is started without `--config` in {names}, so it has no extenders",
-            "write one with `placet scheduler-config`, mount it, and pass it with `--config`",
+            "write one with `placet scheduler-config`, of a Policy with its `--from FILE`; mount "
+            "it, and pass it with `--config`",
         )
-    for path in dict.fromkeys(filter(None, (manifest.on_host, manifest.config))):
-        text = open_file(path)
-        if text is not None:
-            return [c for document in read(text, path) for c in _inside(document, path, text)]
+    if (text := open_file(path)) is not None:
+        return [c for document in read(text, path) for c in _inside(document, path, text)]
     raise CommandError(
-        f"kube-scheduler is started with `{manifest.config}`, which is not on this machine",
+        f"kube-scheduler is started with `{path}`, which is not on this machine",
         "give that file as an argument too",
     )
 
@@ -272,13 +230,8 @@ def _manifest(value: Any) -> Manifest | None:
         words = [str(w) for key in ("command", "args") for w in container.get(key) or ()]
         program = PurePosixPath(words[0]).name if words else ""
         if program == "kube-scheduler" or "kube-scheduler" in str(container.get("image", "")):
-            flags, dns = _flags(words), spec.get("dnsPolicy")
-            return Manifest(
-                spec.get("hostNetwork") is True,
-                dns if isinstance(dns, str) else None,
-                flags,
-                _on_host(flags["config"], spec, container) if "config" in flags else None,
-            )
+            dns = str(spec.get("dnsPolicy") or "ClusterFirst")
+            return Manifest(spec.get("hostNetwork") is True, dns, _flags(words))
     return None
 
 
@@ -288,15 +241,5 @@ def _flags(words: Sequence[str]) -> dict[str, str]:
     for word, following in zip(words, [*words[1:], "-"], strict=False):
         if word.startswith("-") and word.strip("-"):
             name, equals, value = word.lstrip("-").partition("=")
-            alone = "true" if following.startswith("-") else following
-            found[name] = value if equals else alone
+            found[name] = value if equals else "true" if following.startswith("-") else following
     return found
-
-
-def _on_host(path: str, spec: Mapping[str, Any], container: Mapping[str, Any]) -> str | None:
-    volumes = {v.get("name"): mapping(v, "hostPath").get("path") for v in mappings(spec, "volumes")}
-    for mount in mappings(container, "volumeMounts"):
-        at, host = mount.get("mountPath"), volumes.get(mount.get("name"))
-        if isinstance(at, str) and isinstance(host, str) and PurePosixPath(path).is_relative_to(at):
-            return str(PurePosixPath(host) / PurePosixPath(path).relative_to(at))
-    return None

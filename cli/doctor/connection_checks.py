@@ -9,12 +9,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from cli.doctor.context import OUR_PATH, OUR_PORT, ConfigurationContext
-from cli.doctor.extender import ExtenderEntry
-from cli.doctor.found import Found, error, refused, warning
+from cli.doctor.context import ConfigurationContext, Found, error, refused, warning
+from cli.doctor.extender import DEFAULT_TIMEOUT, OUR_PATH, OUR_PORT, ExtenderEntry
+from cli.doctor.schema import TlsConfig
 
-# kube-scheduler's timeout if none is set (C2).
-DEFAULT_TIMEOUT = 5.0
 # Scheduling cycles are serial: a missing answer delays every pod for this long.
 LONG_TIMEOUT = 30.0
 _SERVICE = re.compile(r"[^.]+\.[^.]+\.svc(\..+)?|[^.:]+")
@@ -22,34 +20,34 @@ _SERVICE = re.compile(r"[^.]+\.[^.]+\.svc(\..+)?|[^.:]+")
 
 def url(ours: ExtenderEntry, _context: ConfigurationContext) -> Iterator[Found]:
     """A prefix that is not a URL, or not one of Placet."""
-    prefix = ours.prefix
+    prefix, extra = ours.prefix, re.sub(r"^[^?#]*", "", ours.url_prefix)
     at, hint = ours.at("urlPrefix"), "as in `http://127.0.0.1:12345/api/scheduler`"
-    if not ours.url:
+    if not ours.url_prefix:
         yield error(at, "there is no `urlPrefix` to send calls to", f"write one, {hint}")
-    elif prefix.scheme not in ("http", "https") or not prefix.host:
-        message = f"`{ours.url}` is not a URL of a server: every call fails"
+    elif prefix.scheme not in ("http", "https") or not ours.host:
+        message = f"`{ours.url_prefix}` is not a URL of a server: every call fails"
         yield error(at, message, f"write scheme and host, {hint}")
-    elif prefix.extra:
+    elif extra:
         message = (
-            f"`{ours.url}` does not end with a path: kube-scheduler appends the verb to "
-            f"`{prefix.extra}`, so every call fails"
+            f"`{ours.url_prefix}` does not end with a path: kube-scheduler appends the verb to "
+            f"`{extra}`, so every call fails"
         )
-        yield error(at, message, f"remove `{prefix.extra}`")
-    elif not prefix.has_port and (prefix.scheme == "http" or prefix.local):
-        message = f"kube-scheduler calls port {prefix.port} of `{prefix.host}`, as none is written"
+        yield error(at, message, f"remove `{extra}`")
+    elif prefix.port is None and (prefix.scheme == "http" or ours.is_local):
+        message = f"kube-scheduler calls port {ours.port} of `{ours.host}`, as none is written"
         hint = (
-            f"write the port of `placet serve`, which is {OUR_PORT} by default, or `:{prefix.port}`"
+            f"write the port of `placet serve`, which is {OUR_PORT} by default, or `:{ours.port}`"
         )
         yield warning(at, message, hint)
-    elif prefix.path not in ("", OUR_PATH):
-        message = f"Placet has no path `{prefix.path}`, unless a proxy before it rewrites paths"
+    elif ours.path not in ("", OUR_PATH):
+        message = f"Placet has no path `{ours.path}`, unless a proxy before it rewrites paths"
         yield warning(at, message, "end it with `/api/scheduler`")
 
 
 def service_name(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
     """The DNS name of a service, which a static pod cannot resolve."""
-    host, manifest = ours.prefix.host, context.configuration.manifest
-    if ours.prefix.local or not _SERVICE.fullmatch(host):
+    host, manifest = ours.host, context.configuration.manifest
+    if ours.is_local or not _SERVICE.fullmatch(host):
         return
     hint = "use the service's cluster IP, or run Placet beside kube-scheduler on 127.0.0.1"
     at = ours.at("urlPrefix")
@@ -58,10 +56,9 @@ def service_name(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator
         yield warning(at, message, hint)
     elif not manifest.resolves_services:
         network = " on the host's network" if manifest.host_network else ""
-        policy = manifest.dns_policy or "ClusterFirst"
         message = (
-            f"kube-scheduler{network} with `dnsPolicy: {policy}` cannot resolve the service "
-            f"name `{host}`"
+            f"kube-scheduler{network} with `dnsPolicy: {manifest.dns_policy}` cannot resolve the "
+            f"service name `{host}`"
         )
         more = f"{hint}, or set `dnsPolicy: ClusterFirstWithHostNet`"
         yield error(at, message, more if manifest.host_network else hint)
@@ -72,28 +69,29 @@ def no_ca(ours: ExtenderEntry, _context: ConfigurationContext) -> Iterator[Found
     if ours.prefix.scheme != "https":
         return
     at, hint = ours.at("tlsConfig"), "put the CA of Placet's certificate into `tlsConfig.caData`"
-    if ours.tls.insecure and not ours.tls.ca:
+    tls, has_ca = ours.tls_config, "ca" in ours.tls_config.parts
+    if tls.insecure and not has_ca:
         message = "with `insecure: true` kube-scheduler trusts any server"
         yield warning(f"{at}.insecure", message, hint)
-    elif ours.https and not ours.tls.ca:
-        message = f"with `{ours.https_name}` and without a CA kube-scheduler trusts any server"
+    elif ours.enable_https and not has_ca:
+        message = "with `enableHTTPS` and without a CA kube-scheduler trusts any server"
         yield error(at, message, hint)
-    elif not ours.tls.ca:
+    elif not has_ca:
         message = "without a CA only a certificate of a public authority is accepted"
         yield warning(at, message, hint)
 
 
 def no_encryption(ours: ExtenderEntry, _context: ConfigurationContext) -> Iterator[Found]:
     """TLS settings without effect, and unencrypted calls to another machine."""
-    prefix, at = ours.prefix, ours.at("urlPrefix")
-    if prefix.scheme != "http":
+    at = ours.at("urlPrefix")
+    if ours.prefix.scheme != "http":
         return
-    if ours.https or ours.tls.given:
-        setting = f"`{ours.https_name}`" if ours.https else "`tlsConfig`"
+    if ours.enable_https or ours.tls_config != TlsConfig():
+        setting = "`enableHTTPS`" if ours.enable_https else "`tlsConfig`"
         message = f"{setting} has no effect because the URL begins with `http:`"
         yield error(at, message, f"begin the URL with `https:`, or remove {setting}")
-    elif not prefix.local:
-        message = f"calls to `{prefix.host}` and their answers are not encrypted"
+    elif not ours.is_local:
+        message = f"calls to `{ours.host}` and their answers are not encrypted"
         yield warning(at, message, "serve TLS, or run Placet beside kube-scheduler")
 
 
@@ -105,9 +103,8 @@ def timeout(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Foun
     at, own, needs = ours.at("httpTimeout"), context.http_timeout, context.requirements
     if ours.only_binds and needs is not None and needs.waiting:
         return  # `waiting-bind` compares it
-    has = DEFAULT_TIMEOUT if ours.timeout is None else ours.timeout
-    written = round(own * 10**9) if ours.legacy else f"{own:g}s"
-    write = f"write `httpTimeout: {written}`"
+    has = ours.patience
+    write = f"write `httpTimeout: {own:g}s`"
     if has < own:
         unset = " by default" if ours.timeout is None else ""
         message = (
@@ -121,7 +118,7 @@ def timeout(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Foun
         yield warning(at, message, write)
     elif has > LONG_TIMEOUT and not ours.only_binds:
         message = f"a missing answer delays every pod for {has:g} s"
-        if ours.verbs["bind"]:
+        if ours.bind_verb:
             write += ", and give `bindVerb` an entry of its own if policies have bindings wait"
         yield warning(at, message, write)
 
@@ -129,12 +126,12 @@ def timeout(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Foun
 def tls_conflict(context: ConfigurationContext) -> Iterator[Found]:
     """A CA beside `insecure`, and half of a client certificate (C8)."""
     for extender in context.configuration.extenders:
-        tls = extender.tls
-        if tls.insecure and tls.ca:
+        parts = extender.tls_config.parts
+        if extender.tls_config.insecure and "ca" in parts:
             message = "a CA together with `insecure: true`"
             yield refused(extender.at("tlsConfig.insecure"), message, "remove `insecure`")
-        if tls.certificate != tls.key:
-            has, lacks = ("certificate", "key") if tls.certificate else ("key", "certificate")
+        if ("cert" in parts) != ("key" in parts):
+            has, lacks = ("certificate", "key") if "cert" in parts else ("key", "certificate")
             message = f"a client {has} without its {lacks} has no effect"
             yield warning(extender.at("tlsConfig"), message, "give both, as files or as data")
 
@@ -142,51 +139,39 @@ def tls_conflict(context: ConfigurationContext) -> Iterator[Found]:
 def no_certificate(context: ConfigurationContext) -> Iterator[Found]:
     """Certificates and keys that are not PEM, are no pair, or are not on this machine."""
     for extender in context.configuration.extenders:
-        tls = extender.tls
-        pems: dict[str, str] = {}
-        # kube-scheduler does not read half a pair.
-        for part in ("ca", *(("cert", "key") if tls.certificate and tls.key else ())):
-            name, file = f"{part}Data", tls.files.get(f"{part}File", "")
-            if name in tls.data:
-                pem = _decoded(tls.data[name])
-            elif not file:
-                continue
-            else:
-                name, pem = f"{part}File", _content(file)
-                if pem is None:
-                    message = f"`{file}` is not here: without it kube-scheduler refuses to start"
-                    hint = "run this command where kube-scheduler runs, or check the path there"
-                    yield warning(extender.at(f"tlsConfig.{name}"), message, hint)
+        parts, pems = extender.tls_config.parts, dict[str, str]()
+        for part, (data, file) in parts.items():
+            if part != "ca" and not {"cert", "key"} <= parts.keys():
+                continue  # kube-scheduler does not read half a pair
+            name = f"tlsConfig.{part}{'Data' if data else 'File'}"
+            pem = pem_of(data, file)
             if pem is None:
-                continue  # `wrong-type` reports what is no base64
-            what = "private key" if part == "key" else "certificate"
-            if not (_has_key(pem) if part == "key" else _has_certificate(pem)):
-                message = f"`{name}` has no {what} in PEM"
-                hint = "give a file that begins with `-----BEGIN`"
-                yield refused(extender.at(f"tlsConfig.{name}"), message, hint)
-            else:
+                message = f"`{file}` is not here: without it kube-scheduler refuses to start"
+                hint = "run this command where kube-scheduler runs, or check the path there"
+                yield warning(extender.at(name), message, hint)
+            elif (_has_key if part == "key" else _has_certificate)(pem):
                 pems[part] = pem
+            else:
+                what = "private key" if part == "key" else "certificate"
+                message = f"`{name.removeprefix('tlsConfig.')}` has no {what} in PEM"
+                hint = "give a file that begins with `-----BEGIN`"
+                yield refused(extender.at(name), message, hint)
         if {"cert", "key"} <= pems.keys() and not _belong_together(pems["cert"], pems["key"]):
             message = "the key does not belong to the certificate"
             hint = "give the key that the certificate was made with"
             yield refused(extender.at("tlsConfig"), message, hint)
 
 
-_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----\s.*?-----END CERTIFICATE-----", re.DOTALL)
-
-
-def _decoded(data: str) -> str | None:
+def pem_of(data: str, file: str) -> str | None:
+    """The content of data in base64, else of a file; None if it cannot be read."""
     try:
-        return base64.b64decode(data).decode("latin-1")
-    except ValueError:
-        return None
-
-
-def _content(path: str) -> str | None:
-    try:
-        return Path(path).read_text("latin-1")
+        content = base64.b64decode(data) if data else Path(file).read_bytes()
     except OSError:
         return None
+    return content.decode("latin-1")
+
+
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----\s.*?-----END CERTIFICATE-----", re.DOTALL)
 
 
 def _has_certificate(pem: str) -> bool:

@@ -1,66 +1,73 @@
 """Checks of `placet doctor`: every problem that it reports in a kube-scheduler configuration.
 
-A check is a function; OF_ALL, OF_OURS and OF_ENTRIES name it, and the name is the code of its
-findings. Those of OF_ENTRIES look at each entry that is Placet. An
-error means that kube-scheduler refuses to start, that a call cannot succeed, or that a strict bound
-can be passed. A warning means that the configuration works, but not as well as it could.
+A check is a function, whose name is the code of its findings; OF_ALL, OF_OURS and OF_ENTRIES list
+them. Those of OF_ENTRIES look at each entry that is Placet. An error means that kube-scheduler
+refuses to start, that a call cannot succeed, or that a strict bound can be passed. A warning means
+that the configuration works, but not as well as it could.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from cli.command import CommandError
-from cli.doctor import binding_checks, connection_checks, fields, gate_checks, profile_checks
-from cli.doctor.configuration_text import FLAGS, configurations
-from cli.doctor.context import ConfigurationContext, choose
-from cli.doctor.extender import ExtenderEntry
-from cli.doctor.found import Found, error, found, refused, some, warning
-from cli.doctor.generator import VERBS, own_lease
-from cli.doctor.kube_versions import GROUP, KNOWN_MINOR, LAST_POLICY, api_versions
+from cli.doctor import binding_checks, connection_checks
+from cli.doctor.configuration_text import configurations, is_json
+from cli.doctor.context import ConfigurationContext, Found, error, found, refused, some, warning
+from cli.doctor.extender import ExtenderEntry, is_extended, placets
+from cli.doctor.generator import GROUP, KIND, VERBS, VERSION, own_lease
 from cli.render import FieldFinding, FieldPlace
-from engine.objects.api_types import mapping, mappings
-from engine.objects.gate import GATE
+from engine.objects.api_types import mappings
+from engine.objects.gate import ENABLED, GATE, OPT_IN
 from grammar.messages.diagnostics import nearest
-from grammar.values.errors import EvaluationError
-from grammar.values.time import SECOND, Duration
+
+NOBODY: Mapping[str, Iterable[Found]] = {}
 
 
-def examine(context: ConfigurationContext, probed: Iterable[Found] = ()) -> list[FieldFinding]:
+def examine(
+    context: ConfigurationContext, asked: Mapping[str, Iterable[Found]] = NOBODY
+) -> list[FieldFinding]:
     """The findings in a configuration by line, where lines are known; errors first on a line.
 
-    `probed` are those of a probe of the running Placet.
+    `asked` are those of programs that were asked, by code: of the running Placet and of
+    kube-scheduler.
     """
-    all_found = [(code, *each) for code, check in OF_ALL.items() for each in check(context)]
-    if (ours := context.ours) is not None:
-        all_found += [
-            (code, *each) for code, check in OF_OURS.items() for each in check(ours, context)
-        ]
-        all_found += [
-            (code, *each)
-            for code, check in OF_ENTRIES.items()
-            for entry in context.entries
-            for each in check(entry, context)
-        ]
-    all_found += [("probe", *each) for each in probed]
-    # A value of a wrong type counts as zero, which the other checks must not report.
-    unread = {path for code, path, _ in all_found if code == "wrong-type"}
+    # Whatever else there is to say of a Policy, no kube-scheduler reads it.
+    of_all = {"version": version} if context.configuration.legacy else OF_ALL
+    all_found = [(code, *each) for code, check in of_all.items() for each in check(context)]
+    all_found += [
+        (code, *each)
+        for checks, entries in ((OF_OURS, context.entries[:1]), (OF_ENTRIES, context.entries))
+        if not context.configuration.legacy
+        for code, check_entry in checks.items()
+        for entry in entries
+        for each in check_entry(entry, context)
+    ]
+    all_found += [(code, *each) for code, said in asked.items() for each in said]
+    # A value of a wrong type counts as absent, which the other checks must not report.
+    unread = [path.lower() for code, path, _ in all_found if code == "wrong-type"]
     source, line = context.configuration.source, context.configuration.line
     findings = [
         (replace(diagnostic, code=code), FieldPlace(source, line(path), path))
         for code, path, diagnostic in all_found
-        if code == "wrong-type" or path not in unread
+        if code == "wrong-type" or not _holds(path.lower(), unread)
     ]
     return sorted(findings, key=lambda f: (f[1].line, f[0].severity))
 
 
-def refuse_unsound(text: str, http_timeout: float, minor: int = KNOWN_MINOR) -> None:
+def _holds(path: str, unread: Sequence[str]) -> bool:
+    """Whether a field is one of those that are not read, or has one in it."""
+    return any(each == path or each.startswith((f"{path}.", f"{path}[")) for each in unread)
+
+
+def refuse_unsound(text: str, http_timeout: float) -> None:
     """Raises CommandError for a generated configuration with an error."""
     (configuration,) = configurations([("the configuration", text)], lambda _path: None)
-    ours, because = choose(configuration.extenders)
-    context = ConfigurationContext(configuration, ours, because, http_timeout, minor=minor)
+    chosen = placets(configuration.extenders)
+    context = ConfigurationContext(configuration, *chosen, http_timeout)
     context = replace(context, binds=context.entry_of("bind") is not None)
     for diagnostic, _ in examine(context):
         if diagnostic.severity == "error":
@@ -74,7 +81,7 @@ def verb(entry: ExtenderEntry, _context: ConfigurationContext) -> Iterator[Found
     """Paths that Placet does not have (C1)."""
     for name, path in entry.verbs.items():
         # The prefix has the rest of the path, or none of it.
-        correct = (name,) if entry.prefix.path else (name, f"api/scheduler/{name}")
+        correct = (name,) if entry.path else (name, f"api/scheduler/{name}")
         if not path or path.rstrip("/") in correct:
             continue
         if path.strip("/") == name:
@@ -166,24 +173,22 @@ def ignorable(entry: ExtenderEntry, context: ConfigurationContext) -> Iterator[F
 
 def managed_resources(entry: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
     """Pods for which Placet is not called (C9), and amounts that nobody checks (C10)."""
-    at = entry.at("managedResources")
-    if entry.managed and all(resource.name != GATE for resource in entry.managed):
-        names = some([resource.name for resource in entry.managed])
-        message = f"policies have no effect on pods that request none of {names}"
-        hint = "remove `managedResources`, so that Placet is called for every pod"
-        severity = context.worst
+    at, resources = entry.at("managedResources"), entry.managed_resources
+    if resources and all(resource.name != GATE for resource in resources):
+        names = some([resource.name for resource in resources])
+        message, severity = "policies have no effect on pods that request none of", context.worst
         if entry.only_binds:
-            message = f"kube-scheduler itself binds pods that request none of {names}"
-            severity = "warning"
-        yield found(severity, at, message, hint)
-    ours = context.ours
-    if entry.only_binds and not entry.managed and ours is not None and ours.managed:
-        names = some([resource.name for resource in ours.managed])
+            message, severity = "kube-scheduler itself binds pods that request none of", "warning"
+        hint = "remove `managedResources`, so that Placet is called for every pod"
+        yield found(severity, at, f"{message} {names}", hint)
+    ours = context.entries[0].managed_resources
+    if entry.only_binds and not resources and ours:
+        names = some([resource.name for resource in ours])
         message = f"Placet binds every pod, also those that request none of {names}"
         hint = "name another resource here, which the pods request that wait at bind, and no others"
         yield warning(at, message, hint)
-    for index, resource in enumerate(entry.managed):
-        if resource.ignored and resource.name != GATE:
+    for index, resource in enumerate(resources):
+        if resource.ignored_by_scheduler and resource.name != GATE:
             message = f"kube-scheduler does not check whether a node has enough `{resource.name}`"
             amount = f'peer.requests["{resource.name}"]'
             hint = (
@@ -194,73 +199,81 @@ def managed_resources(entry: ExtenderEntry, context: ConfigurationContext) -> It
 
 
 def gate(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
-    """The marker of the gate, which managedResources, admission and Placet must agree about."""
-    needs = context.requirements
-    for path, severity, message, hint in gate_checks.findings(
-        ours,
-        serves=context.gate,
-        marking=context.marking,
-        namespaces=() if needs is None else needs.namespaces,
-        portable=() if needs is None else needs.portable,
-        worst=context.worst,
-    ):
-        yield found(severity, path, message, hint)
+    """What does not fit together: the marker must be in all three or in none."""
+    asks = any(resource.name == GATE for resource in ours.managed_resources)
+    at, add = ours.at("managedResources"), f"write `managedResources: [{{name: {GATE}}}]`"
+    if asks and not context.gate:
+        message = (
+            f"without `placet serve --gate` nobody reports pods that were created without `{GATE}`"
+        )
+        yield warning(at, message, "serve with `--gate`, and give it to this command too")
+    if context.gate and not asks:
+        message = (
+            f"`placet serve --gate` takes pods without `{GATE}` for pods that kube-scheduler does "
+            "not ask about, but it asks about every pod"
+        )
+        yield found(context.worst, at, message, f"{add}, or serve without `--gate`")
+    marking, needs = context.marking, context.requirements
+    if marking is None:
+        return
+    portable = () if needs is None else needs.portable
+    if asks and not marking.by:
+        message = f"nothing gives new pods `{GATE}`, so kube-scheduler asks Placet about none"
+        hint = "apply deploy/admission/gate-policy.yaml, or gate.yaml before Kubernetes 1.36"
+        yield error(at, message, hint)
+    if portable and not marking.tells:
+        message = (
+            f"nobody is told of the portable policies {some(portable)}: no webhook gets new pods"
+        )
+        yield warning(at, message, "apply deploy/admission/gate.yaml")
+    if marking.by and not asks and not (portable and marking.tells):
+        by = some(marking.by)
+        message = f"{by} marks new pods for nothing: kube-scheduler asks about every pod"
+        yield warning(at, message, f"{add}, or remove {by}")
+    outside = [] if needs is None else sorted({*needs.namespaces} - marking.namespaces)
+    if asks and outside:
+        message = (
+            f"policies of {some(outside)} have no effect, because new pods there get no `{GATE}`"
+        )
+        hint = f"run `kubectl label namespace {outside[0]} {OPT_IN}={ENABLED}`"
+        yield found(context.worst, at, message, hint)
 
 
 # ---- the whole configuration: its version, its fields, and all of its extenders
 
 
 def version(context: ConfigurationContext) -> Iterator[Found]:
-    """An `apiVersion` or `kind` that this version of kube-scheduler does not read."""
-    given = context.configuration.value.get("apiVersion")
-    kind = context.configuration.value.get("kind")
-    readable = api_versions(context.minor)
-    if given in readable and kind == "KubeSchedulerConfiguration":
-        return
-    converts = "`placet scheduler-config --from FILE` writes a KubeSchedulerConfiguration of it"
+    """An `apiVersion` or `kind` that kube-scheduler does not read."""
+    value = context.configuration.value
+    given, kind = value.get("apiVersion"), value.get("kind")
+    converts = f"`placet scheduler-config --from FILE` writes a {KIND} of it"
+    hint = f"write `apiVersion: {VERSION}` and `kind: {KIND}`"
     if context.configuration.legacy:
-        if context.minor <= LAST_POLICY:
-            return
-        message = "kube-scheduler 1.23 and later do not read a Policy"
-        yield warning("kind", message, converts)
-        return
-    newest = readable[0] if readable else ""
-    hint = f"write `apiVersion: {newest}` and `kind: KubeSchedulerConfiguration`"
-    if not readable:
-        message = f"kube-scheduler 1.{context.minor} reads only a Policy"
-        yield error("apiVersion", message, "`placet scheduler-config --legacy` writes one")
-        return
-    if kind is None and "extenders" not in context.configuration.value:
+        yield error("kind", "kube-scheduler 1.23 and later do not read a Policy", converts)
+    elif kind is None and "extenders" not in value:
         message = "this is a part of a configuration, as the framework's design shows it"
         yield refused("kind", message, converts)
     elif kind is None or given is None:
         missing = "kind" if kind is None else "apiVersion"
         yield refused(missing, f"there is no `{missing}`", hint)
-    else:
+    elif (given, kind) != (VERSION, KIND):
         is_older = isinstance(given, str) and given.startswith(f"{GROUP}/")
-        only = " or ".join(f"`{each}`" for each in readable)
-        message = f"kube-scheduler 1.{context.minor} does not read `{given}`, only {only}"
+        message = f"kube-scheduler 1.36 does not read `{given}`, only `{VERSION}`"
         yield error("apiVersion", message, f"{hint}; {converts}" if is_older else hint)
 
 
-# Fields of a Policy, and fields that were beside the extenders before there were profiles.
-_MOVED = frozenset(
-    {"predicates", "priorities", "schedulerName", "plugins", "pluginConfig", "algorithmSource"}
-)
-
-
 def unknown_field(context: ConfigurationContext) -> Iterator[Found]:
-    """A field that kube-scheduler does not know. Unknown fields of a Policy have no effect."""
-    legacy = context.configuration.legacy
-    for path, name, known in fields.unknown(context.configuration.value, legacy=legacy):
-        close = nearest(name, known)
-        hint = f"a similar name exists: `{close}`" if close else "remove it"
-        if path in _MOVED:
-            hint = "`placet scheduler-config --from FILE` writes what has become of it"
-        if legacy:
-            yield warning(path, f"there is no field `{name}`: it has no effect", hint)
-        else:
-            yield refused(path, f"there is no field `{name}`", hint)
+    """A field that kube-scheduler does not know."""
+    for each in context.configuration.misread:
+        if each.is_unknown:
+            yield refused(each.path, each.message, each.hint)
+
+
+def wrong_type(context: ConfigurationContext) -> Iterator[Found]:
+    """A value of another type than its field, or outside its bounds."""
+    for each in context.configuration.misread:
+        if not each.is_unknown:
+            yield refused(each.path, each.message, each.hint)
 
 
 def repeated_field(context: ConfigurationContext) -> Iterator[Found]:
@@ -269,25 +282,14 @@ def repeated_field(context: ConfigurationContext) -> Iterator[Found]:
         yield refused(path, f"`{path}` is written twice", "remove one of the two")
 
 
-def wrong_type(context: ConfigurationContext) -> Iterator[Found]:
-    """A value of another type than its field, or outside its bounds."""
-    configuration = context.configuration
-    legacy, is_json = configuration.legacy, configuration.is_json
-    for path, wanted, hint in fields.mistyped(
-        configuration.value, legacy=legacy, is_json=is_json and not legacy
-    ):
-        where = f"`{path}`" if path else "the configuration"
-        yield refused(path, f"{where} is not {wanted}", hint)
-
-
 def text(context: ConfigurationContext) -> Iterator[Found]:
     """JSON that is none, and a document that kube-scheduler never reads."""
     configuration = context.configuration
-    if configuration.is_json and not configuration.legacy:
+    if is_json(configuration.text):
         try:
             json.loads(configuration.text)
-        except ValueError as found_error:
-            message = f"what begins with a brace is read as JSON, and it is none: {found_error}"
+        except ValueError as problem:
+            message = f"what begins with a brace is read as JSON, and it is none: {problem}"
             yield refused("", message, "correct it, or write the first line as YAML without braces")
             return
     if not configuration.is_first:
@@ -296,68 +298,23 @@ def text(context: ConfigurationContext) -> Iterator[Found]:
 
 
 def flag(context: ConfigurationContext) -> Iterator[Found]:
-    """Flags of the manifest that kube-scheduler 1.36 does not have, or ignores."""
-    flags, value = context.configuration.manifest_flags, context.configuration.value
-    for name in flags:
-        if name not in FLAGS:
-            close = nearest(name, FLAGS)
-            hint = f"a similar flag exists: `--{close}`" if close else "remove it from the manifest"
-            yield refused("", f"the manifest gives the flag `--{name}`, which is unknown", hint)
-    if "kubeconfig" in flags and not mapping(value, "clientConnection").get("kubeconfig"):
+    """A flag of the manifest that kube-scheduler ignores."""
+    given = context.configuration.flags.get("kubeconfig")
+    if given is not None and not context.configuration.fields.client_connection.kubeconfig:
         message = "kube-scheduler ignores its flag `--kubeconfig` beside `--config`"
-        hint = f"write `kubeconfig: {flags['kubeconfig']}` into `clientConnection`"
+        hint = f"write `kubeconfig: {given}` into `clientConnection`"
         yield warning("clientConnection", message, hint)
-
-
-def backoff(context: ConfigurationContext) -> Iterator[Found]:
-    """A longest wait between attempts that is shorter than the first one."""
-    value, most = context.configuration.value, "podMaxBackoffSeconds"
-    first, longest = (
-        default if value.get(name) is None else value[name]
-        for name, default in (("podInitialBackoffSeconds", 1), (most, 10))
-    )
-    if all(isinstance(each, int | float) for each in (first, longest)) and longest < first:
-        message = f"`{most}` is {longest}, less than `podInitialBackoffSeconds` with {first}"
-        yield refused(most, message, f"write `{most}: {first}` or more")
-
-
-def election(context: ConfigurationContext) -> Iterator[Found]:
-    """Times of the leader election that do not fit together, and a lock that is not a Lease."""
-    given, place = context.configuration.election, "leaderElection"
-    if context.configuration.legacy or given.get("leaderElect") is False:
-        return
-    if given.get("resourceLock") not in (None, "", "leases"):
-        message = f"`resourceLock` is `{given['resourceLock']}`, and only `leases` exists"
-        yield refused(f"{place}.resourceLock", message, "write `resourceLock: leases`")
-    times: dict[str, int] = {}
-    for name, default in (("leaseDuration", 15), ("renewDeadline", 10), ("retryPeriod", 2)):
-        try:
-            nanos = Duration.parse(given.get(name, "0s")).nanos
-        except (EvaluationError, TypeError):
-            return
-        times[name] = nanos or default * SECOND
-        if nanos < 0:
-            message = f"`{name}` is negative"
-            yield refused(f"{place}.{name}", message, f"write `{name}: {default}s`")
-            return
-    if times["leaseDuration"] <= times["renewDeadline"]:
-        message = "`leaseDuration` is not longer than `renewDeadline`"
-        yield refused(f"{place}.leaseDuration", message, "write a longer one; 15 s is usual")
-    # client-go adds up to a fifth to each period.
-    if times["renewDeadline"] <= times["retryPeriod"] * 6 / 5:
-        message = "`renewDeadline` is not longer than 1.2 times the `retryPeriod`"
-        yield refused(f"{place}.renewDeadline", message, "write a longer one; 10 s is usual")
 
 
 def no_extender(context: ConfigurationContext) -> Iterator[Found]:
     """No extenders, or several of which any could be Placet."""
-    extenders = context.configuration.extenders
-    if not extenders:
+    count = len(context.configuration.extenders)
+    if not count:
         message = "there are no extenders, so kube-scheduler never calls Placet"
         yield error("extenders", message, "add the output of `placet scheduler-config --section`")
-    elif context.ours is None:
-        message = f"it is unclear which of the {len(extenders)} extenders is Placet"
-        if len(extenders) == 1:
+    elif not context.entries:
+        message = f"it is unclear which of the {count} extenders is Placet"
+        if count == 1:
             message = "nothing in the URL of the only extender shows that it is Placet"
         hint = "give its `urlPrefix` with `--url`, or add the output of `placet scheduler-config"
         yield error("extenders", message, f"{hint} --section`")
@@ -365,7 +322,7 @@ def no_extender(context: ConfigurationContext) -> Iterator[Found]:
 
 def two_binders(context: ConfigurationContext) -> Iterator[Found]:
     """More than one `bindVerb` (C10)."""
-    binders = [e for e in context.configuration.extenders if e.verbs["bind"]]
+    binders = [each for each in context.configuration.extenders if each.bind_verb]
     if len(binders) > 1:
         message = f"{len(binders)} extenders have a `bindVerb`"
         yield refused(binders[1].at("bindVerb"), message, "keep it in one of them")
@@ -373,20 +330,20 @@ def two_binders(context: ConfigurationContext) -> Iterator[Found]:
 
 def weight(context: ConfigurationContext) -> Iterator[Found]:
     """A `prioritizeVerb` without a positive weight (C10)."""
-    for extender in context.configuration.extenders:
-        if extender.verbs["prioritize"] and extender.weight <= 0:
+    for each in context.configuration.extenders:
+        if each.prioritize_verb and each.weight <= 0:
             rule = "with a `prioritizeVerb` the `weight` must be greater than 0"
             hint = "`weight: 10` makes a score count as much as that of a built-in plugin"
-            yield refused(extender.at("weight"), f"{rule}, but it is {extender.weight}", hint)
+            yield refused(each.at("weight"), f"{rule}, but it is {each.weight}", hint)
 
 
 def resource_name(context: ConfigurationContext) -> Iterator[Found]:
     """Managed resources that are not extended resources, or that two extenders have (C10)."""
     taken: set[str] = set()
     for extender in context.configuration.extenders:
-        for index, resource in enumerate(extender.managed):
+        for index, resource in enumerate(extender.managed_resources):
             at = extender.at(f"managedResources[{index}].name")
-            if not fields.is_extended(resource.name):
+            if not is_extended(resource.name):
                 message = f"`{resource.name}` is not an extended resource"
                 yield refused(at, message, "write one with a domain, as in `example.com/gpu`")
             elif resource.name in taken:
@@ -400,16 +357,14 @@ def later_filter(context: ConfigurationContext) -> Iterator[Found]:
 
     Without strict counts that is harmless, and Placet may as well come first.
     """
-    ours, needs = context.ours, context.requirements
-    if ours is None or not ours.verbs["filter"]:
-        return
-    if needs is not None and needs.is_whole and not needs.strict:
+    ours, needs = context.entry_of("filter"), context.requirements
+    if ours is None or (needs is not None and needs.is_whole and not needs.strict):
         return
     # kube-scheduler calls ignorable extenders last (C10).
     order = sorted(context.configuration.extenders, key=lambda e: e.ignorable)
     for extender in order[order.index(ours) + 1 :]:
-        if extender.verbs["filter"] and not extender.calls(ours):
-            name = extender.url or extender.place
+        if extender.filter_verb and extender not in context.entries:
+            name = extender.url_prefix or extender.place
             message = f"`{name}` filters after Placet and may reject a node that Placet counted"
             hint = f"put `{ours.place}` last"
             if extender.ignorable and not ours.ignorable:
@@ -423,34 +378,27 @@ def later_filter(context: ConfigurationContext) -> Iterator[Found]:
 
 def asked_twice(context: ConfigurationContext) -> Iterator[Found]:
     """Two extenders with Placet's URL and a common verb; each may have verbs of its own."""
-    ours = context.ours
-    if ours is None:
-        return
-    for extender in context.configuration.extenders:
-        verbs = [name for name in VERBS if ours.verbs[name] and extender.verbs[name]]
-        if extender.place != ours.place and extender.calls(ours) and verbs:
-            message = f"kube-scheduler calls {some(verbs)} of `{ours.url}` twice for each pod"
+    for extender in context.entries[1:]:
+        ours = context.entries[0]
+        if verbs := [name for name in VERBS if ours.verbs[name] and extender.verbs[name]]:
+            message = (
+                f"kube-scheduler calls {some(verbs)} of `{ours.url_prefix}` twice for each pod"
+            )
             hint = "remove one of the two extenders, or these verbs from one of them"
             yield warning(extender.at("urlPrefix"), message, hint)
 
 
 def sampled_nodes(context: ConfigurationContext) -> Iterator[Found]:
     """A sample of the nodes: a pod that fits only on other nodes stays pending (C12)."""
-    if context.configuration.legacy:
-        return  # a Policy does not have the field
     name, value = "percentageOfNodesToScore", context.configuration.value
-    written = mappings(value, "profiles")
+    own = [profile.get(name) for profile in mappings(value, "profiles")]
+    # A profile without a percentage has that of all.
     places = {name: value.get(name)}
-    places |= {f"profiles[{i}].{name}": profile.get(name) for i, profile in enumerate(written)}
+    places |= {f"profiles[{i}].{name}": given for i, given in enumerate(own) if given is not None}
     for place, given in places.items():
         if isinstance(given, int | float) and not 0 <= given <= 100:
             yield refused(place, f"`{given}` is not a percentage", f"write `{name}: 100`")
-            continue
-        if place == name and written and all(each.get(name) is not None for each in written):
-            continue  # each profile has its own
-        if given is None and place != name:
-            continue  # the profile has that of all
-        if given is None or (isinstance(given, int | float) and given != 100):
+        elif given != 100 and (place != name or None in (own or [None])):
             message = (
                 "with 100 nodes or more Placet gets a sample of them, and a pod that fits on no "
                 "node of the sample stays pending"
@@ -460,79 +408,49 @@ def sampled_nodes(context: ConfigurationContext) -> Iterator[Found]:
 
 def shared_lease(context: ConfigurationContext) -> Iterator[Found]:
     """A second scheduler that waits for the first one's Lease."""
-    value = context.configuration.value
-    lease = context.configuration.election
-    names = [profile.get("schedulerName") for profile in mappings(value, "profiles")]
-    second = names and all(isinstance(n, str) and n != "default-scheduler" for n in names)
-    if (
-        second
-        and lease.get("leaderElect") is not False
-        and lease.get("resourceName") in (None, "", "kube-scheduler")
-        and lease.get("resourceNamespace") in (None, "", "kube-system")
-    ):
+    names = [profile.scheduler_name for profile in context.configuration.fields.profiles]
+    if all(
+        name not in ("", "default-scheduler") for name in names or [""]
+    ) and context.configuration.lease == ("kube-system", "kube-scheduler"):
         message = f"`{names[0]}` waits for the Lease of the cluster's first kube-scheduler"
-        hint = f"write `resourceName: {own_lease(str(names[0]), context.lease)}` there"
+        hint = f"write `resourceName: {own_lease(names[0], context.lease)}` there"
         yield warning("leaderElection.resourceName", message, hint)
 
 
 def placets_lease(context: ConfigurationContext) -> Iterator[Found]:
     """kube-scheduler's Lease is that of Placet's replicas."""
-    lease = context.configuration.election
-    name = lease.get("resourceName") or "kube-scheduler"
-    namespace = lease.get("resourceNamespace") or "kube-system"
-    if lease.get("leaderElect") is not False and (namespace, name) == context.lease:
+    held = context.configuration.lease
+    if held is not None and held == context.lease:
         message = (
-            f"kube-scheduler holds the Lease `{namespace}/{name}`, which is that of Placet: "
+            f"kube-scheduler holds the Lease `{'/'.join(held)}`, which is that of Placet: "
             "Placet never decides by counts"
         )
-        hint = f"write `resourceName: {name}-scheduler`, or serve with another `--lease`"
+        hint = f"write `resourceName: {held[1]}-scheduler`, or serve with another `--lease`"
         yield error("leaderElection.resourceName", message, hint)
 
 
 # ---- the codes of the checks
 
-OF_ALL: Mapping[str, Callable[[ConfigurationContext], Iterator[Found]]] = {
-    "version": version,
-    "unknown-field": unknown_field,
-    "repeated-field": repeated_field,
-    "wrong-type": wrong_type,
-    "text": text,
-    "flag": flag,
-    "backoff": backoff,
-    "election": election,
-    "profile": profile_checks.profiles,
-    "plugin": profile_checks.plugins,
-    "plugin-args": profile_checks.arguments,
-    "no-extender": no_extender,
-    "two-binders": two_binders,
-    "weight": weight,
-    "resource-name": resource_name,
-    "tls-conflict": connection_checks.tls_conflict,
-    "no-certificate": connection_checks.no_certificate,
-    "later-filter": later_filter,
-    "asked-twice": asked_twice,
-    "sampled-nodes": sampled_nodes,
-    "shared-lease": shared_lease,
-    "placets-lease": placets_lease,
-    "bind-timeout": binding_checks.bind_timeout,
-    "two-gangs": binding_checks.two_gangs,
-}
-OF_OURS: Mapping[str, Callable[[ExtenderEntry, ConfigurationContext], Iterator[Found]]] = {
-    "url": connection_checks.url,
-    "service-name": connection_checks.service_name,
-    "missing-verb": missing_verb,
-    "bind": binding_checks.bind,
-    "no-binder": binding_checks.no_binder,
-    "waiting-bind": binding_checks.waiting_bind,
-    "gate": gate,
-}
-OF_ENTRIES: Mapping[str, Callable[[ExtenderEntry, ConfigurationContext], Iterator[Found]]] = {
-    "no-ca": connection_checks.no_ca,
-    "no-encryption": connection_checks.no_encryption,
-    "timeout": connection_checks.timeout,
-    "verb": verb,
-    "unused-verb": unused_verb,
-    "whole-nodes": whole_nodes,
-    "ignorable": ignorable,
-    "managed-resources": managed_resources,
-}
+OfAll = Callable[[ConfigurationContext], Iterator[Found]]
+OfEntry = Callable[[ExtenderEntry, ConfigurationContext], Iterator[Found]]
+Check = TypeVar("Check", OfAll, OfEntry)
+
+
+def _by_code(*checks: Check) -> Mapping[str, Check]:
+    return {each.__name__.replace("_", "-"): each for each in checks}
+
+
+OF_ALL = _by_code(
+    *(version, unknown_field, repeated_field, wrong_type, text, flag, no_extender, two_binders),
+    *(weight, resource_name, connection_checks.tls_conflict, connection_checks.no_certificate),
+    *(later_filter, asked_twice, sampled_nodes, shared_lease, placets_lease),
+    *(binding_checks.bind_timeout, binding_checks.two_gangs),
+)
+OF_OURS = _by_code(
+    *(connection_checks.url, connection_checks.service_name, missing_verb, gate),
+    *(binding_checks.bind, binding_checks.no_binder, binding_checks.waiting_bind),
+)
+OF_ENTRIES = _by_code(
+    *(connection_checks.no_ca, connection_checks.no_encryption, connection_checks.timeout),
+    *(verb, unused_verb, whole_nodes, ignorable, managed_resources),
+)

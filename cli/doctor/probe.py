@@ -1,4 +1,4 @@
-"""Probe: the verbs of the extender that is Placet, asked as kube-scheduler would ask them.
+"""Programs that are asked: the running Placet as kube-scheduler would, and a kube-scheduler.
 
 The connection is made with the `urlPrefix`, the `tlsConfig` and the `httpTimeout`. Every verb that
 is set is asked about a pod and a node that do not exist, except bind, which has effects. For an
@@ -7,18 +7,21 @@ entry with bind alone only the connection is tried.
 
 from __future__ import annotations
 
-import base64
 import json
+import re
 import ssl
+import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
 
-from cli.doctor.connection_checks import DEFAULT_TIMEOUT, load_pair
-from cli.doctor.extender import ExtenderEntry, TlsConfig
-from cli.doctor.found import Found, error, warning
+from cli.command import CommandError
+from cli.doctor.connection_checks import load_pair, pem_of
+from cli.doctor.context import Found, error, warning
+from cli.doctor.extender import DEFAULT_TIMEOUT, ExtenderEntry
 from cli.streams import waiting_for
 from engine.decision.filtering import UNKNOWN_NODE
 from grammar.messages.texts import os_reason
@@ -44,30 +47,30 @@ def probe(entries: Sequence[ExtenderEntry], version: str) -> Iterator[Found]:
 def _probed(ours: ExtenderEntry, version: str | None) -> Iterator[Found]:
     """What is wrong with the calls of one entry; without a `version` none is compared."""
     # A binding may be held for long; nothing that is asked here is.
-    timeout = DEFAULT_TIMEOUT if ours.timeout is None or ours.only_binds else ours.timeout
+    timeout = DEFAULT_TIMEOUT if ours.only_binds else ours.patience
     at = ours.at("urlPrefix")
     try:
         for name in ("filter", "prioritize", "preempt"):
             if ours.verbs[name]:
                 began = time.monotonic()
-                status, body = _call(ours, timeout, f"{ours.prefix.path}/{ours.verbs[name]}", name)
+                status, body = _call(ours, timeout, f"{ours.path}/{ours.verbs[name]}", name)
                 yield from _answered(ours, name, status, body, timeout)
                 if time.monotonic() - began > timeout / 2:
                     message = f"the answer of `{name}` took more than half of the `httpTimeout`"
                     yield warning(ours.at("httpTimeout"), message, "write a longer one")
         status, body = _call(ours, timeout, "/version")
     except TimeoutError:
-        message = f"`{ours.url}` does not answer within {timeout:g} s"
+        message = f"`{ours.url_prefix}` does not answer within {timeout:g} s"
         yield error(at, message, "see whether Placet is ready, and whether the port is its own")
         return
     except ssl.SSLError as problem:
         reason = getattr(problem, "verify_message", "") or problem.reason or "no TLS there"
-        message = f"there is no TLS connection to `{ours.url}`: {reason}"
+        message = f"there is no TLS connection to `{ours.url_prefix}`: {reason}"
         hint = "compare `tlsConfig` with the certificate of `placet serve`"
         yield error(ours.at("tlsConfig"), message, hint)
         return
     except (OSError, HTTPException, ValueError) as problem:
-        message = f"nothing that speaks HTTP answers at `{ours.url}`: {_why(problem)}"
+        message = f"nothing that speaks HTTP answers at `{ours.url_prefix}`: {_why(problem)}"
         hint = "start `placet serve`, or correct the `urlPrefix`; with TLS begin it with `https:`"
         yield error(at, message, hint)
         return
@@ -118,14 +121,14 @@ def _json(body: bytes) -> dict[str, Any]:
 
 def _call(ours: ExtenderEntry, timeout: float, path: str, verb: str = "") -> tuple[int, bytes]:
     """Status and body of a call of a verb, or of a GET. Raises OSError and HTTPException."""
-    host, port = ours.prefix.host, ours.prefix.port
+    host, port = ours.host, ours.port
     connection = (
         HTTPSConnection(host, port, timeout=timeout, context=_context(ours))
         if ours.prefix.scheme == "https"
         else HTTPConnection(host, port, timeout=timeout)
     )
     try:
-        with waiting_for(ours.url, timeout):
+        with waiting_for(ours.url_prefix, timeout):
             if verb:
                 headers = {"Content-Type": "application/json"}
                 connection.request("POST", path, json.dumps(_arguments(ours, verb)), headers)
@@ -158,20 +161,46 @@ class _NamedContext(ssl.SSLContext):
 
 
 def _context(ours: ExtenderEntry) -> ssl.SSLContext:
-    tls, context = ours.tls, _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls, context = ours.tls_config, _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
+    pems = {part: pem_of(*given) or "" for part, given in tls.parts.items()}
     context.server_name = tls.server_name
-    if tls.insecure or (ours.https and not tls.ca):
+    if tls.insecure or (ours.enable_https and "ca" not in pems):
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    elif tls.ca:
-        context.load_verify_locations(cadata=_text(tls, "ca"))
+    elif "ca" in pems:
+        context.load_verify_locations(cadata=pems["ca"])
     else:
         context.load_default_certs()
-    if tls.certificate and tls.key:
-        load_pair(context, _text(tls, "cert"), _text(tls, "key"))
+    if {"cert", "key"} <= pems.keys():
+        load_pair(context, pems["cert"], pems["key"])
     return context
 
 
-def _text(tls: TlsConfig, part: str) -> str:
-    if data := tls.data.get(f"{part}Data"):
-        return base64.b64decode(data).decode("latin-1")
-    return Path(tls.files[f"{part}File"]).read_text("latin-1")
+_SECONDS = 60.0
+
+
+def started(program: str, text: str) -> Iterator[Found]:
+    """Why this kube-scheduler does not start with a configuration, in its own words.
+
+    It checks the configuration with all plugins before it looks for an API server, so it gets the
+    address of none. Raises CommandError if the program cannot be asked.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "kube-scheduler.yaml")
+        file.write_text(text, encoding="utf-8")
+        command = [program, f"--config={file}", f"--write-config-to={folder}/understood.yaml"]
+        command += ["--master=http://127.0.0.1:1", "--secure-port=0"]
+        try:
+            with waiting_for(program, _SECONDS):
+                done = subprocess.run(  # noqa: S603 - the user names it
+                    command, capture_output=True, text=True, check=False, timeout=_SECONDS
+                )
+        except (OSError, subprocess.TimeoutExpired) as problem:
+            why = os_reason(problem) if isinstance(problem, OSError) else "it does not end"
+            hint = "give the path of a kube-scheduler to `--kube-scheduler`"
+            raise CommandError(f"`{program}` cannot be asked: {why}", hint) from None
+        if done.returncode != 0:
+            last = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
+            # A line of its log, whose text is quoted as JSON has it.
+            said = re.search(r' err=("(?:[^"\\]|\\.)*")', last)
+            why = json.loads(said[1]) if said else last
+            yield error("", f"kube-scheduler refuses to start: {why}", "correct what it names")

@@ -1,19 +1,23 @@
-"""Requirements: what policies need of a kube-scheduler configuration, beyond a `filterVerb`."""
+"""Requirements: what policies need of a kube-scheduler configuration, and what a cluster does."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cli.doctor.generator import VERBS
 from cli.world import in_force, read_policies
+from engine.objects.gate import ENABLED, GATE, OPT_IN, STRICT
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.peers import sum_of
 from grammar.meaning.schema import load_schema
 from grammar.tree.clause_parts import SchedulerNeed
 from grammar.tree.clauses import Filter, Gang, of_kind
 
+Json = dict[str, Any]
 NO_OBJECTS: Mapping[str, bytes] = {}
 
 
@@ -52,6 +56,46 @@ class SchedulerRequirements:
         `http_timeout` is that of `placet serve`, in which it creates a binding after the wait.
         """
         return self.longest_wait + http_timeout if self.waiting else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Marking:
+    """`by` are the objects that mark new pods, `namespaces` the namespaces that opt in.
+
+    `tells` says that new pods get what portable policies say: one of these is the webhook.
+    """
+
+    by: tuple[str, ...]
+    namespaces: frozenset[str]
+    tells: bool = False
+
+    @classmethod
+    def of(cls, objects: Sequence[Json], namespaces: Sequence[Json]) -> Marking:
+        """From MutatingWebhookConfigurations, MutatingAdmissionPolicies and their bindings."""
+        bound = {
+            each["spec"].get("policyName")
+            for each in objects
+            if each["kind"] == "MutatingAdmissionPolicyBinding"
+        }
+        marking = [each for each in objects if _marks(each, bound)]
+        by = (f"{each['kind']} {each['metadata']['name']}" for each in marking)
+        tells = any(each["kind"] == "MutatingWebhookConfiguration" for each in marking)
+        labels = ((each["metadata"]["name"], each["metadata"].get("labels")) for each in namespaces)
+        inside = (name for name, found in labels if (found or {}).get(OPT_IN) in (ENABLED, STRICT))
+        return cls(tuple(by), frozenset(inside), tells)
+
+
+def _marks(found: Json, bound: set[str]) -> bool:
+    if found["kind"] == "MutatingAdmissionPolicy":
+        text = json.dumps(found["spec"].get("mutations"))
+        return GATE in text and found["metadata"]["name"] in bound
+    return any(_path(each).endswith("/admission/gate") for each in found.get("webhooks") or ())
+
+
+def _path(webhook: Json) -> str:
+    client: Mapping[str, Any] = webhook["clientConfig"]
+    path: str = client.get("url") or (client.get("service") or {}).get("path") or ""
+    return path
 
 
 def read_requirements(

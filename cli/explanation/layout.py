@@ -87,7 +87,8 @@ def gang_of_pod(gang: GangExplanation) -> Iterator[Part]:
     """The gang of a pod, and a row for each member."""
     needed = "some" if gang.quorum is None else str(gang.quorum)
     numbers = [f"{gang.exist} exist", f"{gang.placed} have a place"]
-    numbers += [f"{number} {what}" for number, what in _held_or_bound(gang) if number]
+    held_or_bound = (gang.held, "held"), (gang.bound, "on nodes")
+    numbers += [f"{number} {what}" for number, what in held_or_bound if number]
     yield f"gang {gang.name} ({gang.policy}: {gang.clause}): {needed} needed, {', '.join(numbers)}"
     yield f"  {_gang_state(gang)}"
     rows = table("member", "is", "node")
@@ -97,10 +98,6 @@ def gang_of_pod(gang: GangExplanation) -> Iterator[Part]:
     yield rows
     if gang.exist > _MEMBERS:
         yield f"and {gang.exist - _MEMBERS} more"
-
-
-def _held_or_bound(gang: GangExplanation) -> Sequence[tuple[int, str]]:
-    return (gang.held, "held"), (gang.bound, "on nodes")
 
 
 def _gang_state(gang: GangExplanation) -> str:
@@ -121,10 +118,8 @@ def _gang_state(gang: GangExplanation) -> str:
 def every_node(found: PodExplanation) -> Iterator[Part]:
     """A row for each node if the explanation has them, else one for each reason."""
     yield _by_reason(found) if found.rows is None else _listed(found)
-    held = found.heldBack or 0
-    kept = f"; {held} of them {'is' if held == 1 else 'are'} held back for now" if held else ""
     yield ""
-    yield f"{passed(found.passing, found.nodes)}{kept}{_unfit_passing(found)}"
+    yield f"{passed(found.passing, found.nodes, found.heldBack)}{_unfit_passing(found)}"
     if found.rows is None:
         yield from _unfit(found)
     for audit in found.audits:
@@ -233,8 +228,10 @@ def _scores(node: NodeExplanation) -> Iterator[Part]:
             yield from trace_rows(each.value)
 
 
-def passed(passing: int, nodes: int) -> str:
-    return f"{passing} of {counted(nodes, 'node')} {'passes' if passing == 1 else 'pass'}"
+def passed(passing: int, nodes: int, held: int | None = 0) -> str:
+    """How many nodes pass, and how many of these are `held` back."""
+    kept = f"; {held} of them {'is' if held == 1 else 'are'} held back for now" if held else ""
+    return f"{passing} of {counted(nodes, 'node')} {'passes' if passing == 1 else 'pass'}{kept}"
 
 
 def _score_range(scores: Sequence[int]) -> str:
@@ -281,10 +278,11 @@ def then_and_now(found: PodExplanation) -> Iterator[Part]:
     then = found.then
     if then is None:
         return
-    before = passed(then.passing, then.offered) if then.error is None else f"error: {then.error}"
+    before = passed(then.passing, then.offered, then.held)
+    before = before if then.error is None else f"error: {then.error}"
     yield f"decided by replica {then.replica} at {then.at}: {before}"
-    now = f"error: {found.problem}" if found.problem else passed(found.offered, found.nodes)
-    yield f"now: {now}"
+    now = passed(found.passing, found.nodes, found.heldBack)
+    yield f"now: {f'error: {found.problem}' if found.problem else now}"
     if not found.changes:
         yield "policies, nodes, counts and time are the same"
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.resources import files as package_files
 from pathlib import Path
@@ -17,19 +17,26 @@ from pathlib import Path
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
+from pygls.workspace import PositionCodec
 
-from cli.language_server.files import Effects, PolicyFiles, Warn
-from grammar.meaning.schema import Schema
-from grammar.messages.diagnostics import Diagnostic, Fix
+from cli.cluster_warnings import ClusterWarnings
+from cli.expressions import ClusterSamples, Subject
+from engine.cache.cluster_copy import ClusterCopy
+from engine.explanation.effects import effects_of
+from engine.objects.codec import ObjectCodec
+from grammar.meaning.schema import load_schema
+from grammar.messages.diagnostics import Diagnostic, Fix, UserError
+from grammar.messages.texts import excerpt
 from grammar.syntax.parser import parse_file
 from grammar.tree.printer import format_file
 from grammar.tree.source import Source, Span
-from policies.editor.completion import Candidate, Samples
-from policies.editor.edited_text import EditedDocument, Entry, complete, outline
-from policies.editor.meaning import Meaning, meaning
+from policies.editor.completion import Candidate
+from policies.editor.edited_text import EditedDocument, complete, document
+from policies.editor.meaning import meaning
 from policies.editor.tokens import coloured_lines
-from policies.manifest_names import is_manifest
-from policies.validation import LIBRARY
+from policies.loader import SUFFIX, Search, read_source
+from policies.manifest_names import GROUP, is_manifest
+from policies.validation import LIBRARY, Validation, Validator
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
@@ -42,14 +49,14 @@ class Positions:
 
     def __init__(self, text: str, encoding: types.PositionEncodingKind | str) -> None:
         self._text = text
-        self._encoding = encoding
+        self._units = PositionCodec(encoding).client_num_units
         self._starts = [0, *(found.end() for found in _LINE_END.finditer(text))]
 
     def position(self, offset: int) -> types.Position:
         offset = max(0, min(offset, len(self._text)))
         line = bisect_right(self._starts, offset) - 1
         before = self._text[self._starts[line] : offset]
-        return types.Position(line, sum(map(self._units, before)))
+        return types.Position(line, self._units(before))
 
     def range(self, span: Span) -> types.Range:
         return types.Range(self.position(span.start), self.position(span.end))
@@ -66,18 +73,13 @@ class Positions:
             at += 1
         return at
 
-    def _units(self, character: str) -> int:
-        match self._encoding:
-            case types.PositionEncodingKind.Utf8:
-                return len(character.encode("utf-8", "surrogatepass"))
-            case types.PositionEncodingKind.Utf32:
-                return 1
-            case _:
-                return 2 if ord(character) > 0xFFFF else 1
-
 
 # A check starts when nothing was typed for so long.
 _PAUSE_SECONDS = 0.1
+# The pods that are asked about while an author waits.
+_MOST_PODS = 100
+# The bytes of a file that is searched for policies.
+_LARGEST_FILE = 1024 * 1024
 # The longest text in the title of a quick fix.
 _LONGEST = 60
 _KINDS = {
@@ -91,15 +93,6 @@ _KINDS = {
     "type": types.CompletionItemKind.Class,
     "word": types.CompletionItemKind.Keyword,
 }
-_SYMBOLS = {
-    "policy": types.SymbolKind.Module,
-    "test": types.SymbolKind.Event,
-    "let": types.SymbolKind.Variable,
-    "def": types.SymbolKind.Function,
-    "use": types.SymbolKind.Package,
-}
-
-
 # The colours of pieces by their kind.
 _COLOURS = {
     "comment": types.SemanticTokenTypes.Comment,
@@ -115,24 +108,21 @@ _LEGEND = types.SemanticTokensLegend([*_COLOURS.values()], [])
 class PolicyServer:
     """A language server about policy files.
 
-    `more` are further files for `use`. `samples` are values of a cluster, `warn` adds warnings
-    about this cluster, and `effects` says what policies do there.
+    `more` are further files for `use`. With a cluster it completes the values there, warns of what
+    is not there, and says what policies do there.
     """
 
     def __init__(
-        self,
-        schema: Schema,
-        more: Sequence[Path],
-        samples: Samples,
-        warn: Warn,
-        effects: Effects,
-        version: str,
+        self, more: Sequence[Path], cluster: ClusterCopy | None, codec: ObjectCodec, version: str
     ) -> None:
-        self._effects = effects
+        self._cluster = cluster
+        self._codec = codec
+        self._warnings = ClusterWarnings(cluster, codec) if cluster is not None else None
+        self._samples = ClusterSamples(Subject(cluster, codec))
         self._texts: dict[str, str] = {}
         self._uris: dict[str, str] = {}
-        self._files = PolicyFiles(schema, self._texts, more, warn)
-        self._samples = samples
+        self._more = more
+        self._validators: dict[Path, Validator] = {}
         self._pending: asyncio.TimerHandle | None = None
         # The whole text with each change: editors and Python do not agree on what ends a line.
         kind = types.TextDocumentSyncKind.Full
@@ -155,7 +145,6 @@ class PolicyServer:
             (types.TEXT_DOCUMENT_HOVER, self._hover, None),
             (types.TEXT_DOCUMENT_DEFINITION, self._definition, None),
             (types.TEXT_DOCUMENT_FORMATTING, self._format, None),
-            (types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, self._symbols, None),
             (types.TEXT_DOCUMENT_CODE_ACTION, self._fixes, fixes),
             (types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, self._colours, _LEGEND),
         ]
@@ -193,9 +182,37 @@ class PolicyServer:
     def _document(
         self, uri: str, *, warned: bool = False
     ) -> tuple[EditedDocument | None, Positions]:
+        """The document of an open text, if it may have policies.
+
+        If `warned`, its diagnostics have the warnings about the cluster.
+        """
         path = _path(uri)
         positions = self._positions(self._texts[path])
-        return self._files.document(path, warned=warned), positions
+        validation = self._validation(path)
+        if validation is None:
+            return None, positions
+        if warned and self._warnings is not None:
+            validation = self._warnings.added(validation, quick=True)
+        return document(path, validation, load_schema()), positions
+
+    def _validation(self, path: str) -> Validation | None:
+        """An open text, checked with the files that its policies may name.
+
+        Open texts replace their files. None for a manifest without policies of Placet.
+        """
+        if is_manifest(path) and f"{GROUP}/" not in self._texts[path]:
+            return None
+        parent = Path(path).parent
+        beside = [f for f in _entries(parent) if f.suffix == SUFFIX or is_manifest(f.name)]
+        sources = {path: Source(path, self._texts[path])}
+        for file in (*beside, *Search(self._more).files):
+            name = str(file)
+            source = Source(name, self._texts[name]) if name in self._texts else _source(file)
+            if source is not None:
+                sources.setdefault(name, source)
+        validator = self._validators.setdefault(parent, Validator(load_schema()))
+        # As `placet check FOLDER` has them.
+        return validator.validate([sources[name] for name in sorted(sources)])
 
     def _positions(self, text: str) -> Positions:
         encoding = self._server.workspace.position_encoding
@@ -238,49 +255,48 @@ class PolicyServer:
             for number, candidate in enumerate(complete(document, offset, self._samples))
         ]
 
-    def _meaning(
-        self, params: types.HoverParams | types.DefinitionParams
-    ) -> tuple[Meaning | None, Positions]:
+    def _hover(self, params: types.HoverParams) -> types.Hover | None:
         document, positions = self._document(params.text_document.uri)
         if document is None:
-            return None, positions
-        return meaning(document, positions.offset(params.position), self._samples), positions
-
-    def _hover(self, params: types.HoverParams) -> types.Hover | None:
-        if (effect := self._effect(params)) is not None:
-            return effect
-        found, positions = self._meaning(params)
-        if found is None:
-            return None
-        text = "\n\n".join((f"```placet\n{found.heading}\n```", *found.about))
-        contents = types.MarkupContent(types.MarkupKind.Markdown, text)
-        return types.Hover(contents, positions.range(found.span))
-
-    def _effect(self, params: types.HoverParams) -> types.Hover | None:
-        """What a policy or a clause does in the cluster, at its name."""
-        document, positions = self._document(params.text_document.uri)
-        validation = self._files.validation(_path(params.text_document.uri))
-        if document is None or validation is None:
             return None
         offset = positions.offset(params.position)
-        for checked in document.file.policies:
-            policy = checked.policy
-            if not policy.span.start <= offset <= policy.span.end:
-                continue
-            effect = self._effects(validation).get(policy.address)
-            if effect is None:
+        if (found := self._effect(document, offset)) is None:
+            known = meaning(document, offset, self._samples)
+            if known is None:
                 return None
-            named = [(policy.name_span, effect.text)]
-            texts = {each.clause: each.text for each in effect.clauses}
-            named += [(c.name_span, texts[c.name]) for c in policy.clauses if c.name in texts]
-            for span, text in named:
-                if span.start <= offset <= span.end:
-                    contents = types.MarkupContent(types.MarkupKind.Markdown, text)
-                    return types.Hover(contents, positions.range(span))
+            found = known.span, "\n\n".join((f"```placet\n{known.heading}\n```", *known.about))
+        span, text = found
+        contents = types.MarkupContent(types.MarkupKind.Markdown, text)
+        return types.Hover(contents, positions.range(span))
+
+    def _effect(self, document: EditedDocument, offset: int) -> tuple[Span, str] | None:
+        """What a policy or a clause does in the cluster, at its name."""
+        named = (
+            (checked.policy, part)
+            for checked in document.file.policies
+            for part in (checked.policy, *checked.policy.clauses)
+            if part.name_span.start <= offset <= part.name_span.end
+        )
+        policy, part = next(named, (None, None))
+        validation = self._validation(document.source.name)
+        if policy is None or part is None or validation is None or self._cluster is None:
+            return None
+        try:
+            effects = effects_of(validation, self._cluster, self._codec, _MOST_PODS)
+        except UserError:
+            return None
+        for effect in effects:
+            if effect.policy == policy.address:
+                texts = {each.clause: each.text for each in effect.clauses}
+                text = effect.text if part is policy else texts.get(part.name)
+                return None if text is None else (part.name_span, text)
         return None
 
     def _definition(self, params: types.DefinitionParams) -> types.Location | None:
-        found, _ = self._meaning(params)
+        document, positions = self._document(params.text_document.uri)
+        if document is None:
+            return None
+        found = meaning(document, positions.offset(params.position), self._samples)
         if found is None or found.definition is None:
             return None
         source = found.definition.source
@@ -321,15 +337,31 @@ class PolicyServer:
             offset += 1
         return types.SemanticTokens(data)
 
-    def _symbols(self, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
-        document, positions = self._document(params.text_document.uri)
-        entries = outline(document) if document is not None else ()
-        return [_symbol(entry, positions) for entry in entries]
-
 
 def _path(uri: str) -> str:
     """The path of a file, or the address of a text that is in none."""
     return to_fs_path(uri) or uri if uri.startswith("file:") else uri
+
+
+def _entries(folder: Path) -> Sequence[Path]:
+    try:
+        return sorted(folder.iterdir()) if folder.is_absolute() else ()
+    except OSError:
+        return ()
+
+
+def _source(file: Path) -> Source | None:
+    """The text of a file that may have policies; a snapshot of a cluster is too large."""
+    try:
+        is_small = file.stat().st_size <= _LARGEST_FILE
+    except OSError:
+        return None
+    source = read_source(file) if is_small else None
+    if not isinstance(source, Source) or (
+        is_manifest(file.name) and f"{GROUP}/" not in source.text
+    ):
+        return None
+    return source
 
 
 def _file(source: Source) -> Path:
@@ -341,26 +373,20 @@ def _file(source: Source) -> Path:
 
 def _diagnostic(found: Diagnostic, positions: Positions) -> types.Diagnostic:
     is_error = found.severity == "error"
+    help_ = [f"help: {found.hint}"] if found.hint else []
     return types.Diagnostic(
         range=positions.range(found.span),
-        message="\n".join(_lines(found)),
+        message="\n".join((found.message, *help_, *(f"note: {note}" for note in found.notes))),
         severity=types.DiagnosticSeverity.Error if is_error else types.DiagnosticSeverity.Warning,
         code=found.code or None,
         source="placet",
     )
 
 
-def _lines(found: Diagnostic) -> Iterator[str]:
-    yield found.message
-    if found.hint:
-        yield f"help: {found.hint}"
-    yield from (f"note: {note}" for note in found.notes)
-
-
 def _fix(
     found: Diagnostic, fix: Fix, document: EditedDocument, uri: str, positions: Positions
 ) -> types.CodeAction:
-    old, new = (_shortened(t) for t in (document.source.slice(fix.span), fix.text))
+    old, new = (excerpt(t, _LONGEST) for t in (document.source.slice(fix.span), fix.text))
     title = f"replace `{old}` by `{new}`" if old and new else f"insert `{new}`"
     edit = types.TextEdit(positions.range(fix.span), fix.text)
     return types.CodeAction(
@@ -370,11 +396,6 @@ def _fix(
         is_preferred=found.fix is not None,
         edit=types.WorkspaceEdit(changes={uri: [edit]}),
     )
-
-
-def _shortened(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
 
 
 def _item(candidate: Candidate, number: int, replaced: types.Range) -> types.CompletionItem:
@@ -388,15 +409,4 @@ def _item(candidate: Candidate, number: int, replaced: types.Range) -> types.Com
         sort_text=f"{number:05}",
         filter_text=candidate.matches or candidate.text,
         text_edit=types.TextEdit(replaced, candidate.text),
-    )
-
-
-def _symbol(entry: Entry, positions: Positions) -> types.DocumentSymbol:
-    return types.DocumentSymbol(
-        name=entry.name or entry.kind,
-        detail=entry.kind,
-        kind=_SYMBOLS.get(entry.kind, types.SymbolKind.Method),
-        range=positions.range(entry.span),
-        selection_range=positions.range(entry.name_span),
-        children=[_symbol(part, positions) for part in entry.parts],
     )

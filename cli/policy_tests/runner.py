@@ -30,7 +30,7 @@ from cli.world import undeclared
 from engine.cache.cluster_copy import ClusterDocuments
 from engine.decision.preemption import Victims
 from engine.decision.registry import Registry
-from engine.decision.verdict import Failed, Feasible, Rejected, Verdict, message_of
+from engine.decision.verdict import Failed, Feasible, HeldBack, Rejected, message_of
 from engine.enforced import needs_of
 from engine.engine import Engine
 from engine.errors import EngineError
@@ -187,6 +187,8 @@ def _check_tables(test: Test, registry: Registry) -> None:
 
 # The time between two calls: an engine that is called often within a short time reports a loop.
 _HOUR_SECONDS = 3600.0
+# What filter says of one node alone.
+Answer = Feasible | Rejected | Failed
 # What would reject the pod, or holds its binding; None if nothing does.
 _Objection = Rejected | Failed | None
 
@@ -209,7 +211,7 @@ class FixtureEngine:
         self._has_gangs = any(program.gangs for program in registry.programs)
         pod = fixture.cluster.pods.pod(fixture.pod.key)
         self._uid = pod.uid if pod is not None else ""
-        self._verdicts: dict[str, Verdict] = {}
+        self._verdicts: dict[str, Answer] = {}
         self._holds: dict[str, _Objection] = {}
 
     def _made(self, clock: Callable[[], float] | None = None) -> Engine:
@@ -223,12 +225,14 @@ class FixtureEngine:
             clock=clock or (lambda: next(hours)),
         )
 
-    def verdict(self, node: str) -> Verdict:
+    def verdict(self, node: str) -> Answer:
         """Raises EngineError."""
         if node not in self._verdicts:
             body = self._fixture.pod.body
             engine = self._made(lambda: 0.0) if self._has_gangs else self._engine
-            (self._verdicts[node],) = engine.filter(body, [node], None, math.inf)
+            (found,) = engine.filter(body, [node], None, math.inf)
+            assert not isinstance(found, HeldBack), "one of the nodes is always offered"
+            self._verdicts[node] = found
             # Nobody received the offer, so the pod is not in flight.
             self._engine.in_flight.forget(self._uid)
         return self._verdicts[node]
@@ -374,9 +378,7 @@ def _failure(item: Expectation, engine: FixtureEngine) -> Diagnostic | None:
         return _failed(item, f"`{item.node}` gets no answer", f"no answer: {error}")
 
 
-def _reject_failure(
-    item: Expectation, verdict: Verdict, engine: FixtureEngine
-) -> Diagnostic | None:
+def _reject_failure(item: Expectation, verdict: Answer, engine: FixtureEngine) -> Diagnostic | None:
     if isinstance(verdict, Feasible):
         return _failed(item, f"`{item.node}` is not rejected", "it passes")
     if verdict.clause == item.clause:
@@ -388,7 +390,7 @@ def _reject_failure(
     return _failed(item, message, _rejection(verdict), hint=hint)
 
 
-def _hold_failure(item: Expectation, verdict: Verdict, engine: FixtureEngine) -> Diagnostic | None:
+def _hold_failure(item: Expectation, verdict: Answer, engine: FixtureEngine) -> Diagnostic | None:
     """What differs from `expect held`, or from `expect bound`."""
     if not isinstance(verdict, Feasible):
         return _failed(item, f"`{item.node}` does not pass", _rejection(verdict))
@@ -411,7 +413,7 @@ def _message_failure(item: Expectation, what: str, found: Rejected | Failed) -> 
     return _failed(item, f"{what} with another message", f"it is `{message_of(found)}`")
 
 
-def _score_failure(item: Expectation, verdict: Verdict, engine: FixtureEngine) -> Diagnostic | None:
+def _score_failure(item: Expectation, verdict: Answer, engine: FixtureEngine) -> Diagnostic | None:
     assert item.op is not None, "the grammar gives a score both"
     assert item.number is not None, "the grammar gives a score both"
     if not isinstance(verdict, Feasible):

@@ -1,8 +1,8 @@
 """`placet repl`: an interactive session about a cluster and its policies.
 
-Belongs here: the state of a session, what an input line means, the commands, completion, and the
-terminal. Everything but `terminal` takes text and returns text.
+Belongs here: the state of a session, what an input line means, the commands about the session,
+completion, and the terminal.
 
-Must not: another way to evaluate or decide, which is the engine's; the layout of explanations,
-which all commands share in `cli.explanation`.
+Must not: another way to evaluate, to decide or to explain: the session asks commands of
+`cli.commands` about its world, and values are those of `cli.expressions`.
 """

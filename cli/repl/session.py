@@ -1,24 +1,30 @@
 """Session: the state behind the lines of `placet repl`.
 
-It holds the loaded policies, the notebook of typed ones, the cluster, and the pod and node that
-were chosen. `placet repl` makes one and keeps it until it ends. A step that fails with CommandError
-or FindingsError leaves the session as it was.
+It holds the loaded policies, what was typed, the cluster, and the pod and node that were chosen.
+`placet repl` makes one and keeps it until it ends. A step that fails with UserError or
+FindingsError leaves the session as it was.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+import argparse
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from cli.command import CommandError
-from cli.console import Part
+from cli.expressions import (
+    ONLY_IN_CLAUSES,
+    ClusterSamples,
+    Expression,
+    Subject,
+    check,
+    data_declared,
+    tables_at,
+)
 from cli.render import Finding
-from cli.repl.expressions import Expression, check
-from cli.repl.notebook import Notebook
-from cli.world import World, decided, explained, in_force
+from cli.world import World, stored_objects
 from engine.cache.cluster_copy import (
     NO_DATA,
     ClusterCopy,
@@ -28,29 +34,26 @@ from engine.cache.cluster_copy import (
     read_documents,
 )
 from engine.enforced import enforced
-from engine.explanation.document import PodExplanation
-from engine.explanation.written import Values
 from engine.objects.codec import ObjectCodec
-from engine.offline import give_groups, question_frame
-from engine.program.frame import Frame
 from engine.program.tables import TableSpec
-from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import load_schema
-from grammar.messages.diagnostics import UserError
+from grammar.syntax.parser import parse_rules
+from grammar.tree.ast import NO_SPAN
+from grammar.tree.clauses import Clause, Def, File, ForPods, Item, Let, Policy, Setting, Use
+from grammar.tree.groups import Count, Group
 from grammar.tree.source import Source
+from policies.admission import StoredObject
 from policies.loader import load
-from policies.validation import Validation, Validator, identity
+from policies.validation import CheckedFile, Validation, Validator, checked_file
 
-# One part of the answer to a line: a text, a table, a diagnostic with its source, or an error that
-# is about no text.
-Reply = Part | Finding | UserError
-
-_CLAUSES_ONLY = "use it in `preempt` and `pods where`, in a policy"
-_BOUNDS_ONLY = "use it in the bound of a limit per domain or a spread, in a policy"
+# The name of the policy that typed clauses form.
+NAME = "session"
+_NO_LINE = Source(NAME, "")
 _NO_CLUSTER = "load one with `:cluster SNAPSHOT`, or begin with `placet repl --kubeconfig FILE`"
 _NO_POD = "choose one with `:pod NAMESPACE/NAME`"
-_NO_NODE = "choose one with `:node NAME`"
+# A definition that is typed first is used by later lines.
+_UNUSED = "P0303"
 
 
 class FindingsError(Exception):
@@ -61,117 +64,177 @@ class FindingsError(Exception):
         self.findings = tuple(findings)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterOrigin:
-    """The place of a snapshot, which `read` reads again and again; it raises CommandError.
+class WorldCommand(Protocol):
+    """A command of `cli.commands` that can be asked about the world of a session.
 
-    `paths` are its files; empty for a running cluster. `rows` reads the sources of tables, and
-    gives the rows by digest.
+    `add_question` adds the arguments of the question, and not those that name a world.
     """
 
-    paths: Sequence[Path]
+    def add_question(self, parser: argparse.ArgumentParser) -> None: ...
+    def ask(self, args: argparse.Namespace, world: World) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOrigin:
+    """The place of a cluster, which `read` reads again and again; it raises UserError.
+
+    `rows` gives the rows of tables by name or digest.
+    """
+
     read: Callable[[], ClusterDocuments]
-    rows: Callable[[Sequence[TableSpec]], Mapping[str, DataText]] = lambda _: NO_DATA
+    rows: Callable[[Iterable[TableSpec]], Mapping[str, DataText]]
 
     @classmethod
     def files(cls, paths: Sequence[Path], data: Mapping[str, DataText] = NO_DATA) -> ClusterOrigin:
-        return cls(paths, lambda: replace(read_documents(paths), data=data))
+        return cls(lambda: read_documents(paths), lambda _: data)
 
 
-@dataclass(slots=True)
-class ReplSettings:
-    """The values of `:set`: rows of a table, and whether a line shows its parts and its time."""
+@dataclass(frozen=True, slots=True)
+class TypedItem:
+    """An item of a policy that was typed, in the text of its line."""
 
-    rows: int = 20
-    trace: bool = False
-    time: bool = False
+    tree: Item
+    source: Source
+
+    @property
+    def text(self) -> str:
+        return self.source.slice(self.tree.span)
+
+    @property
+    def name(self) -> str:
+        return "for" if isinstance(self.tree, ForPods) else self.tree.name
+
+    @property
+    def title(self) -> str:
+        """The short form in messages, as `filter "roomy"`; a second one replaces the first."""
+        match self.tree:
+            case Setting() | ForPods():
+                return self.name
+            case Use(name):
+                return f'use "{name}"'
+            case _:
+                start, end = self.tree.span.start, self.tree.name_span.end
+                return " ".join(self.source.text[start:end].split())
 
 
 class ReplSession:
     """A session without policies, cluster, pod and node at first.
 
-    `clock` gives seconds; it measures how long lines and evaluations take.
+    `command` finds a command by its name.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.clock = clock
-        self.schema = load_schema()
-        self.values = Values(self.schema)
-        self.settings = ReplSettings()
-        self.notebook = Notebook()
+    def __init__(self, command: Callable[[str], WorldCommand]) -> None:
+        self.command = command
         self.files: tuple[Path, ...] = ()
+        self.typed: Mapping[str, TypedItem] = {}
         self.origin: ClusterOrigin | None = None
         self.cluster: ClusterCopy | None = None
         self.pod: NamedPod | None = None
         self.pod_file: Path | None = None
         self.node: str | None = None
         self.has_ended = False
-        self.environment = Environment(VARIABLES, schema=self.schema, uniform_literals=True)
         self.policies = enforced(Validation(()))
-        self.codec = ObjectCodec(self.schema)
-        self._validator = Validator(self.schema)
+        self.codec = ObjectCodec(load_schema())
+        self._validator = Validator(load_schema())
         self._sources: tuple[Source, ...] = ()
-        self._objects: Mapping[str, bytes] = {}
+        self._own = self._checked((), _NO_LINE)
+        self._stored: Mapping[str, StoredObject] = {}
         self._documents: ClusterDocuments | None = None
         self._annotations: frozenset[str] = frozenset()
-        # The digests of the tables whose sources were read with the cluster.
+        # The digests of the tables whose rows were read with the cluster.
         self._tables: frozenset[str] = frozenset()
 
-    def load(self, paths: Sequence[Path]) -> Validation:
-        """Reads policy files, again too. Raises CommandError and FindingsError."""
+    # ---- policies
+
+    def load(self, paths: Sequence[Path]) -> Sequence[CheckedFile]:
+        """Reads policy files, again too. Raises UserError and FindingsError."""
         loaded = load(paths)
         for problem in loaded.problems:
             raise CommandError(problem.message, problem.hint)
-        validation = self._adopt(loaded.sources, self.notebook)
-        self._read_tables()
+        files = self._adopt(loaded.sources, self.typed)
         self.files = tuple(paths)
-        return validation
+        self.decode()
+        return [f for f in files if f.source in loaded.sources and not f.private]
 
-    def use(self, notebook: Notebook) -> Validation:
-        """Replaces the notebook. Raises FindingsError for one with errors."""
-        validation = self._adopt(self._sources, notebook)
-        self._read_tables()
-        return validation
+    def type(self, line: Source, items: Iterable[TypedItem]) -> Sequence[Finding]:
+        """Adds the items of a line; its warnings. Raises FindingsError."""
+        typed = {**self.typed, **{item.title: item for item in items}}
+        files = self._adopt(self._sources, typed, line)
+        self.decode()
+        return [
+            (d, file.source)
+            for file in files
+            if file.source.name == NAME
+            for d in file.diagnostics
+            if d.severity == "warning" and d.span != NO_SPAN and d.span.start < len(line.text)
+        ]
 
-    def _adopt(self, sources: tuple[Source, ...], notebook: Notebook) -> Validation:
-        validation = self._validator.validate([*sources, *notebook.sources])
-        errors = [(d, source) for d, source in validation.findings() if d.severity == "error"]
+    def drop(self, name: str) -> None:
+        """Removes the typed items of a name. Raises UserError and FindingsError."""
+        names = sorted({item.name for item in self.typed.values()})
+        if name not in names:
+            typed = ", ".join(f"`{each}`" for each in names)
+            hint = f"the typed names are {typed}" if typed else ""
+            raise CommandError(f"nothing called `{name}` has been typed", hint)
+        kept = {title: item for title, item in self.typed.items() if item.name != name}
+        self._adopt(self._sources, kept)
+
+    def _adopt(
+        self,
+        sources: tuple[Source, ...],
+        typed: Mapping[str, TypedItem],
+        line: Source = _NO_LINE,
+    ) -> Sequence[CheckedFile]:
+        """Puts policies in force; the files among them. Raises FindingsError for errors in one."""
+        own = self._checked(typed.values(), line)
+        # Definitions alone decide nothing, and explanations would still list their policy.
+        decides = any(isinstance(item.tree, Clause | Use) for item in typed.values())
+        objects = [each.checked.file for each in self._stored.values()]
+        validation = self._validator.validate(sources, [*([own] if decides else []), *objects])
+        shown = [f for f in validation.files if f.source.name not in self._stored]
+        shown += [] if decides else [own]
+        errors = [(d, f.source) for f in shown for d in f.diagnostics if d.severity == "error"]
         if errors:
-            raise FindingsError(notebook.as_typed(*finding) for finding in errors)
-        typed = next((f for f in validation.files if f.source == notebook.session_policy), None)
-        own = typed.policies if typed is not None else ()
-        # A policy `session` of names alone decides nothing, and explanations would still list it.
-        unused = [c for c in own if not c.policy.clauses and not c.uses]
-        self.policies = in_force(
-            [*sources, *notebook.sources],
-            self._objects,
-            self.schema,
-            [identity(checked.policy) for checked in unused],
-        )
-        bare = Environment(VARIABLES, schema=self.schema, uniform_literals=True)
-        self.environment = own[0].environment if own else bare
-        self._sources, self.notebook = sources, notebook
-        self._keep(self.policies.needs.annotations)
-        return validation
+            raise FindingsError(errors)
+        self.policies = enforced(validation, self._stored)
+        self._sources, self.typed, self._own = sources, typed, own
+        return shown
+
+    def _checked(self, typed: Iterable[TypedItem], line: Source) -> CheckedFile:
+        """The policy of typed items. The line comes first, so that its places are as typed."""
+        others = (item.text for item in typed if item.source is not line)
+        source = Source(NAME, "\n".join([line.text, *others]))
+        items, _ = parse_rules(source)
+        file = File((Policy(NAME, items, cluster=True),))
+        checked = checked_file(source, file, [], load_schema())
+        (own,) = checked.policies
+        found = tuple(d for d in own.diagnostics if d.code != _UNUSED)
+        return replace(checked, policies=(replace(own, diagnostics=found),))
+
+    @property
+    def environment(self) -> Environment:
+        """The names that a line can read."""
+        return self._own.policies[0].environment
+
+    # ---- the cluster
 
     def open(self, origin: ClusterOrigin) -> None:
-        """Reads a cluster, again too. Raises CommandError.
+        """Reads a cluster, again too. Raises UserError and FindingsError.
 
         The chosen pod and node stay chosen if they still exist.
         """
         documents = origin.read()
         cluster = documents.cluster(self.codec)
-        if (objects := documents.policies()) != self._objects:
-            before, self._objects = self._objects, objects
-            try:
-                self._adopt(self._sources, self.notebook)
-            except FindingsError:
-                self._objects = before
-                raise
-            cluster = documents.cluster(self.codec)
+        before = self._stored
+        self._stored = stored_objects(documents.policies(), load_schema())
+        try:
+            self._adopt(self._sources, self.typed)
+        except FindingsError:
+            self._stored = before
+            raise
         self.origin, self._documents, self.cluster = origin, documents, cluster
         self._tables = frozenset()
-        self._read_tables()
+        self.decode()
         names = self.node_names
         self.node = self.node if self.node in names else names[0] if len(names) == 1 else None
         if self.pod_file is None and self.pod is not None and self.pod.key in cluster.pod_bodies:
@@ -179,25 +242,20 @@ class ReplSession:
         elif self.pod_file is None:
             self.pod = None
 
-    def _keep(self, annotations: frozenset[str]) -> None:
-        """Decodes the cluster again if it lacks some of these annotations of pods."""
-        if annotations <= self._annotations:
+    def decode(self, annotations: frozenset[str] = frozenset()) -> None:
+        """Decodes the cluster again, if it lacks annotations of pods, or tables, that are read."""
+        wanted = self._annotations | self.policies.needs.annotations | annotations
+        tables = self.policies.registry.tables
+        if self.origin is None or self._documents is None:
             return
-        self._annotations |= annotations
-        self.codec = ObjectCodec(self.schema, self._annotations)
-        if self._documents is not None:
-            self.cluster = self._documents.cluster(self.codec)
-
-    def _read_tables(self) -> None:
-        """Reads the sources of tables that policies declare since the cluster was read."""
-        found = self.policies.registry.tables
-        if self.origin is None or self._documents is None or found.keys() <= self._tables:
+        if wanted == self._annotations and tables.keys() <= self._tables:
             return
-        rows = self.origin.rows([found[digest] for digest in found.keys() - self._tables])
-        self._tables |= found.keys()
-        if not rows:
-            return
-        self._documents = replace(self._documents, data={**rows, **self._documents.data})
+        if not tables.keys() <= self._tables:
+            rows = self.origin.rows(tables.values())
+            self._documents = replace(self._documents, data=rows)
+            self._tables = frozenset(tables)
+        self._annotations = wanted
+        self.codec = ObjectCodec(load_schema(), wanted)
         self.cluster = self._documents.cluster(self.codec)
 
     @property
@@ -216,54 +274,35 @@ class ReplSession:
             raise CommandError("no pod is chosen", _NO_POD)
         return self.pod
 
-    def required_node(self) -> str:
-        """Raises CommandError if no node is chosen."""
-        if self.node is None:
-            raise CommandError("no node is chosen", _NO_NODE)
-        return self.node
+    # ---- questions
 
     def world(self) -> World:
         """Raises CommandError if no cluster is loaded."""
-        return World(self.schema, self.codec, self.required_cluster(), self.policies)
+        return World(load_schema(), self.codec, self.required_cluster(), self.policies)
 
-    def expression(self, text: str, *, type_only: bool = False) -> Expression:
-        """Raises FindingsError for errors, and for variables that have no value yet.
-
-        With `type_only` variables need no value.
-        """
-        hidden = {} if type_only else self._hidden()
-        expression, found, source = check(text, self.schema, hidden, self.notebook.definitions)
-        if expression is None:
-            raise FindingsError((d, source) for d in found)
-        return expression
-
-    def _hidden(self) -> dict[str, str]:
-        """The variables that have no value yet, each with a hint."""
-        hidden = dict.fromkeys(("peer", "victim", "victims"), _CLAUSES_ONLY)
-        hidden["domain"] = _BOUNDS_ONLY
+    def expression(self, text: str) -> Expression:
+        """Raises FindingsError for errors, and for variables that have no value yet."""
+        hidden = {**ONLY_IN_CLAUSES}
         if self.pod is None:
             hidden |= dict.fromkeys(("pod", "namespaceObject"), _NO_POD)
         if self.cluster is None:
             hidden["node"] = _NO_CLUSTER
-        return hidden
+        expression, found, source = check(text, load_schema(), hidden, self._definitions())
+        if expression is None:
+            raise FindingsError((d, source) for d in found)
+        return expression
 
-    @contextmanager
-    def frame(self, expression: Expression) -> Iterator[Frame]:
-        """The values that an expression reads, with the chosen pod and node.
+    def _definitions(self) -> str:
+        kinds = Let | Def | Group | Count
+        own = [item.text for item in self.typed.values() if isinstance(item.tree, kinds)]
+        return "\n".join([*own, data_declared(self.policies)]).strip()
 
-        Raises CommandError.
-        """
-        self._keep(expression.annotations)
-        cluster, pod = self.cluster, self.pod
-        with cluster.asking(pod) if cluster is not None and pod is not None else nullcontext():
-            values = question_frame(pod, cluster, self.codec, expression.definitions)
-            if self.node is not None and cluster is not None:
-                values.node = cluster.node(self.node)
-            if cluster is not None and pod is None:
-                give_groups(values, expression.environment, cluster)
-            yield values
+    def subject(self) -> Subject:
+        """What an expression is evaluated on. Raises UserError."""
+        data = self.cluster.data if self.cluster is not None else NO_DATA
+        tables = tables_at(self.cluster, self.policies, data)
+        return Subject(self.cluster, self.codec, self.pod, self.node, tables)
 
-    def explained(self, node: str | None = None, *, every_node: bool = False) -> PodExplanation:
-        """The decisions of the policies about the chosen pod. Raises UserError."""
-        world, pod = self.world(), self.required_pod()
-        return decided(explained(world, pod, node=node, every_node=every_node))
+    def samples(self) -> ClusterSamples:
+        """The values in the cluster that completion offers."""
+        return ClusterSamples(Subject(self.cluster, self.codec), self._definitions())

@@ -8,10 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
-from itertools import islice
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
@@ -25,132 +22,57 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
 from cli.render import wants_colour
-from cli.repl.commands import COMMANDS
-from cli.repl.conversation import STARTS, answer, print_replies, prompt, unfinished
-from cli.repl.expressions import Evaluator, Expression, Failure
-from cli.repl.session import FindingsError, ReplSession
-from engine.errors import BadObjectError
-from engine.program.frame import Frame
-from grammar.messages.diagnostics import UserError
+from cli.repl.commands import COMMANDS, Takes
+from cli.repl.conversation import answer, prompt, unfinished
+from cli.repl.session import ReplSession
 from policies.disk import expanded
 from policies.editor import completion
 from policies.editor.completion import Candidate, Surroundings
 from policies.editor.edited_text import usable
 from policies.editor.tokens import coloured_lines
-from policies.recipe_collection import recipes
-
-# The number of evaluations for one completion, for which the user waits.
-_MAX_SAMPLES = 1000
-
-
-class SessionSamples:
-    """The values of an operand on every node, or for every pod or peer, of a session's cluster."""
-
-    def __init__(self, session: ReplSession) -> None:
-        self._session = session
-
-    def keys(self, operand: str) -> list[str]:
-        """The keys of a map, in order."""
-        maps = (found for found in self._samples(operand) if isinstance(found, Mapping))
-        return sorted({key for each in maps for key in each if isinstance(key, str)})
-
-    def values(self, operand: str) -> list[str]:
-        """The texts that an expression is, the most frequent one first."""
-        texts = Counter(found for found in self._samples(operand) if isinstance(found, str))
-        return [text for text, _ in texts.most_common()]
-
-    def _samples(self, operand: str) -> Iterator[object]:
-        session = self._session
-        if not operand or session.cluster is None:
-            return
-        try:
-            expression = session.expression(operand, type_only=True)
-            if session.pod is None and {"node", "pod"} <= expression.names:
-                return
-            evaluator = Evaluator(expression)
-            with session.frame(expression) as frame:
-                for _ in islice(self._vary(expression, frame), _MAX_SAMPLES):
-                    found = evaluator.evaluate(frame)
-                    if not isinstance(found, Failure):
-                        yield found
-        except (FindingsError, UserError):
-            return
-
-    def _vary(self, expression: Expression, frame: Frame) -> Iterator[None]:
-        cluster = self._session.required_cluster()
-        if "node" in expression.names:
-            for node in cluster.snapshot().nodes.values():
-                frame.node = node
-                yield
-        elif "pod" in expression.names:
-            for body in cluster.pod_bodies.values():
-                try:
-                    frame.pod, frame.memo = self._session.codec.pod(body), {}
-                except BadObjectError:
-                    continue
-                yield
-        elif expression.names & {"peer", "victim"}:
-            for peer in cluster.snapshot().pods().values():
-                frame.peer = frame.victim = peer
-                yield
-
 
 _COMMAND = re.compile(r"\s*(:[^\s]*)\Z")
 _ARGUMENT = re.compile(r"\s*(:[^\s]+)\s+")
-_SETTINGS = ("rows", "time off", "time on", "trace off", "trace on")
-
-# A text to offer, and its kind.
-Offer = tuple[str, str]
 
 
 def complete(session: ReplSession, text: str) -> list[Candidate]:
     """All candidates, in display order; the cursor is at the end of `text`."""
     if command := _COMMAND.match(text):
-        names = ((name, "command") for name in COMMANDS)
-        return _matching(names, command[1], command.start(1))
+        return _matching(COMMANDS, "command", command[1], len(text))
     if argument := _ARGUMENT.match(text):
         known = COMMANDS.get(argument[1])
-        return _arguments(session, text, argument.end(), known.takes if known else "nothing")
-    return _code(session, text, 0)
+        takes = known.takes if known is not None else "nothing"
+        given = text[argument.end() :]
+        if takes == "file":
+            given = given.rpartition(" ")[2]
+        return _matching(_arguments(session, takes, given), takes, given, len(text))
+    return _code(session, text)
 
 
-def _matching(offers: Iterable[Offer], begun: str, start: int) -> list[Candidate]:
-    """The offers that continue what is begun, each once."""
-    kinds: dict[str, str] = {}
-    for text, kind in offers:
-        if text.startswith(begun) and text != begun:
-            kinds.setdefault(text, kind)
-    return [Candidate(text, start, kind, kind) for text, kind in kinds.items()]
+def _matching(texts: Iterable[str], kind: str, begun: str, end: int) -> list[Candidate]:
+    """The texts that continue what is begun before the end, each once."""
+    start = end - len(begun)
+    found = dict.fromkeys(t for t in texts if t.startswith(begun) and t != begun)
+    return [Candidate(text, start, kind, kind) for text in found]
 
 
-def _arguments(session: ReplSession, text: str, start: int, takes: str) -> list[Candidate]:
-    given = text[start:]
-    cluster = session.cluster
+def _arguments(session: ReplSession, takes: Takes, begun: str) -> Sequence[str]:
+    """What a command can take that begins like this."""
     match takes:
-        case "expression":
-            return _code(session, text, start)
         case "node":
-            names = [(name, "node") for name in session.node_names]
+            return session.node_names
         case "pod":
-            names = [(key, "pod") for key in cluster.pod_bodies] if cluster is not None else []
-            names += _files(given)
+            pods = session.cluster.pod_bodies if session.cluster is not None else {}
+            return [*pods, *_files(begun)]
         case "file":
-            start += len(given) - len(given.split(" ")[-1])
-            names = _files(text[start:])
-        case "setting":
-            names = [(setting, "setting") for setting in _SETTINGS]
-        case "command":
-            names = [(name.removeprefix(":"), "command") for name in COMMANDS]
-        case "recipe":
-            names = [(recipe.name, "recipe") for recipe in recipes()]
+            return _files(begun)
         case "typed":
-            names = [(name, "typed") for name in session.notebook.names]
-        case _:
-            names = []
-    return _matching(names, text[start:], start)
+            return sorted(item.name for item in session.typed.values())
+        case "nothing" | "flags":
+            return ()
 
 
-def _files(begun: str) -> list[Offer]:
+def _files(begun: str) -> list[str]:
     folder, slash, name = begun.rpartition("/")
     prefix = f"{folder}{slash}"
     try:
@@ -158,17 +80,14 @@ def _files(begun: str) -> list[Offer]:
     except OSError:
         return []
     shown = (e for e in entries if not e.name.startswith(".") or name.startswith("."))
-    return [(f"{prefix}{e.name}{'/' if e.is_dir() else ''}", "file") for e in shown]
+    return [f"{prefix}{e.name}{'/' if e.is_dir() else ''}" for e in shown]
 
 
-def _code(session: ReplSession, text: str, offset: int) -> list[Candidate]:
-    """The candidates for an expression or a policy that starts at an offset."""
+def _code(session: ReplSession, text: str) -> list[Candidate]:
+    """The candidates for an expression or items of a policy."""
     policies = {name: at.policy for name, at in usable(session.policies.texts).items()}
-    around = Surroundings(session.environment, policies, SessionSamples(session))
-    found = completion.complete(around, text[offset:], STARTS[:1] if offset else STARTS)
-    # Tests belong into files.
-    wanted = (c for c in found if (c.kind, c.text) != ("word", "test"))
-    return [replace(c, start=c.start + offset) for c in wanted]
+    around = Surroundings(session.environment, policies, session.samples())
+    return completion.complete(around, text, ("expression", "rules"))
 
 
 _STYLE = Style.from_dict(
@@ -192,7 +111,7 @@ def converse(session: ReplSession) -> None:
     while not session.has_ended:
         try:
             text = lines.prompt(lambda: [("class:prompt", prompt(session))])
-            print_replies(answer(session, text).replies)
+            answer(session, text)
         except KeyboardInterrupt:
             continue
         except EOFError:

@@ -66,7 +66,7 @@ def every_node(decision: DecisionDetail) -> Iterator[Part]:
     if decision.offered and (decision.error is None or decision.reasons):
         yield _by_reason(decision)
         yield ""
-        yield passed(decision.passing, decision.offered)
+        yield passed(decision.passing, decision.offered, decision.held)
     for each in decision.counts:
         yield f"{each.policy}: {each.clause} {_groups(each.groups)}"
     yield from preemption(decision)
@@ -81,6 +81,10 @@ def one_node(decision: DecisionDetail, node: str) -> Iterator[Part]:
         if node in reason.names:
             error = f": {reason.error}" if reason.error else ""
             yield f"node {node} fails by {reason.text}{error}"
+            return
+    for held in decision.heldBy:
+        if node in held.names:
+            yield f"node {node} passes; {held.text}"
             return
     if decision.passed is None and decision.error is None:
         candidates = counted(decision.offered, "candidate node")
@@ -108,11 +112,13 @@ def _policies(decision: DecisionDetail) -> Table:
 
 def _by_reason(decision: DecisionDetail) -> Table:
     rows = table("nodes", "verdict", "why", "which", right=("nodes",))
-    if decision.passing:
+    if offered := decision.passing - decision.held:
         names = (
             [s.node for s in decision.scores] if decision.scores else list(decision.passed or ())
         )
-        rows.add_row(str(decision.passing), PASS, _scores(decision), named(names, NAMED))
+        rows.add_row(str(offered), PASS, _scores(decision), named(names, NAMED))
+    for held in decision.heldBy:
+        rows.add_row(str(held.nodes), PASS, held.text, named(held.names, NAMED))
     for reason in decision.reasons:
         why = f"{reason.text}: {reason.error}" if reason.error else reason.text
         rows.add_row(str(reason.nodes), FAIL, why, named(reason.names, NAMED))

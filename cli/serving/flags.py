@@ -112,9 +112,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         type=given_path,
-        help="files that `kubectl get nodes,pods -A -o json|yaml` wrote; read again when they "
-        "change. JSON is read sixty times as fast as YAML. Without it, Placet watches the "
-        "cluster of the kubeconfig, or the one that it runs in",
+        help="files that `kubectl get nodes,pods,replicasets -A -o json|yaml` wrote; read again "
+        "when they change. JSON is read sixty times as fast as YAML. Without it, Placet watches "
+        "the cluster of the kubeconfig, or the one that it runs in",
     )
     add_context_arguments(
         what,

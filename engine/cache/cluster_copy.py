@@ -1,8 +1,8 @@
 """ClusterCopy: a cluster that stands still: of files, listed from a running one, or sent in parts.
 
-It changes only for the time of a `with copy.asking` or `with copy.changing`. Commands, drafts,
-tests of policies and the REPL ask an offline engine about one; a server without an API server
-decides by one, which it replaces as a whole.
+It changes only for the time of a `with copy.asking`. Commands, drafts, tests of policies and the
+REPL ask an offline engine about one; a server without an API server decides by one, which it
+replaces as a whole.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ from engine.cache.cluster_file import (
     objects_in,
     workload_uids,
 )
+from engine.cache.informers import Needs
 from engine.cache.node_table import NodeWithPods, Snapshot
 from engine.objects.api_types import mapping
-from engine.objects.codec import Node, ObjectCodec
+from engine.objects.codec import ObjectCodec
 from engine.objects.defaulting import Json
 from engine.objects.peer import TEMPLATE_HASH, Peer, Workload, decode_controller
 from engine.objects.workload_pods import WorkloadError, pods_of
+from grammar.messages.catalogue import listed
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import counted, named
 from grammar.values.time import Timestamp
@@ -175,6 +177,22 @@ class ClusterCopy:
     def pods(self) -> Cache:
         return self._cache
 
+    def lacks(self, needs: Needs) -> str:
+        """A note about what policies read and the copy lacks, which counts as absent; or empty."""
+        pods, known = self.snapshot().pods().values(), self._cache
+        owned = (p for p in pods if p.workload is not None and p.workload.kind == "ReplicaSet")
+        groups = {(p.namespace, p.group) for p in pods if p.group}
+        is_lacking = {
+            # Without its ReplicaSet, a pod belongs to no Deployment.
+            "replicasets": needs.workloads and any(not known.workload(p.controller) for p in owned),
+            "namespaces": needs.namespaces and not known.namespaces(),
+            "podgroups": needs.groups and any(not known.group(*each) for each in groups),
+        }
+        if not (kinds := [kind for kind, is_so in is_lacking.items() if is_so]):
+            return ""
+        text = f"the snapshot lacks {listed(kinds, 'and')} that policies read: they count as absent"
+        return f"{text}; `kubectl get nodes,pods,{','.join(kinds)} -A` writes them too"
+
     def node(self, name: str) -> NodeWithPods:
         """The node of this name. Raises ClusterFileError if there is none."""
         found = self.snapshot().node(name)
@@ -251,23 +269,10 @@ class ClusterCopy:
     def _uids(self) -> Mapping[tuple[str, str], str]:
         return workload_uids(self._documents)
 
-    def node_body(self, name: str) -> bytes | msgspec.Raw:
-        """The JSON of a node. Raises KeyError."""
-        return bodies(self._documents, "Node")[f"/{name}"]
-
     @cached_property
     def pod_bodies(self) -> Mapping[str, bytes | msgspec.Raw]:
         """The JSON of every pod, including finished ones, by `NAMESPACE/NAME`."""
         return bodies(self._documents, "Pod")
-
-    @contextmanager
-    def changing(self, node: Node, back: Node) -> Iterator[None]:
-        """The cluster with a changed node inside the `with`, and with `back` after it."""
-        self._cache.put_node(node)
-        try:
-            yield
-        finally:
-            self._cache.put_node(back)
 
     @contextmanager
     def asking(self, pod: NamedPod) -> Iterator[None]:

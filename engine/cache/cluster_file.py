@@ -86,8 +86,8 @@ def how_to_write(path: Path) -> str:
     """The command that makes a snapshot with this path."""
     form = "yaml" if path.suffix in _YAML else "json"
     if path == STANDARD_INPUT:
-        return f"pipe in what `kubectl get nodes,pods -A -o {form}` prints"
-    return f"write one with `kubectl get nodes,pods -A -o {form} > {path}`"
+        return f"pipe in what `kubectl get nodes,pods,replicasets -A -o {form}` prints"
+    return f"write one with `kubectl get nodes,pods,replicasets -A -o {form} > {path}`"
 
 
 # ---- the cluster

@@ -333,7 +333,7 @@ class Binder:
         """Asks filter about the one node. Raises EngineError unless it is offered."""
         (verdict,) = self._engine.filter(body, [node], None, deadline)
         if not isinstance(verdict, Feasible):
-            raise RefusedError(verdict.reason)
+            raise RefusedError(verdict.reason, of_clause=True)
 
     # ---- the Binding
 

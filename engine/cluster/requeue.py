@@ -160,7 +160,7 @@ class Requeuer:
             return False
         if passes is None:
             # A call of filter finds out; the pauses between these grow.
-            self._gave_up("requeueing", f"{pod.namespace}/{pod.name}")
+            self._gave_up("requeueing", pod.key)
             return True
         return passes
 
@@ -235,7 +235,7 @@ class Requeuer:
 
         `written` says that kube-scheduler must have written that it waits.
         """
-        peer = pending.get(f"{pod.namespace}/{pod.name}")
+        peer = pending.get(pod.key)
         if peer is None or peer.uid != pod.uid or (written and not _is_waiting(peer)):
             return None
         times = self._requeued.get(pod.uid)

@@ -16,6 +16,7 @@ from typing import Any, assert_never
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import structs
 
 from engine.cache.tallies import FULL
 from engine.counting.in_flight_pods import GroupIds
@@ -51,8 +52,9 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     amount, which is FULL where it has none. `total` is the number of wanted pods, of which a
     percentage is a part, and `pods` is the number of all pods to place: a rollout has more pods
     than are wanted. Both include the asked pod. `anywhere` says, for a limit with a lower bound,
-    whether any other pod is or may be in a group, and `queued` whether the clause counts another
-    pod without a node. `domains` marks the groups that a spread compares. `bounds` has the number
+    whether any other pod is or may be in a group. `waits` is the number of the other pods that the
+    clause counts and that have no node and no offer yet; a gated pod is none of them. `domains`
+    marks the groups that a spread compares. `bounds` has the number
     of the bound of each group, in what is added up; None where it is a constant of the clause.
     `min_domains` is that of a spread, None where it is a constant. `eased` are the bounds if every
     in-flight pod ends nowhere, None where that makes no difference. `sections` has for each domain
@@ -72,7 +74,7 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     domains: Mask
     bounds: Bounds | None = None
     min_domains: float | None = None
-    queued: bool = False
+    waits: int = 0
     eased: Bounds | None = None
     sections: GroupIds | None = None
 
@@ -89,7 +91,7 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
             self.domains,
             self.bounds if self.eased is None else self.eased,
             self.min_domains,
-            self.queued,
+            self.waits,
             sections=self.sections,
         )
 
@@ -220,17 +222,15 @@ def _within_nodes(clause: LimitProgram, counts: GroupCounts) -> Mask:
     return found
 
 
-def leaves_room(clause: CountClause, counts: GroupCounts) -> Mask | None:
-    """The groups of a sum in which a second pod like the asked pod fits beside it.
+def with_room_for_another(clause: CountClause, counts: GroupCounts, *, alone: bool) -> Mask:
+    """The groups in which a second pod like the asked pod would fit beside it.
 
-    While no other pod waits, every group in which it fits. None for a clause that counts.
+    `alone` is as in `open_or_hopeful`.
     """
-    if clause.count.peers.amount is None:
-        return None
-    more = 2 * counts.own if counts.queued else counts.own
-    # sum in the group + this pod + one like it <= the limit
-    assert isinstance(clause, LimitProgram), "only limits have sums"
-    found: Mask = counts.high + more <= _number(clause.bound.amount, counts)
+    there = structs.replace(counts, high=counts.high + counts.own, anywhere=True)
+    found = open_groups(clause, there)
+    if not alone:
+        found[OFF] = True
     return found
 
 
@@ -306,7 +306,7 @@ def points(clause: CountClause, counts: GroupCounts) -> Floats:
 
 
 def bounds_every_group(clause: CountClause) -> bool:
-    """Whether the bound can close every group. A pod is then offered one group at a time."""
+    """Whether the bound can close every group, so that an offer may leave none for the next pod."""
     match clause:
         case ShareProgram():
             return clause.bound.kind == "exactly"

@@ -12,12 +12,12 @@ from collections.abc import Set as AbstractSet
 import numpy as np
 
 from engine.cache.node_table import NodeRows, NodeTable
-from engine.counting.bounds import ON, Mask, points, target
+from engine.counting.bounds import ON, points, target
 from engine.counting.floors import Floors, judged_together
-from engine.counting.groups import CountGroups, CountHeadroom, Headroom, same_groups
+from engine.counting.groups import CountGroups, CountHeadroom, same_groups
 from engine.counting.mutual_limits import MutualLimit
 from engine.counting.pod_counter import PodCounter
-from engine.program.frame import Evaluation, Floats, Term
+from engine.program.frame import Evaluation, Term
 from engine.program.pod_shape import pod_values
 from engine.program.program import BoundProgram, CountClause, CountProgram, applies
 
@@ -146,23 +146,6 @@ def _values(count: CountProgram, evaluation: Evaluation) -> Hashable | None:
         return pod_values(count.peers.of_pod, evaluation.frame())
     finally:
         evaluation.time.rest()
-
-
-def narrowed(headrooms: Sequence[Headroom], feasible: Mask, suits: Floats, avoid: Mask) -> Mask:
-    """The feasible nodes in one group of each narrow clause: the groups of the best node.
-
-    There is a narrow clause, and a feasible node. `suits` has our own scores. A node to `avoid` is
-    the best one only if there is no other.
-    """
-    choice = feasible & ~avoid
-    if not choice.any():
-        choice = feasible
-    best = int(np.argmax(np.where(choice, suits, -np.inf)))
-    kept = feasible.copy()
-    for headroom in headrooms:
-        if headroom.narrow:
-            kept &= headroom.groups == headroom.groups[best]
-    return kept
 
 
 def _position(bound: BoundProgram, which: int, *, on: bool) -> int:

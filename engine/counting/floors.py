@@ -111,7 +111,8 @@ class Floors:
                 open=headroom.open & np.array(opened)[ids],
                 hopeful=headroom.hopeful & np.array(hopeful)[ids],
                 groups=ids,
-                narrow=headroom.narrow or short,
+                roomy=np.zeros(len(ids), np.bool_) if short else headroom.roomy,
+                wait=len(ids) if short else headroom.wait,
             ),
         )
 

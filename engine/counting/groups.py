@@ -30,10 +30,10 @@ from engine.counting.bounds import (
     GroupCounts,
     Mask,
     bounds_every_group,
-    leaves_room,
     number_of,
     number_of_bound,
     open_or_hopeful,
+    with_room_for_another,
 )
 from engine.counting.group_numbers import GroupNumbers
 from engine.counting.in_flight_pods import GroupIds
@@ -75,17 +75,17 @@ class Headroom(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     `rule` has the clause's name and message. `open` marks the nodes whose group has headroom for
     certain, `hopeful` the nodes whose group would have headroom if every in-flight pod ended
-    elsewhere. `groups` has the group of each node. A pod under a `narrow` clause is offered one
-    group at a time. A pod under a sum is so only where no node is `roomy`: on a roomy node the next
-    pod fits too.
+    elsewhere. `groups` has the group of each node. On a `roomy` node a second pod like this one
+    fits, too, if this one goes there. It is None where an offer takes no place for which others
+    wait; else so many of them `wait`.
     """
 
     rule: CountProgram | CardsProgram
     open: Mask
     hopeful: Mask
     groups: GroupIds
-    narrow: bool
     roomy: Mask | None = None
+    wait: int = 0
 
 
 class CountHeadroom(Headroom, frozen=True, eq=False, kw_only=True):
@@ -221,7 +221,7 @@ class CountGroups:
         self._compute_domains = least if callable(least) else None
         self._percent = isinstance(clause, ShareProgram) and clause.bound.percent
         self._bounds: Bounds = np.empty(0, np.float64 if self._percent else np.int64)
-        self._narrow = bounds_every_group(clause)
+        self._bounds_every = bounds_every_group(clause)
         self._adds_amounts = clause.count.peers.amount is not None
         self.kept = KeptCounts(adds_amounts=self._adds_amounts)
         # Rows of tables become stale.
@@ -334,17 +334,17 @@ class CountGroups:
         ids = self.ids.take(rows)
         opened, hopeful_groups = open_or_hopeful(self.clause, counts, alone=alone)
         outside = ids < 0
+        passes = self.clause.count.missing == "pass"
         if opened is hopeful_groups and not np.count_nonzero(outside):
             here = hopeful = np.ones(len(ids), np.bool_)
-            passes = True
         else:
-            passes = self.clause.count.missing == "pass"
             here = opened[ids]
             hopeful = hopeful_groups[ids]
             here[outside] = hopeful[outside] = passes
         roomy = None
-        if self._adds_amounts and (found := leaves_room(self.clause, counts)) is not None:
-            roomy = found[ids]
+        # A pod that does not count takes no room, wherever it goes.
+        if self._bounds_every and counts.own and counts.waits:
+            roomy = with_room_for_another(self.clause, counts, alone=alone)[ids]
             roomy[outside] = passes
         return CountHeadroom(
             rule=self.clause.count,
@@ -353,9 +353,8 @@ class CountGroups:
             hopeful=hopeful,
             groups=ids,
             counts=counts,
-            # A pod that does not count takes no room, wherever it goes.
-            narrow=self._narrow and counts.own > 0,
             roomy=roomy,
+            wait=counts.waits,
             names=self._domains or None,
         )
 

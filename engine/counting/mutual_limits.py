@@ -183,7 +183,6 @@ class MutualLimit:
             hopeful=hopeful,
             groups=ids,
             counts=counts,
-            narrow=False,
         )
 
     def keepers(

@@ -329,7 +329,7 @@ class PodCounter:
             domains=groups.domains() if isinstance(clause, SpreadProgram) else _NO_DOMAINS,
             bounds=groups.bounds,
             min_domains=groups.min_domains,
-            queued=waiting > 0,
+            waits=max(0, waiting - tally.gated - sum(map(len, in_flight.values()))),
             eased=groups.eased,
             sections=groups.sections,
         )

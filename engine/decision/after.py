@@ -26,6 +26,7 @@ from engine.decision.verdict import (
     Decision,
     Failed,
     Feasible,
+    HeldBack,
     Rejected,
     Scores,
     Verdict,
@@ -121,10 +122,13 @@ class AfterDecision:
 
     # ---- answers of filter
 
-    def answered(self, pod: RequestPod, names: Sequence[str], decided: Decision | None) -> bool:
+    def answered(
+        self, pod: RequestPod, names: Sequence[str], decided: Decision | None, culprit: str = ""
+    ) -> bool:
         """Takes an answer before it is sent; None is an error. Returns whether any node is offered.
 
-        Called once for each call of filter.
+        `culprit` is the policy that is the reason of an error, or empty. Called once for each call
+        of filter.
         """
         codes = decided.codes if decided is not None else ()
         offered = bool(np.count_nonzero(codes) < len(codes))
@@ -133,7 +137,7 @@ class AfterDecision:
         if offered and self._damper.known.peek(pod.uid) is not None:
             self._damper.passed(pod.uid)
         if self._rejected is not None:
-            policy = "" if offered or decided is None else _rejecting(decided)
+            policy = culprit if offered or decided is None else _rejecting(decided)
             self._rejected.answered(pod, names, offered=offered, policy=policy)
         if self._answers is not None:
             self._answers.answered(pod, names, decided)
@@ -150,7 +154,7 @@ class AfterDecision:
         counts = decided.counts()
         for verdict, count in zip(decided.verdicts, counts, strict=True):
             if count and isinstance(verdict, Rejected) and verdict.waits:
-                raise WaitingError(verdict.reason)
+                raise WaitingError(verdict.reason, of_clause=True)
         self.unmet.refused(pod.uid, decided, floors)
         verdicts, rows, headrooms = _attributed(decided), decided.known_rows, decided.headrooms
         decided = Decision(decided.codes, verdicts, rows, headrooms)
@@ -162,7 +166,7 @@ class AfterDecision:
         if damped is None:
             return decided
         if damped.is_error:
-            raise EngineError(damped.text)
+            raise EngineError(damped.text, policy=_rejecting(decided), of_clause=True)
         text = cut(damped.text, max(1, MOST_REPEATED // len(decided)))
         first = refusals[0]
         is_resolvable = all(v.resolvable for v in refusals)
@@ -203,9 +207,12 @@ class AfterDecision:
 
 
 def report(decided: Decision, observer: Observer) -> None:
-    """Tells the observer which clauses rejected nodes, and which ones failed."""
+    """Tells the observer which clauses rejected nodes or held them back, and which ones failed."""
     for verdict, count in zip(decided.verdicts, decided.counts(), strict=True):
         if not count or isinstance(verdict, Feasible):
+            continue
+        if isinstance(verdict, HeldBack):
+            observer.held_back(verdict.policy, verdict.clause, count)
             continue
         if isinstance(verdict, Failed):
             observer.failed(verdict.policy, verdict.clause, verdict.error)
@@ -226,7 +233,7 @@ def _attributed(decided: Decision) -> list[Verdict]:
     texts: dict[tuple[str, str], str] = {}
     found: list[Verdict] = []
     for verdict in decided.verdicts:
-        if isinstance(verdict, Feasible):
+        if isinstance(verdict, Feasible | HeldBack):
             found.append(verdict)
             continue
         key = verdict.policy, verdict.reason

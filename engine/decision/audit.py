@@ -19,7 +19,7 @@ from engine.decision.audit_log import AuditLog
 from engine.decision.filtering import FilterMemo
 from engine.decision.placement import Placement
 from engine.decision.verb_call import CallOpener, Observer, VerbCall
-from engine.decision.verdict import Decision, Feasible
+from engine.decision.verdict import Decision, Feasible, HeldBack
 from engine.errors import DeadlineExceededError, EngineError
 from engine.program.policy_time import MOST_PORTIONS
 from engine.program.program import Program
@@ -113,5 +113,5 @@ def _rejecting(memo: FilterMemo, table: NodeTable, rows: NodeRows, call: VerbCal
     return [
         (v.clause, would.codes == code)
         for code, (v, count) in found
-        if count and not isinstance(v, Feasible)
+        if count and not isinstance(v, Feasible | HeldBack)
     ]

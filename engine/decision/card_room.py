@@ -206,9 +206,10 @@ class CardRoom:
                     open=left > 0,
                     hopeful=np.ones(len(rows), np.bool_),
                     groups=rows.astype(np.int32),
-                    # Its pods would all get the same node.
-                    narrow=not group,
-                    roomy=left > clause.demand.cards,
+                    # The pods of a group would all get the same node. Of others nobody knows how
+                    # many wait.
+                    roomy=None if group else left > clause.demand.cards,
+                    wait=len(rows),
                 )
             )
         return found
@@ -276,10 +277,11 @@ def choose(
             for key, text in clause.writes:
                 found[key] = str(text(frame))
         except MissingError:
-            raise WaitingError(clause.message(evaluation)) from None
+            raise WaitingError(clause.message(evaluation), of_clause=True) from None
         except EvaluationError as error:
             evaluation.report(clause.policy, clause.name, error)
-            raise RefusedError(f"{clause.message(evaluation)}: {shown(str(error))}") from None
+            why = f"{clause.message(evaluation)}: {shown(str(error))}"
+            raise RefusedError(why, of_clause=True) from None
         finally:
             evaluation.time.rest()
     if takes:

@@ -25,7 +25,7 @@ from engine.counting.node_groups import (
     counted_on_the_way,
 )
 from engine.decision.verdict import FEASIBLE, Codes, Decision, Failed, Rejected, Verdict, decision
-from engine.errors import BriefWaitError, EngineError
+from engine.errors import BriefWaitError, EngineError, own_text
 from engine.program.columns import ByKind, Freshness, KindsOf, Moments, grown, no_kinds
 from engine.program.frame import Evaluation, Frame
 from engine.program.policy_time import CallTime
@@ -34,7 +34,7 @@ from grammar.messages.texts import shown
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.time import NEVER
 
-UNKNOWN_NODE = "node not yet known"
+UNKNOWN_NODE = own_text("node not yet known")
 # Beyond this number, rejections probably carry errors that name what they read: start over.
 _MOST_REJECTIONS = 1000
 

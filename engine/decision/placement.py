@@ -17,15 +17,16 @@ import numpy as np
 from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods, Snapshot
 from engine.cache.pods_excluding import KnownPods, PodsExcluding
 from engine.counting.bounds import Mask
-from engine.counting.count_clauses import CountClauses, narrowed
+from engine.counting.count_clauses import CountClauses
 from engine.counting.groups import CountHeadroom, Headroom
 from engine.counting.in_flight_pods import InFlightPods
 from engine.counting.members import CountContext
 from engine.counting.pod_counter import PodCounter
 from engine.decision.card_room import CardRoom
+from engine.decision.offers import NodeRanking, Ranks, narrowed
 from engine.decision.plugin_filters import PluginFilters
 from engine.decision.verb_call import CallOpener, ClusterState, VerbCall
-from engine.decision.verdict import ClauseName, Decision, Rejected, Verdict
+from engine.decision.verdict import ClauseName, Decision, HeldBack, Rejected, Verdict
 from engine.errors import BriefWaitError, HandoverError, WaitingError
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPod, RequestPodReader
@@ -56,12 +57,14 @@ def open_gate(*, asked: bool = True) -> str:  # noqa: ARG001 - a CountGate
 class ReplicaRole:
     """What this replica may decide: by counts, as its `gate` says.
 
-    `binds` says that pods are bound here: so they get cards here, and wait for their gang. `hold`
-    raises BriefWaitError for a pod that is not decided about yet; None where there is none.
+    `binds` says that pods are bound here: so they get cards here, and wait for their gang. With
+    `watches`, what a new pod belongs to may still come; a cluster that stands still is whole.
+    `hold` raises BriefWaitError for a pod that is not decided about yet; None where there is none.
     """
 
     gate: CountGate = open_gate
     binds: bool = True
+    watches: bool = False
     hold: Callable[[RequestPod], None] | None = None
 
 
@@ -116,6 +119,7 @@ class Placement:
         self._cluster = cluster
         self._role = role
         self._now = now
+        self._ranking = NodeRanking()
         self.in_flight = in_flight
 
     def check(self, call: VerbCall, *, asked: bool = True) -> None:
@@ -141,7 +145,7 @@ class Placement:
             address = next(p.address for p in programs if p.cards or p.gangs)
             work = "gives cards" if call.plan.gives_cards else "holds gangs"
             text = f"{work} at bind: serve with `--bind`, and set the extender's `bindVerb`"
-            raise WaitingError(f"policy {address} {text}")
+            raise WaitingError(f"policy {address} {text}", policy=address)
         self.check(call)
 
     def _check_workload(self, call: VerbCall) -> None:
@@ -150,7 +154,7 @@ class Placement:
         The watch of ReplicaSets may be behind that of pods. A pod that is not new has none.
         """
         pod = call.pod
-        if not call.plan.counts.need_workloads or not pod.controller:
+        if not (self._role.watches and call.plan.counts.need_workloads and pod.controller):
             return
         if pod.controller in call.snapshot.workloads:
             return
@@ -241,7 +245,7 @@ class Placement:
         counter = PodCounter(self._cluster.pods, (), question.table, question.context)
         headrooms = counts.headrooms(counter, question.table, question.rows, question.evaluation)
         if full := [headroom for headroom in headrooms if not headroom.open.all()]:
-            raise WaitingError(_joined(full, question.evaluation))
+            raise WaitingError(_joined(full, question.evaluation), of_clause=True)
         return counts.deletion_cost(counter, int(question.rows[0]))
 
     def answer(
@@ -292,15 +296,33 @@ class Placement:
         if before is not None and not before.excused:
             before.excused = True
             raise WaitingError(NOT_BOUND)
-        narrow = [headroom for headroom in headrooms if _narrows(headroom, opened)]
-        kept = opened
-        if narrow:
-            tried = np.isin(question.rows, before.tried) if before is not None else ~feasible
-            kept = narrowed(narrow, opened, question.suits(), tried)
+        narrow: Sequence[tuple[Headroom, Mask]] = ()
+        if any(headroom.roomy is not None for headroom in headrooms):
+            uid, table = question.context.pod.uid, question.table
+            narrow = self.narrowed(uid, table, question.rows, headrooms, opened, question.suits)
+        kept = narrow[-1][1] if narrow else opened
         # It may run out of time, so it comes before the offer.
-        left = _rejected(decided, headrooms, own, feasible, kept, evaluation, narrow)
+        left = _rejected(decided, headrooms, own, feasible, opened, evaluation, narrow)
         self._offer(question, kept, is_narrow=bool(narrow), predicts=predicts)
         return left
+
+    def narrowed(
+        self,
+        uid: str,
+        table: NodeTable,
+        rows: NodeRows,
+        headrooms: Sequence[Headroom],
+        opened: Mask,
+        suits: Callable[[], Floats],
+    ) -> Sequence[tuple[Headroom, Mask]]:
+        """The clauses that hold open nodes back from a pod, as `offers.narrowed`."""
+
+        def ranks() -> Ranks:
+            before = self.in_flight.narrow_offer(uid)
+            last = np.isin(rows, () if before is None else before.tried)
+            return self._ranking.ranks(table, rows, suits(), uid, last)
+
+        return narrowed(headrooms, opened, ranks)
 
     def _of_cards(self, question: Question) -> list[Headroom]:
         """The headrooms of cards; none where one pod is bound before the next is asked about."""
@@ -337,49 +359,36 @@ class Placement:
         )
 
 
-def _narrows(headroom: Headroom, opened: Mask) -> bool:
-    """Whether a clause has a pod offered one group of these nodes, not all of them."""
-    return headroom.narrow and (
-        headroom.roomy is None or not np.count_nonzero(opened & headroom.roomy)
-    )
-
-
 def _rejected(
     decided: Decision,
     headrooms: Sequence[Headroom],
     own: Sequence[CountHeadroom],
     feasible: Mask,
-    kept: Mask,
+    opened: Mask,
     evaluation: Evaluation,
-    narrow: Sequence[Headroom] = (),
+    narrow: Sequence[tuple[Headroom, Mask]] = (),
 ) -> Decision:
-    """The decision with a rejection for each feasible node that is not kept, and `own` headrooms.
+    """The decision with `own` headrooms, and a verdict for each feasible node that is not offered.
 
-    It names the first clause without headroom, or else the first `narrow` one, which holds the node
-    back.
+    The first clause without headroom rejects it. `narrow` has the clauses that hold open ones back.
     """
-    left = feasible & ~kept
-    if not np.count_nonzero(left):
+    left = feasible & ~opened
+    if not narrow and not np.count_nonzero(left):
         return Decision(decided.codes, decided.verdicts, decided.known_rows, own)
     codes = decided.codes.copy()
     verdicts: list[Verdict] = list(decided.verdicts)
-
-    def reject(headroom: Headroom, nodes: Mask) -> None:
-        rule = headroom.rule
-        # An eviction can help: the pods that are counted can be evicted.
-        text = rule.message(evaluation)
-        verdicts.append(Rejected(text, rule.policy, rule.name, resolvable=True))
-        codes[nodes] = len(verdicts) - 1
-
     for headroom in headrooms:
-        if (full := left & ~headroom.open).any():
-            reject(headroom, full)
+        full, rule = left & ~headroom.open, headroom.rule
+        if full.any():
+            # An eviction can help: the pods that are counted can be evicted.
+            text = rule.message(evaluation)
+            verdicts.append(Rejected(text, rule.policy, rule.name, resolvable=True))
+            codes[full] = len(verdicts) - 1
             left &= ~full
-    for headroom in narrow:
-        # These nodes have headroom as well, but another group was chosen.
-        if (others := left & ~np.isin(headroom.groups, headroom.groups[kept])).any():
-            reject(headroom, others)
-            left &= ~others
+    for headroom, kept in narrow:
+        verdicts.append(HeldBack(headroom.rule.policy, headroom.rule.name))
+        codes[opened & ~kept] = len(verdicts) - 1
+        opened = opened & kept
     return Decision(codes, verdicts, decided.known_rows, own)
 
 

@@ -171,7 +171,7 @@ class Registry:
         for program in self.refusing:
             if program.namespace in (None, namespace) and _selects(program, evaluation):
                 text = f"policy {program.address} is not enforced: no valid version loaded yet"
-                raise WaitingError(text)
+                raise WaitingError(text, policy=program.address)
         matching: list[Program] = []
         broken: list[Unselectable] = []
         for program in (*self._everywhere, *self._namespaced.get(namespace, ())):

@@ -1,4 +1,4 @@
-"""Verdict: what evaluation says of one node: feasible, rejected or failed; and of a whole call.
+"""Verdict: what evaluation says of one node: feasible, held back, rejected or failed.
 
 A Decision has a verdict for each node of a filter call, Scores a score for each node of a
 prioritize call. Both are immutable, and are dropped when the answer has been sent.
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from engine.cache.node_table import KnownRows
 from engine.counting.groups import CountHeadroom
+from engine.errors import own_text, own_words
 from grammar.messages.texts import MOST_SHOWN, cut
 
 # The most characters of the different texts of an answer: kube-scheduler joins them in the pod's
@@ -26,7 +27,7 @@ MOST_REPEATED = 2 << 20
 # Fewer verdicts and nodes than these have texts within both.
 FEW_VERDICTS, FEW_NODES = MOST_TEXTS // MOST_SHOWN, MOST_REPEATED // MOST_SHOWN
 _PUNCTUATION = "`'\"“”.,:;()[]"
-FURTHER = "more reasons: see `placet explain`"
+FURTHER = own_text("more reasons: see `placet explain`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,19 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldBack:
+    """The clauses allow the pod on the node, which is left to another pod that waits.
+
+    `policy` and `clause` are the strict count for which it is. No eviction could help.
+    """
+
+    policy: str
+    clause: str
+    reason: ClassVar[str] = own_text("held back: another pod may be on its way there")
+    resolvable: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True)
 class ClauseName:
     """The name of a clause, and the address of its policy."""
 
@@ -73,7 +87,7 @@ class ClauseName:
     clause: str
 
 
-Verdict = Feasible | Rejected | Failed
+Verdict = Feasible | HeldBack | Rejected | Failed
 Codes = npt.NDArray[np.int32]
 FEASIBLE = Feasible()
 
@@ -138,12 +152,12 @@ def texts(decided: Decision) -> Sequence[str]:
 
 
 def attributed(policy: str, reason: str) -> str:
-    """The reason with the name of its policy, if that is not a word of it.
+    """The reason with the name of its policy, if that is not a word of it; Placet's as it is.
 
     The pod's event joins the reasons of all plugins and extenders, so a message alone does not say
     who wrote it. The name is constant, and so is the text (C47).
     """
-    if not policy or not reason or reason.startswith(_prefix(policy)):
+    if not policy or not reason or own_words(reason) or reason.startswith(_prefix(policy)):
         return reason
     name = policy.rpartition("/")[2]
     if any(word.strip(_PUNCTUATION) == name for word in reason.split()):

@@ -12,12 +12,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from engine.cache.cluster_copy import NamedPod
 from engine.cache.node_table import KnownRows, without
 from engine.decision.journal import RecordedCounts, recorded_counts
 from engine.decision.plugin_filters import unknown_resources
 from engine.decision.registry import Registry
-from engine.decision.verdict import Feasible, Verdict
+from engine.decision.verdict import Feasible, HeldBack, Verdict
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import EngineError, UnknownNodeError
@@ -87,6 +89,8 @@ class Miss:
 class Analysis:
     """What was found out about a pod. `verdicts` are None where nothing was offered.
 
+    `held` has the nodes that pass and would be held back if kube-scheduler asked now.
+
     `unfit` has by node the reasons of kube-scheduler's own plugins against it, as far as nodes and
     pods show them. `parts` has the texts of the `require`s of a filter and on how many nodes each
     does not hold, by the index of its objection. `audits` says what policies in audit mode would
@@ -107,6 +111,7 @@ class Analysis:
     audits: Sequence[PolicyAudit]
     rows: Mapping[str, Sequence[str]] | None
     unfit: Mapping[str, Sequence[str]]
+    held: Mapping[str, HeldBack]
     clauses: Sequence[ClauseEvidence] = ()
     terms: Sequence[ScoreEvidence] = ()
     verdicts: Mapping[str, Verdict] | None = None
@@ -161,6 +166,11 @@ class Analyst:
             scored = [n for n, verdict in verdicts.items() if isinstance(verdict, Feasible)]
         given = yield from work.contributions(scored)
         results = work.results(objections, given, scored)
+        held: Mapping[str, HeldBack]
+        if verdicts is not None:
+            held = {n: v for n, v in verdicts.items() if isinstance(v, HeldBack)}
+        else:
+            held = {} if question.pod.node else self._held_back(work, results)
         summary = summarize(results.refused)
         wanted = () if inspection.selection.unselectable else summary.nearest[:_MOST_NEAREST]
         nearest = []
@@ -210,12 +220,32 @@ class Analyst:
             audits=audits,
             rows=rows,
             unfit=rejected,
+            held=held,
             clauses=clauses,
             terms=terms,
             verdicts=verdicts,
             gang=gang,
             problem=problem,
         )
+
+    def _held_back(self, work: PodResults, results: ClauseResults) -> Mapping[str, HeldBack]:
+        """The nodes that pass and would be held back from a pod that is asked about now."""
+        opened = np.array([results.holds(name) for name in results.names], np.bool_)
+        suits = np.array([results.scores.get(name, 0) for name in results.names], np.float64)
+        if not work.headrooms or not opened.any():
+            return {}
+        inspection, found = results.inspection, dict[str, HeldBack]()
+        rows = inspection.table.find(results.names)
+        uid, table = inspection.peer.uid, inspection.table
+        for headroom, kept in self._engine.placement.narrowed(
+            uid, table, rows, work.headrooms, opened, lambda: suits
+        ):
+            verdict = HeldBack(headroom.rule.policy, headroom.rule.name)
+            found |= {
+                results.names[index]: verdict for index in np.flatnonzero(opened & ~kept).tolist()
+            }
+            opened = kept
+        return found
 
     def _kept_since(self, uid: str) -> Mapping[str, str]:
         """By policy in audit mode, since when it leaves a pod no node."""

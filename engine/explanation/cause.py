@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.decision.placement import NOT_BOUND
 from engine.decision.verdict import FURTHER, attributed, full_reason
+from engine.errors import own_words
 from engine.explanation.document import (
     Cause,
     CauseKind,
@@ -132,11 +132,13 @@ def cause_of(
     scheduler = str(spec.get("schedulerName") or DEFAULT_SCHEDULER)
     if (waits := _of_policies(said, broken, found)) is not None:
         return waits
+    if not _REASONS.match(said) and (words := own_words(said)):
+        return _of_placet(words)
     if of_gang is not None:
         return of_gang
     if is_live and not said and (scheduler != DEFAULT_SCHEDULER or found is None or found.passing):
         return _silence(scheduler)
-    return _of_rights(said) or _of_extender(said) or _of_waiting(said) or _of_reasons(said, found)
+    return _of_extender(said) or _of_reasons(said, found)
 
 
 def last_words(pod: Json, events: Sequence[Json]) -> str:
@@ -178,6 +180,9 @@ _REQUEST = re.compile(r'(?:Post|Get) \\?"(?P<url>[^"\\]+)\\?": (?P<why>[^;,]*)')
 _STATUS = re.compile(r"(?:failed \w+ with )?extender at URL .*?code \d+")
 _NOT_IN_FORCE = re.compile(r"policy (?P<policy>\S+) is not enforced: no valid version")
 _NOT_SYNCED = re.compile(r"not synced: (?P<why>.*)")
+_HELD_BACK = re.compile(r"(?:waiting for in-flight pods|held back): (?P<why>.*)")
+_AGAIN = "nothing: kube-scheduler asks again when the other pod is bound"
+_SEE_PLACET = "kube-scheduler asks again; if it stays so, see the log of Placet, and its /readyz"
 
 
 def _of_extender(said: str) -> Cause | None:
@@ -206,15 +211,21 @@ def _of_policies(
     return Cause("policy not in force", f"{text}: {line}" if line else text, "correct the policy")
 
 
-def _of_rights(said: str) -> Cause | None:
-    if (known := _NOT_SYNCED.search(said)) is None:
-        return None
-    why = known["why"].strip()
-    if " may not " in why or "forbidden" in why or "credentials" in why:
-        text = f"Placet lacks a right, so it decides nothing: {why}"
-        return Cause("missing rights", text, "`kubectl apply -f deploy/rbac/placet.yaml` gives it")
-    text = f"Placet does not know the cluster yet: {why}"
-    return Cause("missing rights", text, "see the log of Placet, and its /readyz")
+def _of_placet(words: str) -> Cause:
+    """The cause where Placet has answered by itself."""
+    if (known := _NOT_SYNCED.match(words)) is not None:
+        why = known["why"].strip()
+        if " may not " in why or "forbidden" in why or "credentials" in why:
+            hint = "`kubectl apply -f deploy/rbac/placet.yaml` gives it"
+            text = f"Placet lacks a right, so it decides nothing: {why}"
+            return Cause("missing rights", text, hint)
+        return Cause("placet", f"Placet does not know the cluster yet: {why}", _SEE_PLACET)
+    if (held := _HELD_BACK.match(words)) is not None:
+        why = excerpt(held["why"], 300)
+        return Cause(
+            "held back", f"Placet holds it back, so that a strict bound holds: {why}", _AGAIN
+        )
+    return Cause("placet", f"Placet itself keeps it waiting: {excerpt(words, 600)}", _SEE_PLACET)
 
 
 def _of_gang(explained: PodExplanation, *, is_told: bool) -> Cause | None:
@@ -271,24 +282,6 @@ def _rejects_alone(gang: GangExplanation, explained: PodExplanation) -> bool:
     return any([(each.policy, each.clause) for each in clauses] == [name] for clauses in against)
 
 
-# What Placet answers in place of nodes where only pods in flight keep a pod out.
-_WAITING = re.compile(r"waiting for in-flight pods: (?P<clauses>.*)")
-_AGAIN = "nothing: kube-scheduler asks again when the other pod is bound"
-
-
-def _of_waiting(said: str) -> Cause | None:
-    if (waiting := _WAITING.search(said)) is not None:
-        clauses = excerpt(waiting["clauses"], 300)
-        text = (
-            f"it is held back until another pod is bound, so that a strict bound holds: {clauses}"
-        )
-        return Cause("held back", text, _AGAIN)
-    if NOT_BOUND in said:
-        text = "kube-scheduler did not bind it to the node that it was offered, and asks again"
-        return Cause("held back", text, "nothing, unless it stays so: look for its events")
-    return None
-
-
 # ---- the reasons of nodes
 
 # `0/3 nodes are available: 1 Insufficient cpu, 2 shop: zone. preemption: 0/3 nodes are …`, where
@@ -311,26 +304,33 @@ _PLUGINS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """The parts of a text of kube-scheduler, each with its number of nodes."""
+    """The parts of a text of kube-scheduler, each with its number of nodes.
 
+    Those of `placet` are Placet's own, and `ours` are of policies.
+    """
+
+    placet: Mapping[str, int]
     ours: Mapping[str, int]
     plugins: Mapping[str, int]
     others: Mapping[str, int]
 
 
 def reasons_of(said: str, texts: Collection[str]) -> Reasons:
-    """The reasons in a text of kube-scheduler; `texts` are ours."""
-    ours, plugins, others = Counter[str](), Counter[str](), Counter[str]()
+    """The reasons in a text of kube-scheduler; `texts` are those of policies."""
+    placet, ours = Counter[str](), Counter[str]()
+    plugins, others = Counter[str](), Counter[str]()
     for text, nodes in _reasons(said):
         if not text:
             continue
         if _is_one_of(text, texts):
             ours[text] += nodes
+        elif words := own_words(text):
+            placet[words] += nodes
         elif _PLUGINS.match(text):
             plugins[text] += nodes
         else:
             others[text] += nodes
-    return Reasons(ours, plugins, others)
+    return Reasons(placet, ours, plugins, others)
 
 
 def _reasons(said: str) -> Iterator[tuple[str, int]]:
@@ -344,16 +344,18 @@ def _reasons(said: str) -> Iterator[tuple[str, int]]:
 def _of_reasons(said: str, found: _Decided | None) -> Cause:
     reasons = reasons_of(said, found.texts if found is not None else ())
     is_list = _REASONS.match(said) is not None
-    if said and not is_list and reasons.others and not (found and found.refusals):
+    if said and not is_list and reasons.others:
         text = f"an extender or a plugin answers kube-scheduler with an error: {excerpt(said, 300)}"
         return Cause("extender error", text, "see the log of Placet, and of kube-scheduler")
-    if found is None:
+    if found is None and not reasons.placet:
         return Cause("unknown", f"the last answer was: {_listed(_all(reasons))}")
-    if found.refusals and not found.passing:
+    if found is not None and found.refusals and not found.passing:
         by_others = {**reasons.plugins, **reasons.others}
         also = f"; kube-scheduler also says: {_listed(by_others)}" if by_others else ""
         text = f"no node passes the policies: {_listed(found.refusals)}{also}"
         return Cause(_kind(found.refusals, found), text)
+    if found is None or reasons.placet:
+        return _of_placet(_listed(reasons.placet))
     if reasons.others:
         others = _listed(reasons.others)
         text = f"{passes(found)}; another extender or plugin rejects the rest: {others}"

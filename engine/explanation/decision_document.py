@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
+import numpy as np
 
 from engine.decision.journal import (
     DecisionRecord,
@@ -16,12 +17,13 @@ from engine.decision.journal import (
     RecordedPreemption,
     RecordedVerdicts,
 )
-from engine.decision.verdict import Failed, Feasible, Verdict, full_reason
+from engine.decision.verdict import Failed, Feasible, HeldBack, Rejected, Verdict, full_reason
+from engine.errors import own_words
 from engine.explanation.audit_document import DecisionAudit
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """The reason for some rejected nodes: `text` in full, `message` as the pod's event shows it.
+    """The reason for some nodes that are not offered: `text` in full, `message` as in an event.
 
     `error` is the evaluation error of the clause, empty if there was none.
     """
@@ -92,6 +94,7 @@ class PreemptionDetail(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The last call about a pod in short; `error` is the text sent instead of a decision.
 
+    Of the `passing` nodes, `held` were left to other pods that wait; the rest was offered.
     `number` counts the calls of filter since the replica started. `seconds` is how long the
     decision of filter took, and `scoredSeconds` that of prioritize after it; null if there was
     none.
@@ -106,6 +109,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
     seconds: float | None
     scoredSeconds: float | None
+    held: int = 0
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -120,7 +124,8 @@ class DecisionDetail(Summary, frozen=True, kw_only=True):
     """The last call about a pod in full. `digests` has that of each policy that concerns the pod.
 
     `policiesChanged` says whether the policies have changed since. `passed` is null if no policy
-    selects the pod and every node passes; `scores` is null if there was no prioritize call, or no
+    selects the pod and every node passes; `heldBy` has the nodes that were held back, by clause.
+    `scores` is null if there was no prioritize call, or no
     score applies. `preemption` is the last preempt call, which
     may be older, null if there was none. `audits` are what policies in audit mode would have done
     with the pod, in any call.
@@ -138,6 +143,7 @@ class DecisionDetail(Summary, frozen=True, kw_only=True):
     passed: Sequence[str] | None
     reasons: Sequence[Reason]
     scores: Sequence[NodeScore] | None
+    heldBy: Sequence[Reason] = ()
     preemption: PreemptionDetail | None = None
     audits: Sequence[DecisionAudit] = ()
 
@@ -147,9 +153,12 @@ def listing(replica: str, records: Iterable[DecisionRecord], *, more: bool) -> L
 
 
 def summary(record: DecisionRecord) -> Summary:
-    passing = 0 if record.error else record.offered
-    if record.answered is not None:
-        passing = int((record.answered.codes == 0).sum())
+    passing, held = 0 if record.error else record.offered, 0
+    if (answered := record.answered) is not None:
+        found = np.bincount(answered.codes, minlength=len(answered.verdicts)).tolist()
+        pairs = list(zip(answered.verdicts, found, strict=True))
+        held = sum(nodes for verdict, nodes in pairs if isinstance(verdict, HeldBack))
+        passing = held + sum(nodes for verdict, nodes in pairs if isinstance(verdict, Feasible))
     return Summary(
         number=record.number,
         pod=f"{record.namespace}/{record.name}",
@@ -160,6 +169,7 @@ def summary(record: DecisionRecord) -> Summary:
         error=record.error or None,
         seconds=None if record.error else round(record.seconds, 6),
         scoredSeconds=None if record.scored is None else round(record.scored_seconds, 6),
+        held=held,
     )
 
 
@@ -184,7 +194,8 @@ def detail(
         digests=record.policies.digests,
         counts=[clause_counts(each) for each in record.counts],
         passed=None if groups is None else passed,
-        reasons=_reasons(groups or ()),
+        reasons=_reasons(groups or (), Rejected, Failed),
+        heldBy=_reasons(groups or (), HeldBack),
         scores=_scores(record),
         preemption=_preemption(record.preempted) if record.preempted is not None else None,
         audits=audits,
@@ -223,11 +234,15 @@ def _groups(answered: RecordedVerdicts) -> Iterator[tuple[Verdict, Sequence[str]
         yield answered.verdicts[code], sorted(found[code])
 
 
-def _reasons(groups: Sequence[tuple[Verdict, Sequence[str]]]) -> Sequence[Reason]:
-    """The reasons, the most frequent first."""
+def _reasons(
+    groups: Sequence[tuple[Verdict, Sequence[str]]], *kinds: type[HeldBack | Rejected | Failed]
+) -> Sequence[Reason]:
+    """The reasons of these kinds of verdicts, the most frequent first."""
     found = [
         Reason(
-            full_reason(verdict.policy, verdict.clause, verdict.reason),
+            full_reason(
+                verdict.policy, verdict.clause, own_words(verdict.reason) or verdict.reason
+            ),
             verdict.policy,
             verdict.clause,
             verdict.reason,
@@ -236,7 +251,7 @@ def _reasons(groups: Sequence[tuple[Verdict, Sequence[str]]]) -> Sequence[Reason
             names,
         )
         for verdict, names in groups
-        if not isinstance(verdict, Feasible)
+        if isinstance(verdict, kinds)
     ]
     return sorted(found, key=lambda reason: (-reason.nodes, reason.text))
 

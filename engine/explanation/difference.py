@@ -67,8 +67,8 @@ def _nodes(then: DecisionDetail, now: PodExplanation) -> Iterator[str]:
 def _names(decision: DecisionDetail) -> frozenset[str] | None:
     if decision.passed is None:
         return None
-    rejected = (name for reason in decision.reasons for name in reason.names)
-    return frozenset((*decision.passed, *rejected))
+    others = (name for each in (*decision.reasons, *decision.heldBy) for name in each.names)
+    return frozenset((*decision.passed, *others))
 
 
 def _counts(then: Sequence[ClauseCounts], now: Sequence[ClauseCounts]) -> Iterator[str]:
@@ -125,35 +125,3 @@ def answer_of(inspection: Inspection, names: Sequence[str]) -> PodAnswer:
         # The first of equals, by name.
         best = min(name for name, score in scores.items() if score == most)
     return PodAnswer(frozenset(passing), best)
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedNode:
-    """A node of which two explanations of a pod say something else, each in a few words."""
-
-    node: str
-    before: str
-    after: str
-
-
-def changed_nodes(before: PodExplanation, after: PodExplanation) -> Sequence[ChangedNode]:
-    """The nodes of which two explanations with `rows` say something else, by name."""
-    said, says = _outcomes(before), _outcomes(after)
-    every = sorted(said.keys() | says.keys())
-    pairs = ((name, said.get(name, "absent"), says.get(name, "absent")) for name in every)
-    return [ChangedNode(name, old, new) for name, old, new in pairs if old != new]
-
-
-def _outcomes(found: PodExplanation) -> Mapping[str, str]:
-    assert found.rows is not None, "every node was asked for"
-    if found.problem:
-        return {row.node: f"error: {found.problem}" for row in found.rows}
-    first = {n: g.rejectedBy[0].text for g in found.groups if g.rejectedBy for n in g.names}
-    return {
-        row.node: f"fails: {first[row.node]}"
-        if not row.passes
-        else "passes"
-        if row.score is None
-        else f"passes, score {row.score}"
-        for row in found.rows
-    }

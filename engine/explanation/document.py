@@ -33,6 +33,7 @@ CauseKind = OneOf[
     "extender error",
     "policy not in force",
     "missing rights",
+    "placet",
     "other scheduler",
     "not asked yet",
     "policy",
@@ -307,8 +308,8 @@ class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
     policies of other namespaces. `toldToOthers` says what portable policies have put into the spec
     of the pod.
 
-    `heldBack` is the number of nodes that pass and are not offered for now; null where nothing is
-    offered, as by a running replica. `groups` has each node once: the group that passes comes
+    `heldBack` is the number of nodes that pass and are not offered for now; null where there is no
+    answer. `groups` has each node once: the group that passes comes
     first, then the largest. `unfit` has by reason the nodes that kube-scheduler's own plugins
     reject, as far as nodes and pods show it; a node may have several reasons. `nearest` are at most
     20 nodes, those with the fewest rejecting clauses first. `rows` has the nodes by name, null if

@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.cache.cluster_copy import NamedPod
 from engine.counting.members import PRESENCES, PodInGroup
-from engine.decision.verdict import Failed, Feasible, message_of
+from engine.decision.verdict import Failed, Feasible, HeldBack, message_of
 from engine.enforced import EnforcedPolicies
 from engine.explanation.analysis import Analysis, Shortfall
 from engine.explanation.application import application, told_to_others
@@ -57,10 +57,8 @@ from grammar.values.time import Timestamp
 _MOST_RELAXATIONS = 20
 # The most pods of one kind in a line.
 _PODS = 10
-# What is said of a node that passes and is not offered: as few as keep a strict bound exact.
-HELD_BACK = (
-    "held back until this pod is bound, so that the strict bound holds; kube-scheduler asks again"
-)
+# What is said of a node that passes and is not offered.
+HELD_BACK = "held back for other pods that wait, so that each finds a place within the strict bound"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,6 @@ def explain(found: Analysis, values: Values, asker: Asker) -> PodExplanation:
     """The explanation of an analysed pod."""
     results, pod = found.results, found.question.pod
     selection, names = results.inspection.selection, results.names
-    held = {name for name in names if _is_held_back(found, name)}
     passing = sum(results.holds(name) for name in names)
     explained = PodExplanation(
         replica=asker.replica,
@@ -106,8 +103,8 @@ def explain(found: Analysis, values: Values, asker: Asker) -> PodExplanation:
         toldToOthers=list(told_to_others(pod.body, found.registry)),
         nodes=len(names),
         passing=passing,
-        heldBack=None if found.verdicts is None or found.problem else len(held),
-        groups=_groups(found, held),
+        heldBack=None if found.problem else len(found.held),
+        groups=_groups(found),
         unfit=_unfit(found),
         clauses=_clauses(found),
         nearest=[
@@ -121,7 +118,7 @@ def explain(found: Analysis, values: Values, asker: Asker) -> PodExplanation:
             for relaxed in found.summary.relaxations[:_MOST_RELAXATIONS]
         ],
         audits=found.audits,
-        rows=None if found.rows is None else _rows(found, found.rows, held),
+        rows=None if found.rows is None else _rows(found, found.rows),
         scores=_scores(found),
         counts=[clause_counts(each) for each in found.counts],
         then=asker.then,
@@ -174,17 +171,7 @@ def _cause(
 # ---- the nodes
 
 
-def _is_held_back(found: Analysis, name: str) -> bool:
-    """Whether no clause refuses the node, and yet it is not offered."""
-    verdict = found.verdicts.get(name) if found.verdicts is not None else None
-    is_refused = verdict is not None and not isinstance(verdict, Feasible)
-    return is_refused and found.results.holds(name)
-
-
-def _held_back(found: Analysis, name: str) -> str:
-    assert found.verdicts is not None, "a node is held back by an answer"
-    verdict = found.verdicts[name]
-    assert not isinstance(verdict, Feasible), "a node that is held back is not offered"
+def _held_back(verdict: HeldBack) -> str:
     return f"{verdict.policy}: {verdict.clause}: {HELD_BACK}"
 
 
@@ -200,7 +187,7 @@ def _broken(results: ClauseResults) -> list[RejectingClause]:
     ]
 
 
-def _groups(found: Analysis, held: set[str]) -> list[NodeGroup]:
+def _groups(found: Analysis) -> list[NodeGroup]:
     """The group that passes first, then the largest."""
     results = found.results
     indexes: dict[tuple[bytes, str], list[int]] = {}
@@ -209,7 +196,7 @@ def _groups(found: Analysis, held: set[str]) -> list[NodeGroup]:
         columns = np.ascontiguousarray(np.packbits(results.refused, axis=0).T)
         bits = [column.tobytes() for column in columns]
     for index, (name, column) in enumerate(zip(results.names, bits, strict=True)):
-        why = _held_back(found, name) if name in held else ""
+        why = _held_back(found.held[name]) if name in found.held else ""
         indexes.setdefault((column, why), []).append(index)
     broken, groups = _broken(results), []
     for (_, why), each in indexes.items():
@@ -229,13 +216,13 @@ def _unfit(found: Analysis) -> list[UnfitNodes]:
     return sorted(unfit, key=lambda each: (-each.nodes, each.text))
 
 
-def _rows(found: Analysis, reasons: Mapping[str, Sequence[str]], held: set[str]) -> list[NodeRow]:
-    results = found.results
+def _rows(found: Analysis, reasons: Mapping[str, Sequence[str]]) -> list[NodeRow]:
+    results, held = found.results, found.held
     broken = [each.text for each in _broken(results)]
     rows = []
     for name in results.names:
         holds = results.holds(name)
-        why = [*broken, *([_held_back(found, name)] if name in held else ()), *reasons[name]]
+        why = [*broken, *([_held_back(held[name])] if name in held else ()), *reasons[name]]
         why += [f"kube-scheduler: {reason}" for reason in found.unfit.get(name, ())]
         offered = holds and name not in held and not found.problem
         rows.append(NodeRow(name, holds, offered, results.scores.get(name), why))
@@ -363,14 +350,14 @@ def _outcome(found: Analysis, name: str) -> str:
     verdict = found.verdicts.get(name) if found.verdicts is not None else None
     if isinstance(verdict, Failed):
         return f"fails by {verdict.policy}: {verdict.clause}: {verdict.error}"
-    if _is_held_back(found, name):
-        return f"passes; {_held_back(found, name)}"
+    if name in found.held:
+        return f"passes; {_held_back(found.held[name])}"
     if results.holds(name):
         return "passes"
     if against := [*_broken(results), *map(_clause, results.against(name))]:
         return f"fails by {against[0].text}"
     assert verdict is not None, "a clause or an answer refuses it"
-    assert not isinstance(verdict, Feasible), "a clause or an answer refuses it"
+    assert not isinstance(verdict, Feasible | HeldBack), "a clause or an answer refuses it"
     return f"fails by {verdict.policy}: {message_of(verdict)}"
 
 

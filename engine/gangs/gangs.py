@@ -44,7 +44,7 @@ from engine.decision.plan import Plan
 from engine.decision.registry import Registry
 from engine.decision.verb_call import Observer, VerbCall
 from engine.decision.verdict import Decision, Rejected
-from engine.errors import BriefWaitError, RefusedError
+from engine.errors import BriefWaitError, RefusedError, own_text
 from engine.gangs.attempts import Attempts
 from engine.gangs.gang import (
     EndOfHold,
@@ -222,12 +222,13 @@ class Gangs:
         if placed := self._on_nodes(call, name):
             rows = call.snapshot.table.find([node])
             if not self._attempts.within(name, call, rows, placed).all():
-                raise RefusedError(_text(call, name, "its members are elsewhere"))
+                raise RefusedError(_text(call, name, "its members are elsewhere"), of_clause=True)
             return False
         gang = self.known.find(name)
         if gang is None or gang.places.get(call.pod.uid) != node:
             why = gang.why_given_up if gang is not None else ""
-            raise RefusedError(_text(call, name, f"given up{f': {why}' if why else ''}"))
+            text = _text(call, name, f"given up{f': {why}' if why else ''}")
+            raise RefusedError(text, of_clause=True)
         return True
 
     # ---- bind calls that wait
@@ -239,7 +240,7 @@ class Gangs:
         """
         gang = self.known.placed(uid)
         if gang is None:
-            end("its gang was given up")
+            end(own_text("its gang was given up"))
             return
         gang.holds[uid] = Hold(self._clock(), end)
         if len(gang.holds) >= gang.quorum:
@@ -426,7 +427,9 @@ class Gangs:
             if not unknown:
                 del self._released[name]
             elif sum(placed.values()) <= unknown:
-                raise BriefWaitError(_text(call, name, "its members are being bound"))
+                raise BriefWaitError(
+                    _text(call, name, "its members are being bound"), of_clause=True
+                )
         return placed
 
     def _gang(self, call: VerbCall, name: GangName) -> KnownGang | str:
@@ -439,8 +442,7 @@ class Gangs:
         if gang is None:
             created = pod.created
             order = -pod.peer.priority, 0.0, created.nanos if created is not None else 0
-            sample = f"{pod.namespace}/{pod.name}"
-            gang = KnownGang(name, quorum, order, now, sample, now)
+            gang = KnownGang(name, quorum, order, now, pod.key, now)
             self.known.add(gang)
         gang.asked_at, gang.priority = now, max(gang.priority, pod.peer.priority)
         if gang.gathers:

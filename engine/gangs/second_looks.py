@@ -13,7 +13,8 @@ import numpy as np
 
 from engine.decision.placement import PlacingParts
 from engine.decision.plugin_filters import AskedNodes
-from engine.decision.verdict import FURTHER, attributed
+from engine.decision.verdict import attributed
+from engine.errors import own_text
 from engine.gangs.gangs import Gangs
 from engine.objects.request_pod import RequestPod
 from engine.program.frame import Evaluation
@@ -41,7 +42,7 @@ class SecondLooks:
         Raises EngineError as `would_pass`.
         """
         call = self._calls.look(pod)
-        texts = [FURTHER]
+        texts = list[str]()
         for program in call.plan.selection.enforced:
             counts = (clause.count for clause in program.counts)
             strict = [count for count in counts if count.weight is None]
@@ -49,11 +50,11 @@ class SecondLooks:
         mutual = (limit.clause.count for limit in call.plan.counts.mutual)
         texts += _event_texts(mutual, call.evaluation)
         # As in `2 Insufficient cpu, 1 policy web: zone.`; a damped text joins several by `; `.
-        ours = "|".join(re.escape(text) for text in texts if text)
-        # The text of a gang goes on with what it waits for.
-        for text in _event_texts(call.plan.gangs, call.evaluation):
-            ours += f"|{re.escape(text)}: [^.;]*"
-        return re.search(rf"(?:\d|;) (?:{ours})(?:[,.;]|$)", reasons) is not None
+        ours = [re.escape(text) for text in texts if text]
+        # The text of a gang goes on with what it waits for; Placet's own may say anything.
+        gangs = (f"{text}: " for text in _event_texts(call.plan.gangs, call.evaluation))
+        ours += [f"{re.escape(text)}[^.;]*" for text in (*gangs, own_text(""))]
+        return re.search(rf"(?:\d|;) (?:{'|'.join(ours)})(?:[,.;]|$)", reasons) is not None
 
     def would_pass(self, pod: RequestPod, asked: AskedNodes | None = None) -> bool:
         """Whether filter would offer a node that kube-scheduler would ask about.

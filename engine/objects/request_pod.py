@@ -125,6 +125,10 @@ class RequestPod:
         self._rooted: tuple[Workload | None, Mapping[str, str], Peer] | None = None
 
     @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
     def decoded_bytes(self) -> int:
         """About the bytes that it holds as soon as it is decoded."""
         return 3 * len(self.body) + _QUOTE_BYTES * self.body.count(b'"')

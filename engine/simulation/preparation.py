@@ -77,9 +77,10 @@ class SimulationOptions:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A simulation that has not begun, and what was changed for it."""
+    """A simulation that has not begun, its cluster, and what was changed for it."""
 
     simulation: Simulation
+    cluster: ClusterCopy
     changed: Changed
 
 
@@ -148,7 +149,7 @@ def prepared(
         options.portion,
     )
     simulation = yield from begin(engine, cluster.pods, queue, how, clock)
-    return Prepared(simulation, made)
+    return Prepared(simulation, cluster, made)
 
 
 def _waiting(

@@ -19,10 +19,11 @@ from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning import macro_types
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Field
+from grammar.messages.texts import cut
 from grammar.syntax import limits
 from grammar.syntax.parser import accepts, keywords, parse_expression
-from grammar.tree.clauses import Def, Policy
-from grammar.tree.data import COLUMN_OF, Data
+from grammar.tree.clauses import Policy
+from grammar.tree.data import COLUMN_OF
 from grammar.tree.printer import print_data, print_parameter
 from grammar.tree.source import Source, Span
 from grammar.tree.types import DECLARED, DYN, POISON, Overload, Type, agrees
@@ -35,46 +36,34 @@ from policies.editor.tokens import (
     tokens,
 )
 
-# Macros by their variables: macros over lists and maps with one variable, macros that also take a
-# key or an index before the item, and macros over optionals.
-LIST_MACROS = ("all", "exists", "exists_one", "filter", "map", "sortBy")
-PAIR_MACROS = (
-    *("all", "exists", "exists_one", "existsOne"),
-    *("transformList", "transformMap", "transformMapEntry"),
-)
-OPTIONAL_MACROS = ("optMap", "optFlatMap")
-
-
-@dataclass(frozen=True, slots=True)
-class MacroVariable:
-    """A variable of a macro that is not closed, with its place among the tokens' offsets."""
-
-    name: str
-    type: Type
-    span: Span
+# The most variables of each macro. With two, the first one is a key or an index.
+_MACROS: Mapping[str, int] = {
+    **dict.fromkeys(("filter", "map", "sortBy", "optMap", "optFlatMap"), 1),
+    **dict.fromkeys(("all", "exists", "exists_one", "existsOne"), 2),
+    **dict.fromkeys(("transformList", "transformMap", "transformMapEntry"), 2),
+}
 
 
 def macro_variables(
     code: Sequence[ColouredToken], environment: Environment
-) -> tuple[Environment, Mapping[str, MacroVariable]]:
+) -> tuple[Environment, Mapping[str, Span]]:
     """The environment with the variables of macros that are open at the end of some tokens.
 
-    `code` are tokens without spaces and comments. An inner variable hides an outer one.
+    `code` are tokens without spaces and comments. An inner variable hides an outer one. The spans
+    say where each variable is declared.
     """
-    found: dict[str, MacroVariable] = {}
+    found: dict[str, Span] = {}
     for index in open_brackets(code):
         # `operand . macro ( variable ,`
         if code[index].text != "(" or index < 3 or code[index - 2].text != ".":
             continue
         macro, named = code[index - 1].text, _named(code[index + 1 :])
-        if macro not in (*LIST_MACROS, *PAIR_MACROS, *OPTIONAL_MACROS) or not named:
-            continue
         target = type_of(last_operand(code[: index - 2]), environment)
-        count = min(len(named), 2 if macro in PAIR_MACROS else 1)
-        types = macro_types.variables(macro, target, count) if target is not None else None
+        if macro not in _MACROS or not named or target is None:
+            continue
+        types = macro_types.variables(macro, target, min(len(named), _MACROS[macro]))
         for token, type_ in zip(named, types or (), strict=False):
-            span = Span(token.start, token.start + len(token.text))
-            found[token.text] = MacroVariable(token.text, type_, span)
+            found[token.text] = token.span
             known = {**environment.variables, token.text: type_}
             environment = replace(environment, variables=known)
     return environment, found
@@ -99,19 +88,13 @@ def type_of(text: str, environment: Environment) -> Type | None:
     return None if parsed is None else Checker(environment).check(parsed).type
 
 
-def member_functions(environment: Environment, type_: Type) -> list[str]:
+def _member_functions(environment: Environment, type_: Type) -> Iterator[str]:
     """The functions and macros that can follow the dot after a value of a type."""
-    found = {
-        name
-        for name in environment.function_names(member=True)
-        for overload in environment.overloads(name, member=True)
-        if overload.params[0].name != "dyn" and agrees(overload.params[0], type_)
-    }
-    if type_.name in ("list", "map"):
-        found.update(LIST_MACROS)
-    if type_.name == "optional":
-        found.update(OPTIONAL_MACROS)
-    return sorted(found)
+    for name in environment.function_names(member=True):
+        params = (each.params[0] for each in environment.overloads(name, member=True))
+        if any(param.name != "dyn" and agrees(param, type_) for param in params):
+            yield name
+    yield from (macro for macro in _MACROS if macro_types.variables(macro, type_, 1) is not None)
 
 
 # Names that the grammar does not distinguish, by the word before them.
@@ -171,11 +154,18 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True)
-class _Offer:
+class Offer:
+    """A text that can stand at a place.
+
+    `about` are sentences that say what it is. `heading` are lines of the language that do, of a
+    function each way to call it.
+    """
+
     text: str
     kind: str
     note: str = ""
-    about: str = ""
+    about: Sequence[str] = ()
+    heading: str = ""
 
 
 def complete(around: Surroundings, text: str, starts: Sequence[Start]) -> list[Candidate]:
@@ -200,35 +190,38 @@ def complete(around: Surroundings, text: str, starts: Sequence[Start]) -> list[C
         begun, before = last.text, before[:-1]
     start = len(text) - len(begun)
     if before and before[-1].text in (".", ".?"):
-        offers = _members(around, before)
+        offers = members(around, before)
     else:
         offers = _words(around, text[:start], before, starts)
     return _matching(offers, begun, start)
 
 
-def _matching(offers: Iterable[_Offer], begun: str, start: int) -> list[Candidate]:
+def _matching(offers: Iterable[Offer], begun: str, start: int) -> list[Candidate]:
     """The offers that continue what is begun, each once."""
     found: dict[str, Candidate] = {}
     for each in offers:
         if each.text.startswith(begun) and each.text != begun:
-            made = Candidate(each.text, start, each.kind, each.note or each.kind, each.about)
-            found.setdefault(each.text, made)
+            shown = (each.heading, *each.about) if each.kind == "function" else each.about
+            about, note = "\n".join(filter(None, shown)), each.note or each.kind
+            found.setdefault(each.text, Candidate(each.text, start, each.kind, note, about))
     return list(found.values())
 
 
-def _members(around: Surroundings, before: Sequence[ColouredToken]) -> Iterator[_Offer]:
+def members(around: Surroundings, before: Sequence[ColouredToken]) -> Iterator[Offer]:
     """The fields, keys and functions of the operand before the dot that ends the tokens."""
     environment, _ = macro_variables(before, around.environment)
     operand = last_operand(before[:-1])
     if operand == "data" and before[-1].text == ".":
         for name, data in environment.tables.items():
-            yield _Offer(
-                f"{data.name}[", "field", str(environment.variables[name]), head_of_data(data)
+            note, about = (
+                str(environment.variables[name]),
+                (f"`{cut(print_data(data), _LONGEST)}`",),
             )
+            yield Offer(f"{data.name}[", "field", note, about, f"{name}: {note}")
     # A function with a dot in its name, such as `sets.contains`.
     for name in sorted(environment.function_names(member=False)):
         if name.startswith(f"{operand}."):
-            offer = _function(environment, name, member=False)
+            offer = _function(environment, name)
             yield replace(offer, text=offer.text.removeprefix(f"{operand}."))
     type_ = type_of(operand, environment)
     if type_ is None or type_ in (DYN, POISON):
@@ -237,26 +230,26 @@ def _members(around: Surroundings, before: Sequence[ColouredToken]) -> Iterator[
     record = schema.records.get(type_.name) if schema is not None else None
     for field in record.fields.values() if record is not None else ():
         text = f"{field.name}[" if field.parameter else field.name
-        yield _Offer(text, "field", str(field.type), _about(field, operand))
+        heading = f"{operand}.{field_name(field)}: {field.type}"
+        yield Offer(text, "field", str(field.type), sentences(field, operand), heading)
     if type_.name == "map":
         keys = around.samples.keys(operand)
-        yield from (_Offer(key, "key") for key in keys if key.isidentifier())
-    for name in member_functions(environment, type_):
-        yield _function(environment, name, member=True)
+        yield from (Offer(key, "key") for key in keys if key.isidentifier())
+    for name in sorted({*_member_functions(environment, type_)}):
+        yield _function(environment, name, type_)
 
 
-def _about(field: Field, owner: str) -> str:
-    default = absent(field)
-    return " ".join((*about_field(field, owner), *([f"If absent: {default}."] if default else [])))
+def _function(environment: Environment, name: str, of: Type | None = None) -> Offer:
+    """A function, or one of the values of a type: each way to call it, and what it is for."""
+    overloads = environment.overloads(name, member=of is not None)
+    fitting = [o for o in overloads if of is None or agrees(o.params[0], of)]
+    # Authors of added functions say what these do.
+    docs = dict.fromkeys(each.doc for each in fitting if each.doc)
+    heading = "\n".join(dict.fromkeys(map(_signature, fitting)))
+    return Offer(f"{name}(", "function", "", [*docs], heading)
 
 
-def _function(environment: Environment, name: str, *, member: bool) -> _Offer:
-    overloads = environment.overloads(name, member=member)
-    about = "\n".join((*signatures(overloads), *docs(overloads)))
-    return _Offer(f"{name}(", "function", "", about)
-
-
-def _strings(around: Surroundings, before: Sequence[ColouredToken], quote: str) -> Iterator[_Offer]:
+def _strings(around: Surroundings, before: Sequence[ColouredToken], quote: str) -> Iterator[Offer]:
     """Keys after a bracket, values after a comparison, policies after `use`."""
     if not before:
         return
@@ -272,10 +265,10 @@ def _strings(around: Surroundings, before: Sequence[ColouredToken], quote: str) 
         for name, policy in sorted(around.policies.items()):
             if quote not in name:
                 about = str(policy.setting("description", ""))
-                yield _Offer(f"{name}{quote}", "policy", "text", about)
+                yield Offer(f"{name}{quote}", "policy", "text", (about,))
     for text in found:
         if "\n" not in text and quote not in text and "\\" not in text:
-            yield _Offer(f"{text}{quote}", "text")
+            yield Offer(f"{text}{quote}", "text")
 
 
 def _left_of_list(before: Sequence[ColouredToken]) -> str:
@@ -290,33 +283,33 @@ def _left_of_list(before: Sequence[ColouredToken]) -> str:
 
 def _words(
     around: Surroundings, code: str, before: Sequence[ColouredToken], starts: Sequence[Start]
-) -> Iterator[_Offer]:
+) -> Iterator[Offer]:
     """The words that the grammar accepts, and names where an expression can start."""
     sets = [accepts(code, start) for start in starts]
     if code.strip() and any(sets[1:]):
         sets[0] = set()  # a text that can be a clause is not an expression that starts like one
     accepted = set[str]().union(*sets)
     if "LENGTH" in accepted:
-        yield from (_Offer(text, "word", "length of time") for text in ("30s", "1m", "5m"))
+        yield from (Offer(text, "word", "length of time") for text in ("30s", "1m", "5m"))
     if before and not accepted.isdisjoint({"NAME", "IDENT"}):
-        yield from (_Offer(word, "word") for word in _CHOICES.get(before[-1].text, ()))
+        yield from (Offer(word, "word") for word in _CHOICES.get(before[-1].text, ()))
     if "IDENT" in accepted and "NOT" in accepted:
         environment = macro_variables(before, around.environment)[0]
         if _is_about_object(before):
-            yield _Offer(OBJECT, "name", str(DYN), "the object that a row is made of")
+            yield Offer(OBJECT, "name", str(DYN), ("The object that a row is made of.",))
             yield from _functions(environment)
         else:
-            yield from _names(environment)
+            yield from names(environment)
     elif "IDENT" in accepted and before and before[-1].text == ":":
         schema = around.environment.schema
         records = schema.records if schema is not None else ()
-        yield from (_Offer(n, "type") for n in (*map(str, DECLARED), "list(", "map(", *records))
+        yield from (Offer(n, "type") for n in (*map(str, DECLARED), "list(", "map(", *records))
     elif "IDENT" in accepted and [t.text for t in before[-2:]] == ["per", "group"]:
         groups = around.environment.groups
-        yield from (_Offer(name, "name", str(its.type)) for name, its in groups.items())
+        yield from (Offer(name, "name", str(its.type)) for name, its in groups.items())
     elif "IDENT" in accepted:
         yield from _parameters(around, before)
-    yield from (_Offer(w, "word") for t, w in sorted(keywords().items()) if t in accepted)
+    yield from (Offer(w, "word") for t, w in sorted(keywords().items()) if t in accepted)
 
 
 def used_policy(code: Sequence[ColouredToken]) -> str | None:
@@ -329,7 +322,7 @@ def used_policy(code: Sequence[ColouredToken]) -> str | None:
     return named.text.strip("\"'") if is_use else None
 
 
-def _parameters(around: Surroundings, before: Sequence[ColouredToken]) -> Iterator[_Offer]:
+def _parameters(around: Surroundings, before: Sequence[ColouredToken]) -> Iterator[Offer]:
     """The parameters of the policy that `use "NAME" (` names, without the ones that are set."""
     policy = around.policies.get(used_policy(before) or "")
     if policy is None:
@@ -338,20 +331,22 @@ def _parameters(around: Surroundings, before: Sequence[ColouredToken]) -> Iterat
     for parameter in policy.parameters:
         if parameter.name not in given:
             note, about = str(parameter.type), print_parameter(parameter)
-            yield _Offer(f"{parameter.name}: ", "name", note, about)
+            yield Offer(f"{parameter.name}: ", "name", note, (about,))
 
 
-def _names(environment: Environment) -> Iterator[_Offer]:
+def names(environment: Environment) -> Iterator[Offer]:
     own = [n for n in environment.variables if n not in VARIABLES and n not in environment.tables]
-    yield from (_Offer(name, "name", str(environment.variables[name])) for name in own)
-    yield from (_Offer(name, "name", str(v.type)) for name, v in environment.lets.items())
+    yield from (Offer(name, "name", str(environment.variables[name])) for name in own)
+    yield from (Offer(name, "name", str(v.type)) for name, v in environment.lets.items())
     yield from (
-        _Offer(f"{name}(", "function", str(its.result)) for name, its in environment.defs.items()
+        Offer(f"{name}(", "function", str(its.result)) for name, its in environment.defs.items()
     )
     for name, type_ in VARIABLES.items():
-        yield _Offer(name, "name", str(type_), VARIABLE_MEANINGS[name][0])
+        what, where = VARIABLE_MEANINGS[name]
+        about = (f"{what[0].upper()}{what[1:]}.", f"Can be read in: {where}.")
+        yield Offer(name, "name", str(type_), about, f"{name}: {type_}")
     if environment.tables:
-        yield _Offer("data", "name", "tables", "the tables of data of the policy")
+        yield Offer("data", "name", "tables", ("The tables of data of the policy.",))
     yield from _functions(environment)
 
 
@@ -364,10 +359,10 @@ def _is_about_object(code: Sequence[ColouredToken]) -> bool:
     return False
 
 
-def _functions(environment: Environment) -> Iterator[_Offer]:
-    yield _Offer("has(", "function", "", "whether a field or a key exists")
+def _functions(environment: Environment) -> Iterator[Offer]:
+    yield Offer("has(", "function", "", ("Whether a field or a key exists.",))
     for name in sorted(environment.function_names(member=False)):
-        yield _function(environment, name, member=False)
+        yield _function(environment, name)
 
 
 def _is_in_brackets(code: Sequence[ColouredToken]) -> bool:
@@ -388,7 +383,7 @@ VARIABLE_MEANINGS = {
     "domain": ("the value of the domain", "bounds per domain, skews"),
 }
 # The longest text of a data block that is shown.
-_LONGEST_HEAD = 400
+_LONGEST = 400
 _SELF = re.compile(r"\bself\b")
 
 
@@ -399,6 +394,12 @@ def field_name(field: Field) -> str:
 def about_field(field: Field, owner: str) -> list[str]:
     """Its documentation, and what it stands for over the text `owner`."""
     return [text for text in (field.doc, _note(field, owner)) if text]
+
+
+def sentences(field: Field, owner: str) -> list[str]:
+    """What is said of a field, with code in backticks."""
+    about = [f"`{text}`" if text.startswith("=") else text for text in about_field(field, owner)]
+    return [*about, f"If absent: {default}."] if (default := absent(field)) else about
 
 
 def _note(field: Field, owner: str) -> str:
@@ -427,34 +428,13 @@ def absent(field: Field) -> str:
             return "empty"
 
 
-def signatures(overloads: Iterable[Overload]) -> Iterator[str]:
-    """How a function is called: `string.startsWith(string): bool`, each way once."""
-    shown: dict[str, None] = {}
-    for overload in overloads:
-        params = [_plain(p) for p in overload.params]
-        receiver = f"{params.pop(0)}." if overload.member else ""
-        text = f"{receiver}{overload.name}({', '.join(params)}): {_plain(overload.result)}"
-        shown[text] = None
-    yield from shown
-
-
-def docs(overloads: Iterable[Overload]) -> Iterator[str]:
-    """What the authors of added functions say of them, each text once."""
-    yield from dict.fromkeys(each.doc for each in overloads if each.doc)
+def _signature(overload: Overload) -> str:
+    """How a function is called: `string.startsWith(string): bool`."""
+    params = [_plain(p) for p in overload.params]
+    receiver = f"{params.pop(0)}." if overload.member else ""
+    return f"{receiver}{overload.name}({', '.join(params)}): {_plain(overload.result)}"
 
 
 def _plain(type_: Type) -> str:
     """A type without the brackets of type variables: `list(A)`."""
     return str(type_).replace("<", "").replace(">", "")
-
-
-def head_of_data(data: Data) -> str:
-    """A data block on one line, cut off where it is long."""
-    text = print_data(data)
-    return text if len(text) <= _LONGEST_HEAD else f"{text[:_LONGEST_HEAD]} ..."
-
-
-def head_of_def(item: Def) -> str:
-    """How a `def` begins: `def fits(n: Node): bool`."""
-    parameters = ", ".join(map(print_parameter, item.parameters))
-    return f"def {item.name}({parameters}): {item.result}"

@@ -7,7 +7,7 @@ need. A part with errors is not in the checked file; what is around it still is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import takewhile
@@ -17,9 +17,7 @@ from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.parser import OffsetContext, parse_file, parse_rules, place
-from grammar.tree.clauses import Clause, Def, Item, Let, Parameter, Policy, Use
-from grammar.tree.data import Data
-from grammar.tree.groups import Count, Group
+from grammar.tree.clauses import Def, Parameter, Policy
 from grammar.tree.source import Source, Span
 from policies.editor import completion
 from policies.editor.completion import Candidate, Samples, Surroundings
@@ -77,31 +75,22 @@ def knowledge(document: EditedDocument, offset: int) -> Knowledge:
     checked = next((c for c in policies if c.policy.span.start == start), None)
     bare = Environment(VARIABLES, schema=document.schema, uniform_literals=True)
     environment = checked.environment if checked is not None else bare
-    parameters = [*_of_policy(text, at), *_of_def(text, at)]
+    parameters = [*_parameters(text, at)]
     known = {**environment.variables, **{p.name: p.type for p in parameters}}
     return Knowledge(at, replace(environment, variables=known), checked, parameters)
 
 
-def _of_policy(text: str, at: OffsetContext) -> list[Parameter]:
-    head = text[at.head.start : at.head.end]
+def _parameters(text: str, at: OffsetContext) -> Iterator[Parameter]:
+    """Those of the policy and of the `def`, of which nothing but the heads needs to be written."""
+    # Spaces before a head keep its places.
+    head = " " * at.head.start + text[at.head.start : at.head.end]
     file, _ = parse_file(Source("", f"{head}}}" if head.endswith("{") else f"{head}{{}}"))
-    found = (p for policy in file.policies for p in policy.parameters)
-    return [_moved(p, at.head.start) for p in found]
-
-
-def _of_def(text: str, at: OffsetContext) -> list[Parameter]:
-    item = text[at.item.start :]
-    if not item.startswith("def"):
-        return []
-    head = "".join(token.text for token in takewhile(lambda t: t.text != "=", tokens(item)))
-    items, _ = parse_rules(Source("", f"{head}= null"))
-    found = (p for each in items for p in getattr(each, "parameters", ()))
-    return [_moved(p, at.item.start) for p in found]
-
-
-def _moved(parameter: Parameter, by: int) -> Parameter:
-    span = parameter.name_span
-    return replace(parameter, name_span=Span(span.start + by, span.end + by))
+    yield from (p for policy in file.policies for p in policy.parameters)
+    if text.startswith("def", at.item.start):
+        before_body = takewhile(lambda t: t.text != "=", tokens(text[at.item.start :]))
+        head = " " * at.item.start + "".join(token.text for token in before_body)
+        items, _ = parse_rules(Source("", f"{head}= null"))
+        yield from (p for item in items if isinstance(item, Def) for p in item.parameters)
 
 
 def hole(token: ColouredToken, before: Sequence[ColouredToken], offset: int) -> Span | None:
@@ -163,47 +152,6 @@ def _recipes(text: str, offset: int) -> list[Candidate]:
 def _without_end(text: str, next_: str) -> str:
     """A candidate without the quote or bracket that the editor wrote already."""
     return text[:-1] if next_ and next_ in "\"'([]" and text.endswith(next_) else text
-
-
-# ---- the outline
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A named part of a text. `kind` is policy, test, data, let, def, use, or a clause word."""
-
-    kind: str
-    name: str
-    span: Span
-    name_span: Span
-    parts: Sequence[Entry] = ()
-
-
-def outline(document: EditedDocument) -> Sequence[Entry]:
-    """The entries in the order of the text; parts with errors are left out."""
-    blocks = [
-        *(
-            Entry(
-                "policy", c.policy.name, c.policy.span, c.policy.name_span, _parts(c.policy.items)
-            )
-            for c in document.file.policies
-        ),
-        *(Entry("test", t.name, t.span, t.name_span) for t in document.file.tests),
-    ]
-    return sorted(blocks, key=lambda entry: entry.span.start)
-
-
-def _parts(items: Sequence[Item]) -> Sequence[Entry]:
-    found: list[Entry] = []
-    for item in items:
-        if isinstance(item, Clause):
-            found.append(Entry(item.keyword, item.name, item.span, item.name_span))
-        elif isinstance(item, Let | Def | Data | Group | Count):
-            kind = type(item).__name__.lower()
-            found.append(Entry(kind, item.name, item.span, item.name_span))
-        elif isinstance(item, Use):
-            found.append(Entry("use", item.name, item.span, item.span))
-    return found
 
 
 # ---- the policies that a use can name

@@ -1,27 +1,26 @@
-"""Meaning: what a name in a document stands for, in words, and where it is defined."""
+"""Meaning: what a name in a document stands for, in words, and where it is defined.
+
+Of a field, a function or a variable it says what completion says of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from grammar.checker.policy_checker import VARIABLES
+from grammar.messages.texts import cut
 from grammar.syntax.parser import accepts, keywords
-from grammar.tree.clauses import Def, Let, Policy
+from grammar.tree.clauses import Def, Let
 from grammar.tree.groups import Count, Group
 from grammar.tree.printer import print_parameter
 from grammar.tree.source import Source, Span
-from grammar.tree.types import Type, agrees
 from policies.editor.completion import (
-    VARIABLE_MEANINGS,
+    Offer,
     Samples,
-    about_field,
-    absent,
-    docs,
-    head_of_data,
-    head_of_def,
+    Surroundings,
     macro_variables,
-    signatures,
+    members,
+    names,
     type_of,
     used_policy,
 )
@@ -57,17 +56,16 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True)
 class _Cursor:
-    """A word or string of a document, with what is before and after it in its item."""
+    """A word or string of a document, with what is before and after it in its item.
+
+    `code` is the item up to the word; empty in the text of a message.
+    """
 
     token: ColouredToken
     before: Sequence[ColouredToken]
     after: Sequence[ColouredToken]
     code: str
     known: Knowledge
-
-    @property
-    def span(self) -> Span:
-        return Span(self.token.start, self.token.start + len(self.token.text))
 
     @property
     def next(self) -> str:
@@ -89,41 +87,35 @@ def meaning(document: EditedDocument, offset: int, samples: Samples) -> Meaning 
         return _of_member(document.source, cursor, samples)
     if cursor.next == ":" and (used := used_policy(cursor.before)) is not None:
         return _of_argument(document, cursor, used)
-    if _is_keyword(cursor):
-        return None
-    return _of_name(document, cursor)
+    return None if _is_keyword(cursor) else _of_name(document, cursor)
 
 
 def _cursor(document: EditedDocument, offset: int) -> _Cursor | None:
     text = document.source.text
-    found = [t for t in tokens(text) if t.start <= offset <= t.start + len(t.text)]
-    token = next((t for t in reversed(found) if t.kind in ("word", "string")), None)
-    if token is None:
+    if (token := _name_at(tokens(text), offset)) is None:
         return None
     known = knowledge(document, token.start)
-    start = known.place.item.start
-    before = significant(_tokens(text, Span(start, token.start)))
-    after = Span(token.start + len(token.text), len(text))
+    start, end, code = known.place.item.start, len(text), known.place.code(text)
+    before = significant(_tokens(text, start, token.start))
     if (inside := hole(token, before, offset)) is not None:
-        found = _tokens(text, inside)
-        words = (t for t in found if t.kind in ("word", "string"))
-        around = (t for t in words if t.start <= offset <= t.start + len(t.text))
-        if (token := next(around, None)) is None:
+        start, end, code = inside.start, inside.end, ""
+        if (token := _name_at(_tokens(text, start, end), offset)) is None:
             return None
-        start = inside.start
-        before = significant(_tokens(text, Span(start, token.start)))
-        after = Span(token.start + len(token.text), inside.end)
-        return _Cursor(token, before, significant(_tokens(text, after)), "", known)
-    code = known.place.code(text)
-    # A scope needs a few tokens after the word only.
-    following = significant(_tokens(text, Span(after.start, min(after.start + 200, after.end))))
-    return _Cursor(token, before, following, code, known)
+        before = significant(_tokens(text, start, token.start))
+    # The variables that a word may declare need a few tokens after it only.
+    after = significant(_tokens(text, token.span.end, min(token.span.end + 200, end)))
+    return _Cursor(token, before, after, code, known)
 
 
-def _tokens(text: str, span: Span) -> list[ColouredToken]:
+def _name_at(found: Iterable[ColouredToken], offset: int) -> ColouredToken | None:
+    """The last word or string that the offset touches."""
+    touched = (t for t in found if t.span.start <= offset <= t.span.end)
+    return next((t for t in reversed([*touched]) if t.kind in ("word", "string")), None)
+
+
+def _tokens(text: str, start: int, end: int) -> list[ColouredToken]:
     """The tokens of a part of a text, with their offsets in the whole text."""
-    found = tokens(text[span.start : span.end])
-    return [replace(token, start=token.start + span.start) for token in found]
+    return [replace(token, start=token.start + start) for token in tokens(text[start:end])]
 
 
 def _is_keyword(cursor: _Cursor) -> bool:
@@ -143,31 +135,28 @@ def _of_string(document: EditedDocument, cursor: _Cursor, samples: Samples) -> M
         if found is None:
             return None
         policy = found.policy
-        definition = Definition(found.source, policy.name_span)
-        return Meaning(cursor.span, _head(policy), _description(policy), definition)
+        parameters = ", ".join(map(print_parameter, policy.parameters))
+        head = f"{'cluster ' if policy.cluster else ''}policy {policy.address}"
+        description = str(policy.setting("description", ""))
+        return Meaning(
+            cursor.token.span,
+            f"{head}({parameters})" if parameters else head,
+            (description,) if description else (),
+            Definition(found.source, policy.name_span),
+        )
     if cursor.previous in ("[", "[?"):
         operand = f"{last_operand(cursor.before[:-1])}[{text}]"
         environment, _ = macro_variables(cursor.before, cursor.known.environment)
         type_ = type_of(operand, environment)
         if type_ is not None and type_.name != "error":
-            return Meaning(cursor.span, f"{operand}: {type_}", _values(operand, type_, samples))
+            about = _values(operand, str(type_), samples)
+            return Meaning(cursor.token.span, f"{operand}: {type_}", about)
     return None
 
 
-def _head(policy: Policy) -> str:
-    kind = "cluster policy" if policy.cluster else "policy"
-    parameters = ", ".join(map(print_parameter, policy.parameters))
-    return f"{kind} {policy.address}{f'({parameters})' if parameters else ''}"
-
-
-def _description(policy: Policy) -> Sequence[str]:
-    text = str(policy.setting("description", ""))
-    return (text,) if text else ()
-
-
-def _values(operand: str, type_: Type, samples: Samples) -> Sequence[str]:
+def _values(operand: str, type_: str, samples: Samples) -> Sequence[str]:
     """A sentence with the most frequent values in the cluster, if that is known."""
-    found = samples.values(operand) if type_.name in ("string", "dyn") else ()
+    found = samples.values(operand) if type_ in ("string", "dyn") else ()
     shown = [f"`{value}`" for value in found[:_MOST_VALUES]]
     more = len(found) - len(shown)
     ending = f" and {more} more" if more > 0 else ""
@@ -178,36 +167,30 @@ def _values(operand: str, type_: Type, samples: Samples) -> Sequence[str]:
 
 
 def _of_member(source: Source, cursor: _Cursor, samples: Samples) -> Meaning | None:
-    name = cursor.token.text
-    environment, _ = macro_variables(cursor.before, cursor.known.environment)
-    operand = last_operand(cursor.before[:-1])
-    if (data := environment.tables.get(f"{operand}.{name}")) is not None:
-        definition = Definition(source, data.name_span)
-        heading = f"{data.variable}: {environment.variables[data.variable]}"
-        return Meaning(cursor.span, heading, (f"`{head_of_data(data)}`",), definition)
-    if cursor.next == "(" and (its := environment.overloads(f"{operand}.{name}", member=False)):
-        return Meaning(cursor.span, "\n".join(signatures(its)), tuple(docs(its)))
+    around = Surroundings(cursor.known.environment, {}, samples)
+    operand, span = last_operand(cursor.before[:-1]), cursor.token.span
+    whole = f"{operand}.{cursor.token.text}"
+    offer = _offered(cursor, members(around, cursor.before))
+    if offer is not None and offer.heading:
+        data = around.environment.tables.get(whole)
+        place = Definition(source, data.name_span) if data is not None else None
+        values = _values(whole, offer.note, samples) if offer.kind == "field" else ()
+        return Meaning(span, offer.heading, (*offer.about, *values), place)
+    environment, _ = macro_variables(cursor.before, around.environment)
     type_ = type_of(operand, environment)
-    if type_ is None:
+    if type_ is None or type_.name != "map" or cursor.next == "(":
         return None
-    if cursor.next == "(":
-        overloads = environment.overloads(name, member=True)
-        fitting = [o for o in overloads if agrees(o.params[0], type_)]
-        return Meaning(cursor.span, "\n".join(signatures(fitting))) if fitting else None
-    whole = f"{operand}.{name}"
-    field = environment.field(type_, name)
-    if field is None:
-        kind = type_.args[1] if type_.name == "map" else None
-        about = _values(whole, kind, samples) if kind is not None else ()
-        return Meaning(cursor.span, f"{whole}: {kind}", about) if kind is not None else None
-    shown = f"{whole}[{field.parameter}]" if field.parameter else whole
-    default = absent(field)
-    sentences = [
-        *(f"`{text}`" if text.startswith("=") else text for text in about_field(field, operand)),
-        *([f"If absent: {default}."] if default else []),
-        *(_values(whole, field.type, samples) if not field.parameter else ()),
-    ]
-    return Meaning(cursor.span, f"{shown}: {field.type}", sentences)
+    kind = str(type_.args[1])
+    return Meaning(span, f"{whole}: {kind}", _values(whole, kind, samples))
+
+
+def _offered(cursor: _Cursor, offers: Iterable[Offer]) -> Offer | None:
+    """What completion offers for the word."""
+    is_call = cursor.next == "("
+    for offer in offers:
+        if offer.text.rstrip("([") == cursor.token.text and (offer.kind == "function") == is_call:
+            return offer
+    return None
 
 
 def _of_argument(document: EditedDocument, cursor: _Cursor, used: str) -> Meaning | None:
@@ -215,7 +198,7 @@ def _of_argument(document: EditedDocument, cursor: _Cursor, used: str) -> Meanin
     for parameter in found.policy.parameters if found is not None else ():
         if found is not None and parameter.name == cursor.token.text:
             definition = Definition(found.source, parameter.name_span)
-            return Meaning(cursor.span, print_parameter(parameter), (), definition)
+            return Meaning(cursor.token.span, print_parameter(parameter), (), definition)
     return None
 
 
@@ -223,54 +206,44 @@ def _of_argument(document: EditedDocument, cursor: _Cursor, used: str) -> Meanin
 
 
 def _of_name(document: EditedDocument, cursor: _Cursor) -> Meaning | None:
-    """Inner names hide outer ones: variables of macros, parameters, `let` and `def`, variables."""
-    name, span, source = cursor.token.text, cursor.span, document.source
-    known = cursor.known
+    """Inner names hide outer ones: variables of macros, parameters, items, and the variables."""
+    name, known = cursor.token.text, cursor.known
     # The word itself may be the variable that a macro declares.
     code = [*cursor.before, cursor.token, *_declaring(cursor.after)]
-    _, variables = macro_variables(code, known.environment)
-    if (variable := variables.get(name)) is not None:
-        heading = f"{name}: {variable.type}"
-        return Meaning(span, heading, (), Definition(source, variable.span))
+    environment, variables = macro_variables(code, known.environment)
+    defined: tuple[str, Span] | None = None
+    if name in variables:
+        defined = f"{name}: {environment.variables[name]}", variables[name]
     for parameter in reversed(known.parameters):
-        if parameter.name == name:
-            definition = Definition(source, parameter.name_span)
-            return Meaning(span, print_parameter(parameter), (), definition)
-    if known.checked is not None and (found := _defined(document, known, name, span)) is not None:
-        return found
-    if name in VARIABLES:
-        what, where = VARIABLE_MEANINGS[name]
-        about = (f"{what[0].upper()}{what[1:]}.", f"Can be read in: {where}.")
-        return Meaning(span, f"{name}: {VARIABLES[name]}", about)
-    overloads = known.environment.overloads(name, member=False) if cursor.next == "(" else []
-    return Meaning(span, "\n".join(signatures(overloads))) if overloads else None
+        if defined is None and parameter.name == name:
+            defined = print_parameter(parameter), parameter.name_span
+    for item in known.checked.policy.items if known.checked is not None else ():
+        if defined is None and isinstance(item, Let | Def | Group | Count) and item.name == name:
+            defined = _head(item, document.source), item.name_span
+    if defined is not None:
+        heading, span = defined
+        return Meaning(cursor.token.span, heading, (), Definition(document.source, span))
+    offer = _offered(cursor, names(known.environment))
+    if offer is None or not offer.heading:
+        return None
+    return Meaning(cursor.token.span, offer.heading, offer.about)
 
 
-def _declaring(after: Sequence[ColouredToken]) -> Iterator[ColouredToken]:
-    """The tokens that end the declaration of a macro's variables: `, item,`."""
-    for wanted, token in zip(("", "word", ""), after, strict=False):
-        if wanted == "word" and token.kind != "word":
-            return
-        if wanted == "" and token.text != ",":
-            return
-        yield token
+def _declaring(after: Sequence[ColouredToken]) -> Sequence[ColouredToken]:
+    """The tokens that end the declaration of a macro's variables: `,` or `, item,`."""
+    if not after or after[0].text != ",":
+        return ()
+    declares_two = len(after) > 2 and after[1].kind == "word" and after[2].text == ","
+    return after[: 3 if declares_two else 1]
 
 
-def _defined(document: EditedDocument, known: Knowledge, name: str, span: Span) -> Meaning | None:
-    assert known.checked is not None, "the policy could be read"
-    source = document.source
-    for item in known.checked.policy.items:
-        if isinstance(item, Let) and item.name == name:
-            text = source.slice(item.value.span)
-            shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
-            heading = f"let {name}: {item.value.type} = {shown}"
-            return Meaning(span, heading, (), Definition(source, item.name_span))
-        if isinstance(item, Def) and item.name == name:
-            return Meaning(span, head_of_def(item), (), Definition(source, item.name_span))
-        if isinstance(item, Group) and item.name == name:
-            heading = f"group {name} by {source.slice(item.by.span)}"
-            return Meaning(span, heading, (), Definition(source, item.name_span))
-        if isinstance(item, Count) and item.name == name:
-            heading = source.slice(item.span)
-            return Meaning(span, heading, (), Definition(source, item.name_span))
-    return None
+def _head(item: Let | Def | Group | Count, source: Source) -> str:
+    match item:
+        case Let(name, value):
+            return f"let {name}: {value.type} = {cut(source.slice(value.span), _LONGEST)}"
+        case Def(name, parameters, result):
+            return f"def {name}({', '.join(map(print_parameter, parameters))}): {result}"
+        case Group(name, by):
+            return f"group {name} by {source.slice(by.span)}"
+        case Count():
+            return source.slice(item.span)

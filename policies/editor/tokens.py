@@ -13,6 +13,7 @@ from typing import cast
 
 from grammar.checker.policy_checker import VARIABLES
 from grammar.syntax.parser import keywords
+from grammar.tree.source import Span
 
 Kind = OneOf["space", "comment", "string", "number", "word", "sign"]
 
@@ -42,6 +43,10 @@ class ColouredToken:
     start: int
 
     @property
+    def span(self) -> Span:
+        return Span(self.start, self.start + len(self.text))
+
+    @property
     def quote(self) -> str:
         """The quotes at the start of a string."""
         bare = self.text.lstrip("rRbB")
@@ -68,39 +73,28 @@ def tokens(text: str) -> list[ColouredToken]:
 
 def last_operand(before: Sequence[ColouredToken]) -> str:
     """The operand at the end of the tokens, as `a.b["c"].d()`; empty if there is none."""
-    taken: list[str] = []
-    left = list(before)
-    wants_operand = True  # else a dot
-    while left:
-        token = left.pop()
-        if wants_operand and token.text in (")", "]"):
-            inside = _bracket(left)
-            if inside is None:
-                break
-            taken.append(f"{inside}{token.text}")
+    opened, opening_of = list[int](), dict[int, int]()
+    for index, token in enumerate(before):
+        if token.text in OPENING:
+            opened.append(index)
+        elif token.text in CLOSING and opened:
+            opening_of[index] = opened.pop()
+    start = at = len(before)
+    while at:
+        last = before[at - 1]
+        if last.text in (")", "]") and at - 1 in opening_of:
+            start = at = opening_of[at - 1]
             # A called or indexed operand stands directly before; parentheses may stand alone.
-            wants_operand = bool(left) and (left[-1].kind == "word" or left[-1].text in (")", "]"))
-        elif wants_operand and token.kind == "word":
-            taken.append(token.text)
-            wants_operand = False
-        elif not wants_operand and token.text in (".", ".?"):
-            taken.append(token.text)
-            wants_operand = True
+            if at and (before[at - 1].kind == "word" or before[at - 1].text in (")", "]")):
+                continue
+        elif last.kind == "word":
+            start = at = at - 1
         else:
             break
-    return "".join(reversed(taken)).lstrip(".?")
-
-
-def _bracket(left: list[ColouredToken]) -> str | None:
-    """Takes the tokens from the end to the opening bracket of a closing one, and joins them."""
-    depth, taken = 1, list[str]()
-    while left:
-        token = left.pop()
-        taken.append(token.text)
-        depth += (token.text in CLOSING) - (token.text in OPENING)
-        if not depth:
-            return "".join(reversed(taken))
-    return None
+        if not at or before[at - 1].text not in (".", ".?"):
+            break
+        at -= 1
+    return "".join(token.text for token in before[start:])
 
 
 def open_brackets(code: Sequence[ColouredToken]) -> list[int]:

@@ -24,7 +24,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from engine.decision.journal import DecisionRecord, RecordedVerdicts
-from engine.decision.verdict import Feasible
+from engine.decision.verdict import Feasible, HeldBack
 from grammar.messages.texts import counted
 from server.call import CallRecord, log_entry
 from server.errors import Outcome
@@ -132,5 +132,5 @@ def _rejections(answered: RecordedVerdicts) -> list[str]:
     return [
         f"{verdict.policy}: {verdict.clause}: {counted(nodes, 'node')}"
         for nodes, verdict in zip(counts, answered.verdicts, strict=True)
-        if nodes and not isinstance(verdict, Feasible)
+        if nodes and not isinstance(verdict, Feasible | HeldBack)
     ][:_MOST_CLAUSES]

@@ -127,6 +127,11 @@ class Metrics:
             "placet_rejections_total", "[BETA] Rejected nodes.", clause, registry=registry
         )
         self._rejected = cache(self._rejections.labels)
+        self._held_back = counter(
+            "placet_held_back_nodes_total",
+            "[ALPHA] Nodes that the clauses allow and that were left to other pods that wait.",
+            *clause,
+        )
         self._would_reject = counter(
             "placet_audit_rejections_total",
             "[ALPHA] Nodes that a policy in audit mode would have rejected.",
@@ -301,6 +306,9 @@ class Metrics:
 
     def rejected(self, policy: str, clause: str, nodes: int) -> None:
         self._rejected(*self._pair(policy, clause)).inc(nodes)
+
+    def held_back(self, policy: str, clause: str, nodes: int) -> None:
+        self._held_back(*self._pair(policy, clause)).inc(nodes)
 
     def rejections(self) -> Mapping[tuple[str, str], int]:
         """The rejected nodes so far, by policy and clause."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from logging import Logger
 from pathlib import Path
 from typing import Protocol
@@ -140,7 +141,7 @@ class FileCluster(_UnwatchedCluster):
         self._log = log
         self._disk = Disk()
         self._watcher = Watcher(self._files, self._disk)
-        self._annotations = needs.annotations
+        self._needs = needs
         self._reader = ClusterFileReader(ObjectCodec(schema, needs.annotations))
         self._copy = self._read()
         leave_uncollected()
@@ -182,9 +183,10 @@ class FileCluster(_UnwatchedCluster):
 
         Everything else in the files is kept.
         """
-        if not needs.annotations <= self._annotations:
-            self._annotations |= needs.annotations
-            self._reader = ClusterFileReader(ObjectCodec(self._schema, self._annotations))
+        known = self._needs.annotations
+        self._needs = replace(needs, annotations=needs.annotations | known)
+        if not needs.annotations <= known:
+            self._reader = ClusterFileReader(ObjectCodec(self._schema, self._needs.annotations))
             self._read_again()
 
     def _files(self, visit: Visit) -> Iterable[Path]:
@@ -217,6 +219,8 @@ class FileCluster(_UnwatchedCluster):
         snapshot = reading.cache.snapshot()
         nodes, pods = len(snapshot.table.rows), len(snapshot.pods())
         self._log.info("cluster of %d nodes and %d pods", nodes, pods)
-        for notice in reading.notices:
-            self._log.warning("cluster: %s", notice)
-        return ClusterCopy(reading.cache)
+        copy = ClusterCopy(reading.cache)
+        for notice in (*reading.notices, copy.lacks(self._needs)):
+            if notice:
+                self._log.warning("cluster: %s", notice)
+        return copy

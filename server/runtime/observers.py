@@ -207,6 +207,10 @@ class LogObserver:
         self._other.rejected(policy, clause, nodes)
         self._log.debug("policy %s: %s rejected %d nodes", policy, clause, nodes)
 
+    def held_back(self, policy: str, clause: str, nodes: int) -> None:
+        self._other.held_back(policy, clause, nodes)
+        self._log.debug("policy %s: %s holds %d nodes back", policy, clause, nodes)
+
     def failed(self, policy: str, clause: str, error: str) -> None:
         self._other.failed(policy, clause, error)
         if self._is_news("failed", policy, clause, error):

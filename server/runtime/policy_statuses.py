@@ -84,6 +84,7 @@ PortabilityOf = Callable[[Program], Sequence[ClauseVerdict]]
 DriftOf = Callable[[], Mapping[str, Mapping[str, int]] | None]
 # The repairs of policies that have some.
 RepairsOf = Callable[[], Iterable[PolicyRepair]]
+_READY = ("Ready", "True")
 # The status, reason and message of a condition.
 _Outcome = tuple[Literal["True", "False"], str, str]
 
@@ -529,15 +530,21 @@ def _with_repair(status: PolicyStatus, repair: PolicyRepair) -> PolicyStatus:
 
 
 def _with_binder(status: PolicyStatus, work: str, *, binds: bool) -> PolicyStatus:
-    """The status with the condition of a policy that does this work at bind."""
-    text = f"it {work} at bind: {TO_BIND}"
-    outcome: _Outcome = (
-        ("False", "None", f"it {work} at bind, which is served")
-        if binds
-        else ("True", "ServedWithoutBind", text)
-    )
+    """The status with the condition of a policy that does this work at bind.
+
+    Without bind, the policy is not ready either: `kubectl get` shows the reason of that.
+    """
+    text, conditions = f"it {work} at bind: {TO_BIND}", status.conditions
+    outcome: _Outcome = ("False", "None", f"it {work} at bind, which is served")
+    if not binds:
+        outcome = "True", "ServedWithoutBind", text
+        lost = {"status": "False", "reason": "NoBinder", "message": text}
+        conditions = tuple(
+            msgspec.structs.replace(each, **lost) if (each.type, each.status) == _READY else each
+            for each in conditions
+        )
     condition = StatusCondition("NoBinder", *outcome, "", status.observedGeneration)
-    return msgspec.structs.replace(status, conditions=(*status.conditions, condition))
+    return msgspec.structs.replace(status, conditions=(*conditions, condition))
 
 
 def _with_sources(status: PolicyStatus, sources: Iterable[SourceStatus | None]) -> PolicyStatus:

@@ -355,7 +355,7 @@ def _deciding(
         ObjectCodec(schema),
         observer,
         exemptions=options.exemptions,
-        role=ReplicaRole(gate, options.schedulers.call_bind, hold),
+        role=ReplicaRole(gate, options.schedulers.call_bind, cluster is not None, hold),
         time=DecisionTime(policies=times),
         after=AfterDecision(
             journal=journal,

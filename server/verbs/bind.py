@@ -13,6 +13,7 @@ from aiohttp import web
 from msgspec import Struct, field
 
 from engine.cluster.binding import BindClient, Binding
+from engine.errors import own_text
 from grammar.values.named_formats import is_label, is_subdomain
 from server.call import CallRecord
 from server.errors import CallFailure, Outcome, RequestError
@@ -28,7 +29,7 @@ class PodBinder(Protocol):
         ...
 
 
-_NOT_OFFERED = (
+_NOT_OFFERED = own_text(
     "this server binds no pods: start `placet serve` with --bind, or remove `bindVerb` from"
     " kube-scheduler's configuration"
 )

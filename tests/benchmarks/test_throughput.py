@@ -41,15 +41,30 @@ WORDS = {
     "short": "Placet",
     "full": "Placet with all hosts in answers",
     "gate": "Placet behind the gate",
+    "fifty": "at most 50 per node",
+    "filter": "a plain filter",
 }
 PAIRS = 12
 TARGETS = {"go": AtLeast(1.0), "nothing": AtLeast(0.8), "informers": None, "none": None}
 PLACED_SECONDS = 120.0
 SAMPLES = 10_000
 GATE = "placet.dev/gate"
+_OF_TEAM = f'for pods where pod.labels["team"] == "{shop.TEAM}"'
+_FILTER = f"""policy web in namespace "{shop.NAMESPACE}" {{
+  {_OF_TEAM}
+  filter "arch" {{ require node.labels["kubernetes.io/arch"] == "amd64" }}
+}}
+"""
+_FIFTY = f"""policy web in namespace "{shop.NAMESPACE}" {{
+  {_OF_TEAM}
+  limit "fifty" {{
+    pods where peer.labels["team"] == pod.labels["team"] per node at most 50 strict
+  }}
+}}
+"""
 # A tenth of the nodes are dedicated.
 _OUTSTANDING = f"""policy web in namespace "{shop.NAMESPACE}" {{
-  for pods where pod.labels["team"] == "{shop.TEAM}"
+  {_OF_TEAM}
   score "outstanding" weight 1 {{ value "dedicated" in node.labels }}
 }}
 """
@@ -217,6 +232,18 @@ def test_short_answers(
             )
             what = f"pods a second, {NODES:,} nodes, a tenth stand out: Placet / {WORDS[other]}"
             record(what, median(ratios), target, f"{detail}; {_each(rounds, ('short', other))}")
+
+
+def test_a_wide_bound(
+    plane: ControlPlane, cluster: Cluster, tmp_path: Path, record: Record
+) -> None:
+    """A burst under a ceiling that is far away, beside one under a filter that passes all."""
+    starts = {"fifty": _placet(plane, _FIFTY), "filter": _placet(plane, _FILTER)}
+    rounds = _pairs(starts, plane, cluster, tmp_path, warm=50, pods=200)
+    ratios = [runs["fifty"].rate / runs["filter"].rate for runs in rounds]
+    what = f"pods a second, {NODES:,} nodes: {WORDS['fifty']} / {WORDS['filter']}"
+    each = _each(rounds, ("fifty", "filter"))
+    record(what, median(ratios), AtLeast(0.9), f"median of {PAIRS} pairs; {each}")
 
 
 def test_the_gate(

@@ -150,10 +150,10 @@ node.annotations
 :node n-1
 int(pod.annotations["own"])
 node.labels[pod.annotations["own"]]
-:trace pod.annotations["own"] == node.name
-:why
-:rank
-:missing node.labels[pod.annotations["own"]]
+:explain
+:explain n-1
+:analyze
+:check
 """
 
 

@@ -189,7 +189,7 @@ def test_without_a_cluster_names_get_an_error(folder: Path, policies: Path) -> N
     """Never a rejection; whole nodes are decided about."""
     with serving(folder, "--policies", policies, "--no-cluster") as server:
         answer = server.ask(BY_NAME)
-        assert answer["Error"].startswith("no cluster view")
+        assert answer["Error"].startswith("placet: no cluster view")
         assert not answer["FailedNodes"]
         assert not answer["FailedAndUnresolvableNodes"]
         assert server.ask(BY_NAME, "prioritize") == []
@@ -306,7 +306,7 @@ def test_cluster_that_is_none_is_a_clear_error(placet: Placet) -> None:
     done = placet("serve", "--policies", "a.policy", "--cluster", "c.yaml")
     assert done.code == 2
     assert "error: cannot read `c.yaml`: no such file or directory\n" in done.err
-    assert "kubectl get nodes,pods -A -o yaml > c.yaml" in done.err
+    assert "kubectl get nodes,pods,replicasets -A -o yaml > c.yaml" in done.err
 
 
 def test_what_sources_get_is_taken_if_it_is_there(folder: Path, policies: Path) -> None:
@@ -317,7 +317,7 @@ def test_what_sources_get_is_taken_if_it_is_there(folder: Path, policies: Path) 
     data = ("--data-folder", folder, "--data-ca", folder / "ca.crt", "--data-token", token)
     with serving(folder, "--policies", policies, "--no-cluster", *data) as server:
         token.unlink()
-        assert server.ask(BY_NAME)["Error"].startswith("no cluster view")
+        assert server.ask(BY_NAME)["Error"].startswith("placet: no cluster view")
 
 
 def test_flags_that_do_nothing_without_a_watched_cluster_are_a_warning_each(

@@ -21,9 +21,8 @@ needs_pod_groups = pytest.mark.skipif(
 needs_mutating_policies = pytest.mark.skipif(
     MINOR < 36, reason=f"Kubernetes 1.{MINOR} has no MutatingAdmissionPolicy of v1"
 )
-# `placet doctor --kube-version` changes which `apiVersion` is read, and nothing else.
 needs_known_fields = pytest.mark.skipif(
-    MINOR != 36, reason="doctor checks fields and plugins as Kubernetes 1.36 has them"
+    MINOR != 36, reason="doctor checks fields as Kubernetes 1.36 has them"
 )
 
 

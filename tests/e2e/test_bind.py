@@ -68,16 +68,17 @@ def test_only_what_filter_offered_is_bound(cluster: Cluster, served: Stage) -> N
     web, new, huge, foreign = (cluster.pod(name) for name in ("web", "new", "huge", "foreign"))
 
     assert refusal(server.bind(foreign, "n1")) == (
-        "the pod is for scheduler `another`, and Placet binds pods of `default-scheduler`: see"
-        " --scheduler-name"
+        "placet: the pod is for scheduler `another`, and Placet binds pods of `default-scheduler`:"
+        " see --scheduler-name"
     )
-    gone = "node `nowhere` does not exist, or is not known yet"
+    gone = "placet: node `nowhere` does not exist, or is not known yet"
     assert refusal(server.bind(huge, "nowhere")) == gone
-    assert refusal(server.bind(huge, "n1")) == "node `n1` has not enough `cpu` left for the pod"
+    full = "placet: node `n1` has not enough `cpu` left for the pod"
+    assert refusal(server.bind(huge, "n1")) == full
     assert refusal(server.bind(new, "n2")) == "policy web: not on n2"
     assert server.filter(web, ["n1", "n2"])["NodeNames"] == ["n1"]
     for name in ("n2", "n3", "nowhere"):
-        text = f"filter has not offered node `{name}` to the pod"
+        text = f"placet: filter has not offered node `{name}` to the pod"
         assert refusal(server.bind(web, name)) == text
     assert cluster.placements() == {}
     _, metrics = server.get("/metrics")
@@ -106,7 +107,9 @@ def test_a_placet_that_was_killed_binds_what_fits(
         server = second.watch(READY, None, "--bind", "--lease=none")
         server.wait_ready()
         assert refusal(server.bind(pods["one"], "n1")) == ""
-        assert refusal(server.bind(pods["two"], "n1")).startswith("node `n1` has not enough `cpu`")
+        assert refusal(server.bind(pods["two"], "n1")).startswith(
+            "placet: node `n1` has not enough `cpu`"
+        )
         assert server.filter(pods["two"], ["n1", "n2"])["NodeNames"] == ["n1", "n2"]
         assert refusal(server.bind(pods["two"], "n2")) == ""
     assert cluster.placements() == {"one": "n1", "two": "n2"}
@@ -125,7 +128,7 @@ def test_without_the_right_to_bind_the_remedy_is_named(
     web = cluster.pod("web")
     server.filter(web, ["n1"])
     assert refusal(server.bind(web, "n1")) == (
-        f"cannot bind pods: the service account `{cluster.namespace}/placet` may not create "
+        f"placet: cannot bind pods: the service account `{cluster.namespace}/placet` may not create "
         "pods/binding: run `kubectl apply -f deploy/rbac/bind/placet.yaml` with this subject in "
         "its bindings"
     )

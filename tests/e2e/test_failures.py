@@ -38,7 +38,7 @@ REASONS: Mapping[Failure, str | tuple[str, ...]] = {
     Failure.DOWN: "connection refused",
     Failure.HUNG: "Client.Timeout exceeded",
     Failure.STATUS_500: "code 500",
-    Failure.UNSYNCED: "not synced",
+    Failure.UNSYNCED: "placet: not synced",
     # Our own words, unless kube-scheduler was quicker to give up: the machine is busy then.
     Failure.SLOW: (
         "took longer than the request may",
@@ -47,7 +47,7 @@ REASONS: Mapping[Failure, str | tuple[str, ...]] = {
     ),
     Failure.ERROR: "odd",
     Failure.NEVER_HELD: "no valid version loaded yet",
-    Failure.UNKNOWN_NODES: "node not yet known",
+    Failure.UNKNOWN_NODES: "placet: node not yet known",
 }
 
 

@@ -129,7 +129,7 @@ def test_not_ready_until_all_is_known(
         status, reason = server.get("/readyz")
         assert (status, "cluster failed: not synced: pods 0 so far" in reason) == (503, True)
         answer = server.filter(pod("web", cluster.namespace, GOVERNED), ["n0"])
-        assert answer["Error"] == "not synced: pods 0 so far"
+        assert answer["Error"] == "placet: not synced: pods 0 so far"
         assert not answer["NodeNames"]
         assert not answer["FailedNodes"]
 

@@ -176,8 +176,7 @@ def test_kube_scheduler_takes_what_is_sound(programs: Path, tmp_path: Path, numb
 def test_what_is_converted_is_read(programs: Path, tmp_path: Path, printed: Printed) -> None:
     """Of every configuration that the texts print with which extenders started."""
     (tmp_path / "old").write_text(printed.text(), encoding="utf-8")
-    version = ("--kube-version", f"1.{MINOR}")
-    text = placet("scheduler-config", "--from", "old", *version, folder=tmp_path)
+    text = placet("scheduler-config", "--from", "old", folder=tmp_path)
     understood = read_by_kube_scheduler(programs, tmp_path, text)
     assert isinstance(understood, dict), understood
     assert [e["urlPrefix"] for e in understood["extenders"]] == [

@@ -129,6 +129,11 @@ def test_a_node_that_passes_is_offered_at_once() -> None:
         ("0/30 nodes are available: 30 a is closed; b is closed. preemption: 0/30 …", True),
         ("0/30 nodes are available: 20 Insufficient cpu, 10 c is closed.", True),
         (f"0/30 nodes are available: 30 {FURTHER}.", True),
+        (
+            "0/30 nodes are available: 30 placet: held back: another pod may be on its way there.",
+            True,
+        ),
+        ("0/30 nodes are available: 20 Insufficient cpu, 10 placet: node not yet known.", True),
         ("0/30 nodes are available: 30 Insufficient cpu.", False),
         ("0/30 nodes are available: 30 zona is closed.", False),
         ("0/30 nodes are available: 30 a is closed for ever.", False),

@@ -73,11 +73,25 @@ class Play:
         return found
 
     def at_once(self, pods: Sequence[Object], nodes: Sequence[str] = ALL) -> list[str | None]:
-        """All are there before the first is asked about, and seen on their nodes after the last."""
+        """All are there before the first is asked about.
+
+        They are seen on their nodes after the last, or when a pod finds no place beside them.
+        """
         for each in pods:
             self.shows(each)
-        found = [self.goes(each, nodes) for each in pods]
-        return [self._placed(each, where) for each, where in zip(pods, found, strict=True)]
+        found, unseen = list[str | None](), list[tuple[Object, str | None]]()
+        for each in pods:
+            where = self.goes(each, nodes)
+            if where is None:
+                for other, there in unseen:
+                    self._placed(other, there)
+                unseen.clear()
+                where = self.goes(each, nodes)
+            found.append(where)
+            unseen.append((each, where))
+        for other, there in unseen:
+            self._placed(other, there)
+        return found
 
     def _placed(self, each: Object, where: str | None) -> str | None:
         if where is not None:

@@ -14,6 +14,7 @@ import pytest
 from engine.cache.tallies import Scope
 from engine.counting.bounds import target
 from engine.counting.share_status import ShareStatus
+from engine.decision.placement import ReplicaRole
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
@@ -100,6 +101,7 @@ class World:
             Known(self.cache),
             CODEC,
             Silent(),
+            role=ReplicaRole(watches=True),
             time=DecisionTime(lambda: 10.0 * self.now, lambda: NOW),
         )
         self.cache.add_event_handler(self.engine.in_flight.pod_changed)

@@ -152,12 +152,13 @@ def _arrives_late(world: World) -> None:
 
 def _freezes(world: World) -> None:
     """kube-scheduler stops, another process places pods, and the first one goes on."""
-    world.create_pod()
+    for _ in range(4):
+        world.create_pod()
+    world.see_all()
     world.schedule_slowly()
     held = world.freeze_scheduler()
-    world.schedule()  # the pod was not bound where it was offered a node, so it has to wait
-    world.create_pod()
-    world.schedule()
+    for _ in range(4):
+        world.schedule()  # the pod was not bound where it was offered a node, so it has to wait
     world.pass_second()
     world.thaw_scheduler(held)
 

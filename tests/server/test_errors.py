@@ -21,20 +21,20 @@ from server.errors import CallFailure, Outcome, RequestError, failure_of
     ],
     ids=repr,
 )
-def test_expected_errors_keep_their_text(error: Exception, outcome: Outcome) -> None:
-    assert failure_of(error) == CallFailure("sentence", outcome)
+def test_expected_errors_keep_their_words(error: Exception, outcome: Outcome) -> None:
+    assert failure_of(error) == CallFailure("placet: sentence", outcome)
 
 
 @pytest.mark.parametrize("error", [KeyError("secret"), RecursionError("secret"), MemoryError()])
 def test_unexpected_errors_get_a_constant_text(error: Exception) -> None:
     failure = failure_of(error)
     assert failure.outcome is Outcome.INTERNAL
-    assert failure.text.startswith("internal error")
+    assert failure.text.startswith("placet: internal error")
     assert "secret" not in failure.text
 
 
 def test_texts_of_errors_are_one_bounded_line() -> None:
     """A request or a policy can be quoted in them."""
     text = failure_of(EngineError("a\n\u202e" + "b" * 10_000)).text
-    assert text.startswith(r"a\n\u202eb")
+    assert text.startswith(r"placet: a\n\u202eb")
     assert len(text) == 1024

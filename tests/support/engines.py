@@ -217,6 +217,9 @@ class Silent:
     def rejected(self, policy: str, clause: str, nodes: int) -> None:
         self.heard.append(("rejected", policy, clause, nodes))
 
+    def held_back(self, policy: str, clause: str, nodes: int) -> None:
+        self.heard.append(("held back", policy, clause, nodes))
+
     def failed(self, policy: str, clause: str, error: str) -> None:
         self.heard.append(("failed", policy, clause, error))
 

@@ -130,6 +130,7 @@ def count_everything(metrics: Metrics) -> None:
     metrics.full_nodes("filter")
     metrics.sampled()
     metrics.rejected("shop/web", "ssd", 40)
+    metrics.held_back("shop/web", "one", 2)
     metrics.would_reject("shop/web", "ssd", 7)
     metrics.failed("shop/web", "ssd", "no such key: `disk`")
     metrics.conflict("shop/web", "shop/other")

@@ -96,7 +96,7 @@ class Oracle:
     def enforced(self, variables: Mapping[str, Any]) -> list[Checked | tuple[Checked]]:
         """The policies that concern the pod, guardrails first; one whose `for` fails in a tuple."""
         matching: list[Checked] = []
-        broken: list[Checked | tuple[Checked]] = []
+        broken: list[tuple[Checked]] = []
         for checked in self.policies:
             policy = checked.policy
             if policy.namespace not in (None, variables["pod"].namespace):
@@ -106,6 +106,7 @@ class Oracle:
                 matching.append(checked)
             elif selected is None and policy.setting("failure", "fail") == "fail":
                 broken.append((checked,))
+        broken.sort(key=lambda each: each[0].policy.namespace is not None)
         guardrails = [c for c in matching if c.policy.cluster]
         governing = sorted((c for c in matching if not c.policy.cluster), key=_precedence)[:1]
         return [*broken, *guardrails, *governing]

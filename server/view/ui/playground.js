@@ -84,7 +84,7 @@ export function Playground({ names, filters }) {
       Object.assign(kept, { name: "draft.policy", text, from: null });
       setLoad({ text });
     }} />
-    ${pasted && html`<label class="pasted">The output of <code>kubectl get nodes,pods -A -o json</code>
+    ${pasted && html`<label class="pasted">The output of <code>kubectl get nodes,pods,replicasets -A -o json</code>
       <textarea rows="5" spellcheck="false" onInput=${(event) => { kept.cluster = event.target.value; }}>${kept.cluster}</textarea></label>`}
     <${Editor} load=${load} change=${(text) => { kept.text = text; }} check=${check} run=${run}
       complete=${complete} describe=${describe} />

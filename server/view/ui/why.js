@@ -266,7 +266,8 @@ const Preempted = ({ found }) => found && html`<h3>Preemption, at ${clock(found.
     <span>${pod.pod} on ${each.node} was added because of ${pod.policy}: ${pod.clause}.</span></li>`))}</ul>`;
 
 const InShort = ({ then }) => then.error ? html`<p class="wrong">${sentence(then.error)}</p>`
-  : html`<p>${then.passing} of ${count(then.offered, "node")} ${then.passing === 1 ? "passes" : "pass"}</p>`;
+  : html`<p>${then.passing} of ${count(then.offered, "node")} ${then.passing === 1 ? "passes" : "pass"}${then.held
+    ? `; ${then.held} held back for now` : ""}</p>`;
 
 // The last decision alone, for a pod that cannot be asked about now.
 function Then({ then }) {
@@ -276,6 +277,8 @@ function Then({ then }) {
     ${then.governing && html`<p><a href=${policyAddress(then.governing)}>${then.governing}</a> governed.</p>`}
     ${(then.passed || []).length > 0 && html`<${Group} nodes=${then.offered} link=${name}
       group=${{ rejectedBy: [], nodes: then.passed.length, names: then.passed }} />`}
+    ${then.heldBy.map((each) => html`<${Group} nodes=${then.offered} link=${name}
+      group=${{ rejectedBy: [], nodes: each.nodes, names: each.names, heldBack: each.text }} />`)}
     ${then.reasons.map((each) => html`<${Group} nodes=${then.offered} link=${name}
       group=${{ rejectedBy: [each], nodes: each.nodes, names: each.names }} />`)}
     <${Preempted} found=${then.preemption} />`;

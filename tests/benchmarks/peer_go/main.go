@@ -13,7 +13,7 @@ import (
 )
 
 func main() {
-	snapshot := flag.String("snapshot", "", "what `kubectl get nodes,pods -A -o json` wrote")
+	snapshot := flag.String("snapshot", "", "what `kubectl get nodes,pods,replicasets -A -o json` wrote")
 	nothing := flag.Bool("parse-nothing", false, "send every name back unread")
 	listen := flag.String("listen", "127.0.0.1:0", "host and port")
 	flag.Parse()

@@ -77,11 +77,12 @@ def test_warnings_alone_are_success_unless_strict(placet: Placet, folder: Path) 
     [
         ([OURS], "extenders[0]", "it is the only one"),
         ([OTHER], "extenders[0]", "it is the only one"),
+        ([OURS, OTHER | {"urlPrefix": OURS["urlPrefix"]}], "extenders[0]", "no other URL"),
         ([OTHER, OURS], "extenders[1]", "port 12345 and ends in `/api/scheduler`"),
         ([OTHER, ours(urlPrefix="http://h/api/scheduler")], "extenders[1]", "its URL ends in"),
         ([OTHER, ours(urlPrefix="http://h:12345")], "extenders[1]", "its URL has the port 12345"),
     ],
-    ids=["only", "only whatever it is", "path and port", "path", "port"],
+    ids=["only", "only whatever it is", "only URL", "path and port", "path", "port"],
 )
 def test_says_which_extender_is_taken_for_placet(
     placet: Placet, extenders: list[Json], place: str, because: str

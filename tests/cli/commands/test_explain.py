@@ -138,17 +138,25 @@ def test_many_nodes_are_grouped_by_their_reasons(placet: Placet, folder: Path) -
     assert (
         done.out.partition("\n\n")[2].partition("\n\n")[2]
         == """\
-nodes  verdict  why                                           which
-    7  pass     shop/shop: one per node: held back until      m-03, m-06, m-09, m-12 and 3 more
-                this pod is bound, so that the strict bound
-                holds; kube-scheduler asks again
-    1  pass     score 1                                       m-00
-   16  fail     shop/shop: headroom: needs 1Gi to spare       m-01, m-02, m-04, m-05 and 12 more
+nodes  verdict  why                                      which
+    8  pass     score 1                                  m-00, m-03, m-06, m-09 and 4 more
+   16  fail     shop/shop: headroom: needs 1Gi to spare  m-01, m-02, m-04, m-05 and 12 more
 
-8 of 24 nodes pass; 7 of them are held back for now
+8 of 24 nodes pass
 shop/lenient, in audit, would reject 24 nodes (`none` 24), and leave none that passes
 """
     )
+
+
+def test_nodes_that_are_left_to_another_pod_pass(placet: Placet, folder: Path) -> None:
+    limit = 'limit "one" { pods where true per node at most 1 strict }'
+    one = f'policy one in namespace "shop" {{ {limit} }}'
+    (folder / "one.policy").write_text(one, encoding="utf-8")
+    objects = [*map(node, ("n-1", "n-2", "n-3")), pod("a", "shop"), pod("b", "shop")]
+    (folder / "two.json").write_bytes(raw(kubectl_list(objects)))
+    done = placet("explain", "a", "--policies", "one.policy", "--cluster", "two.json")
+    assert done.out.endswith("3 of 3 nodes pass; 1 of them is held back for now\n")
+    assert "shop/one: one: held back for other pods that wait" in done.out
 
 
 def test_a_pod_may_come_from_a_manifest(placet: Placet, folder: Path) -> None:

@@ -111,7 +111,7 @@ async def test_programs_get_documents(placet: Placet, folder: Path, form: str) -
 async def test_names_are_of_the_nodes_that_are_offered(placet: Placet, folder: Path) -> None:
     async with live_shop(folder):
         done = await asked(placet, "explain", "web-1", "-o", "name")
-    assert done.out == "node/n-1\n"
+    assert done.out == "node/n-1\nnode/n-3\n"
 
 
 async def test_wide_lists_every_node(placet: Placet, folder: Path) -> None:

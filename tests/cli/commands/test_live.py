@@ -61,11 +61,16 @@ async def test_eval(placet: Placet, folder: Path) -> None:
 
 async def test_the_repl_has_the_policies_of_the_cluster(placet: Placet, folder: Path) -> None:
     async with live_shop(folder):
-        done = await asked(placet, "repl", stdin=":pod shop/web-1\n:why n-2\n")
+        done = await asked(placet, "repl", stdin=":pod shop/web-1\n:explain n-2\n")
         (folder / "own.policy").write_text('cluster policy own { filter "o" { require true } }')
         files = await asked(placet, "repl", "own.policy", stdin="node.zone\n")
         both = await asked(
-            placet, "repl", "--context", "test", "own.policy", stdin=":pod shop/web-1\n:why n-2\n"
+            placet,
+            "repl",
+            "--context",
+            "test",
+            "own.policy",
+            stdin=":pod shop/web-1\n:explain n-2\n",
         )
     assert "shop/headroom: headroom fails: needs 1Gi to spare" in done.out
     assert "load one with `:cluster SNAPSHOT`" in files.err
@@ -170,7 +175,7 @@ async def test_simulate_reads_the_sources_of_data(placet: Placet, folder: Path) 
 
 
 async def test_the_repl_reads_the_sources_of_data(placet: Placet, folder: Path) -> None:
-    lines = ":pod shop/web-1\n:why n-1\n:why n-2\n"
+    lines = ":pod shop/web-1\n:explain n-1\n:explain n-2\n"
     async with live_shop(folder) as server:
         hot_nodes(server, folder)
         done = await asked(placet, "repl", "--context", "test", "calm.policy", stdin=lines)

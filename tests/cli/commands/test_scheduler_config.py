@@ -1,7 +1,6 @@
 """`placet scheduler-config`: every field of an extender, why it is so, and what is refused."""
 
 import base64
-import json
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -59,7 +58,6 @@ def test_default_is_a_whole_configuration(placet: Placet) -> None:
             }
         ],
     }
-    assert placet("scheduler-config", "--full").out == done.out
 
 
 def test_section_is_the_end_of_it(placet: Placet) -> None:
@@ -126,32 +124,6 @@ def test_a_scheduler_called_placet_does_not_get_placets_lease(placet: Placet) ->
     assert written["profiles"] == [{"schedulerName": "placet"}]
 
 
-def test_policy_has_the_names_and_times_of_its_day(placet: Placet) -> None:
-    done = placet(
-        *("scheduler-config", "--legacy", "--url", "https://10.0.0.1", "--http-timeout", "2s"),
-        *("--tls-paths", "--ca", "/ca.crt", "--managed-resource", "a.b/c"),
-    )
-    assert json.loads(done.out) == {
-        "kind": "Policy",
-        "apiVersion": "v1",
-        "extenders": [
-            {
-                "urlPrefix": "https://10.0.0.1",
-                "filterVerb": "filter",
-                "prioritizeVerb": "prioritize",
-                "preemptVerb": "preempt",
-                "weight": 10,
-                "enableHttps": True,
-                "tlsConfig": {"caFile": "/ca.crt"},
-                "httpTimeout": 2_000_000_000,
-                "nodeCacheCapable": True,
-                "managedResources": [{"name": "a.b/c"}],
-                "ignorable": False,
-            }
-        ],
-    }
-
-
 def test_reasons_are_a_line_each_above_their_field(placet: Placet) -> None:
     done = placet(
         "scheduler-config", "--ignorable", "--scheduler-name", "x", "--ignored-resource", "a.b/c"
@@ -181,7 +153,6 @@ def test_reasons_are_a_line_each_above_their_field(placet: Placet) -> None:
         (("--url", "https://10.0.0.1", "--ca", "missing.crt"), "cannot read `missing.crt`"),
         (("--url", "https://10.0.0.1", "--ca", "no.crt"), "has no certificate in PEM"),
         (("--section", "--scheduler-name", "x"), "`--section` does not work with"),
-        (("--section", "--legacy"), "not allowed with argument"),
         (("--bind-http-timeout", "0s"), "`0s` must be greater than 0"),
         (("--url", "https://10.0.0.1", "--ca", "empty.crt"), "`empty.crt` is empty"),
         (("--policies", "none.policy"), "none.policy"),
@@ -207,12 +178,9 @@ def test_what_cannot_work_is_refused(
     "arguments",
     [
         (),
-        ("--legacy",),
         ("--verbs", "filter,prioritize,preempt,bind"),
-        ("--legacy", "--verbs", "filter,bind,preempt"),
         ("--http-timeout", "30s"),
         ("--url", "https://10.96.0.50:443/api/scheduler", "--ca", "ca.crt"),
-        ("--legacy", "--url", "https://10.96.0.50", "--ca", "ca.crt", "--server-name", "x"),
         ("--scheduler-name", "second"),
         ("--scheduler-name", "placet"),
         ("--bind-http-timeout", "10m"),
@@ -229,27 +197,21 @@ def test_doctor_finds_nothing_in_it(placet: Placet, tls: Path, arguments: tuple[
     binds = ["--bind"] if "--verbs" in arguments or waits else []
     done = placet("doctor", "--strict", "--http-timeout", served, *binds, "-", stdin=text)
     assert done.err == ""
-    if "--legacy" in arguments:
-        assert re.findall(r"(?m)^(?:error|warning)\S* .*", done.out) == [
-            "warning[version]: kube-scheduler 1.23 and later do not read a Policy"
-        ]
-    else:
-        assert done.code == 0
-        assert done.out.endswith("no problems found\n")
+    assert done.code == 0
+    assert done.out.endswith("no problems found\n")
 
 
-@pytest.mark.parametrize("form", ["--full", "--section", "--legacy"])
-def test_placets_side_of_a_bind_verb_is_told(placet: Placet, form: str) -> None:
-    """On standard error, because JSON has no comments."""
-    done = placet("scheduler-config", form, "--verbs", "filter,bind")
+@pytest.mark.parametrize("form", [(), ("--section",)])
+def test_placets_side_of_a_bind_verb_is_told(placet: Placet, form: tuple[str, ...]) -> None:
+    done = placet("scheduler-config", *form, "--verbs", "filter,bind")
     assert done.err == (
         "start Placet with: placet serve --bind\n"
         "give it the right to bind with: kubectl apply -f deploy/rbac/bind/placet.yaml\n"
     )
     told = "    # at most one extender may have it; needs `placet serve --bind`\n"
-    assert (told in done.out) == (form != "--legacy")
-    assert placet("scheduler-config", form).err == ""
-    if form == "--full":
+    assert told in done.out
+    assert placet("scheduler-config", *form).err == ""
+    if not form:
         named = placet("scheduler-config", "--scheduler-name", "second", "--verbs", "filter,bind")
         assert named.err.startswith("start Placet with: placet serve --bind --scheduler-name s")
         other = placet("scheduler-config", "--scheduler-name", "second")
@@ -298,16 +260,16 @@ def test_bindings_that_wait_have_an_entry_of_their_own(
 
 def test_the_entry_of_bind_has_the_connection_of_the_other(placet: Placet, tls: Path) -> None:
     done = placet(
-        *("scheduler-config", "--legacy", "--url", "https://10.96.0.50", "--ca", "ca.crt"),
+        *("scheduler-config", "--url", "https://10.96.0.50", "--ca", "ca.crt"),
         *("--bind-http-timeout", "1m"),
     )
-    main, apart = json.loads(done.out)["extenders"]
+    main, apart = yaml.safe_load(done.out)["extenders"]
     assert apart == {
         "urlPrefix": "https://10.96.0.50",
         "bindVerb": "bind",
-        "enableHttps": True,
+        "enableHTTPS": True,
         "tlsConfig": main["tlsConfig"],
-        "httpTimeout": 60_000_000_000,
+        "httpTimeout": "60s",
         "ignorable": False,
     }
     alone = placet("scheduler-config", "--verbs", "bind", "--bind-http-timeout", "1m")
@@ -374,7 +336,7 @@ def test_page_shows_what_is_written(placet: Placet) -> None:
     assert shown == placet("scheduler-config").out
 
 
-@pytest.mark.parametrize("flag", ["--section", "--legacy", "--scheduler-name=x"])
+@pytest.mark.parametrize("flag", ["--section", "--scheduler-name=x"])
 def test_a_conversion_is_a_whole_configuration(placet: Placet, folder: Path, flag: str) -> None:
     (folder / "old.json").write_text('{"predicates": []}', encoding="utf-8")
     done = placet("scheduler-config", "--from", "old.json", flag)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from cli.doctor.configuration_text import configurations
-from cli.doctor.context import ConfigurationContext, choose
+from cli.doctor.context import ConfigurationContext
+from cli.doctor.extender import placets
 from cli.doctor.findings import examine
 from cli.doctor.requirements import SchedulerRequirements, read_requirements
 from grammar.messages.diagnostics import Diagnostic
@@ -40,7 +41,7 @@ def examined(
     """Path and diagnostic of each finding, where `placet serve` has the flags that are right."""
     texts = [("s.yaml", json.dumps(config)), *more]
     (read,) = configurations(texts, lambda _path: None)
-    context = ConfigurationContext(read, *choose(read.extenders), 5.0, requirements)
+    context = ConfigurationContext(read, *placets(read.extenders), 5.0, requirements)
     context = replace(context, binds=context.entry_of("bind") is not None)
     return [(place.path, diagnostic) for diagnostic, place in examine(context)]
 

@@ -11,13 +11,7 @@ from tests.support.scheduler_configs import Json, configuration
 TEXT = "kind: KubeSchedulerConfiguration\napiVersion: x\nextenders: []\n"
 SPEC: Json = {
     "hostNetwork": True,
-    "containers": [
-        {
-            "command": ["kube-scheduler", "--config=/etc/kubernetes/scheduler.yaml"],
-            "volumeMounts": [{"name": "conf", "mountPath": "/etc/kubernetes"}],
-        }
-    ],
-    "volumes": [{"name": "conf", "hostPath": {"path": "/host"}}],
+    "containers": [{"command": ["kube-scheduler", "--config=/etc/kubernetes/scheduler.yaml"]}],
 }
 MANIFEST: Json = {"apiVersion": "v1", "kind": "Pod", "spec": SPEC}
 
@@ -63,9 +57,8 @@ def test_manifest_says_whether_service_names_resolve(
     assert found.manifest.resolves_services == resolves
 
 
-@pytest.mark.parametrize("path", ["/host/scheduler.yaml", "/etc/kubernetes/scheduler.yaml"])
-def test_manifest_leads_to_its_configuration(path: str) -> None:
-    """The path on the host is tried first, then the path in the container."""
+def test_manifest_leads_to_its_configuration() -> None:
+    path = "/etc/kubernetes/scheduler.yaml"
     (found,) = read(json.dumps(MANIFEST), files={path: json.dumps(configuration())})
     assert found.source == path
     assert len(found.extenders) == 1

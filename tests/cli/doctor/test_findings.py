@@ -8,7 +8,8 @@ import pytest
 
 from cli.command import CommandError
 from cli.doctor.configuration_text import configurations
-from cli.doctor.context import ConfigurationContext, choose
+from cli.doctor.context import ConfigurationContext
+from cli.doctor.extender import placets
 from cli.doctor.findings import OF_ALL, OF_ENTRIES, OF_OURS, examine
 from cli.doctor.requirements import SchedulerRequirements, read_requirements
 from cli.render import FieldFinding
@@ -49,7 +50,7 @@ OF_MANIFESTS = {"flag"}
 
 def examined(text: str, requirements: SchedulerRequirements | None = None) -> list[FieldFinding]:
     (read,) = configurations([("s.yaml", text)], lambda _path: None)
-    context = ConfigurationContext(read, *choose(read.extenders), 5.0, requirements)
+    context = ConfigurationContext(read, *placets(read.extenders), 5.0, requirements)
     return examine(replace(context, binds=context.entry_of("bind") is not None))
 
 
@@ -100,7 +101,7 @@ def test_both_sides_must_agree_on_bind(binds: bool, asked: bool) -> None:
     """`bindVerb` on one side, `placet serve --bind` on the other."""
     text = json.dumps(configuration(ours(bindVerb="bind") if asked else OURS))
     (read,) = configurations([("s.yaml", text)], lambda _path: None)
-    findings = examine(ConfigurationContext(read, *choose(read.extenders), 5.0, None, binds))
+    findings = examine(ConfigurationContext(read, *placets(read.extenders), 5.0, None, binds))
     told = [(d.code, d.severity, place.path, d.message, d.hint) for d, place in findings]
     at = "extenders[0].bindVerb"
     without = (
@@ -134,7 +135,7 @@ def test_placet_must_know_how_long_volumes_are_awaited(
     (read,) = configurations([("s.yaml", text)], lambda _path: None)
     binds = "bindVerb" in entry
     context = ConfigurationContext(
-        read, *choose(read.extenders), 5.0, binds=binds, bind_timeout=known
+        read, *placets(read.extenders), 5.0, binds=binds, bind_timeout=known
     )
     findings = [(d, place) for d, place in examine(context) if d.code == "bind-timeout"]
     assert [d.code for d, _ in findings] == expected
@@ -232,7 +233,7 @@ def found_beside(flags: list[str], config: Json) -> list[tuple[str, str]]:
     """Return code and severity of each finding about a configuration beside a manifest."""
     texts = [("s.yaml", json.dumps(config)), manifest("--config=s.yaml", *flags)]
     (read,) = configurations(texts, lambda _path: None)
-    findings = examine(ConfigurationContext(read, *choose(read.extenders), 5.0))
+    findings = examine(ConfigurationContext(read, *placets(read.extenders), 5.0))
     return [(diagnostic.code, diagnostic.severity) for diagnostic, _ in findings]
 
 
@@ -240,8 +241,6 @@ def found_beside(flags: list[str], config: Json) -> list[tuple[str, str]]:
     ("flags", "config", "expected"),
     [
         (["--v=2", "--leader-elect"], configuration(), []),
-        (["--policy-config-file=p.json"], configuration(), [("flag", "error")]),
-        (["--port", "0", "--address=::"], configuration(), [("flag", "error"), ("flag", "error")]),
         (["--kubeconfig=k"], configuration(), [("flag", "warning")]),
         (["--kubeconfig=k"], configuration(clientConnection={"kubeconfig": "k"}), []),
         (["--leader-elect-resource-name=placet"], configuration(), [("placets-lease", "error")]),
@@ -258,36 +257,28 @@ def test_flags_of_a_manifest(
     assert found_beside(flags, config) == expected
 
 
-def test_flags_of_policies_are_named() -> None:
-    with pytest.raises(CommandError, match="no flag `--policy-config-file`"):
+def test_a_policy_of_a_flag_is_to_be_converted() -> None:
+    with pytest.raises(CommandError, match="started without `--config`") as raised:
         configurations([manifest("--policy-config-file=p.json")], lambda _path: None)
+    assert "of a Policy with its `--from FILE`" in (raised.value.hint or "")
 
 
 def test_only_the_first_document_is_read() -> None:
     head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
     first, second = configurations([("s.yaml", f"# a\n---\n{head}---\n{head}")], lambda _: None)
     codes = [
-        [d.code for d, _ in examine(ConfigurationContext(read, None, "", 5.0))]
+        [d.code for d, _ in examine(ConfigurationContext(read, (), "", 5.0))]
         for read in (first, second)
     ]
     assert ["text" in each for each in codes] == [False, True]
 
 
-def test_a_plugin_that_kube_scheduler_is_built_with() -> None:
-    plugins = {"queueSort": {"enabled": [{"name": "Mine"}], "disabled": [{"name": "*"}]}}
+def test_nothing_is_said_of_plugins() -> None:
+    """kube-scheduler itself knows them; `--kube-scheduler` asks it."""
+    plugins = {"score": {"enabled": [{"name": "Mine"}]}, "mine": 5}
     config = [{"name": "Mine", "args": {"a": 1}}]
     text = json.dumps(configuration(profiles=[{"plugins": plugins, "pluginConfig": config}]))
-    (read,) = configurations([("s.yaml", text)], lambda _path: None)
-    told = [
-        [
-            d.code
-            for d, _ in examine(
-                ConfigurationContext(read, *choose(read.extenders), 5.0, plugins=frozenset(foreign))
-            )
-        ]
-        for foreign in ((), ("Mine",))
-    ]
-    assert told == [["plugin", "plugin-args"], []]
+    assert found(text) == []
 
 
 @pytest.mark.parametrize(
@@ -304,7 +295,7 @@ def test_a_second_scheduler_is_not_told_to_take_placets_lease(
 ) -> None:
     text = json.dumps(configuration(profiles=[{"schedulerName": scheduler}]))
     (read,) = configurations([("s.yaml", text)], lambda _path: None)
-    context = ConfigurationContext(read, *choose(read.extenders), 5.0, lease=("shop", lease))
+    context = ConfigurationContext(read, *placets(read.extenders), 5.0, lease=("shop", lease))
     (finding,) = [diagnostic for diagnostic, _ in examine(context)]
     assert finding.code == "shared-lease"
     assert finding.hint == f"write `resourceName: {expected}` there"
@@ -355,18 +346,15 @@ def test_two_extenders_with_one_url(first: Json, second: Json, expected: list[st
     assert told == expected
 
 
-def test_old_policy_is_read_by_its_own_rules() -> None:
-    """Any case will do, times are nanoseconds, and what is unknown has no effect."""
+def test_of_a_policy_its_version_is_told() -> None:
+    """Any case will do, and times are nanoseconds; what else it says is not read any more."""
     entry = {name.lower(): value for name, value in ours(httpTimeout=5 * 10**9).items()}
     policy = {"kind": "Policy", "apiVersion": "v1", "extenders": [entry], "predicates": []}
-    assert found(json.dumps(policy)) == [("version", "kind", "warning")]
-    entry |= {"httptimeout": "5s", "wieght": 1, "enableHttps": True}
-    assert {(code, severity) for code, _, severity in found(json.dumps(policy))} == {
-        ("version", "warning"),
-        ("wrong-type", "error"),
-        ("unknown-field", "warning"),
-        ("no-encryption", "error"),
-    }
+    assert found(json.dumps(policy)) == [("version", "kind", "error")]
+    entry |= {"httptimeout": "5 s", "wieght": 1, "enableHttps": True}
+    assert found(json.dumps(policy)) == [("version", "kind", "error")]
+    (read,) = configurations([("p.json", json.dumps(policy))], lambda _path: None)
+    assert placets(read.extenders)[0][0].filter_verb == "filter"
 
 
 @pytest.mark.parametrize(
@@ -387,5 +375,7 @@ def test_nonsense_is_told_as_findings(text: str) -> None:
 def test_every_finding_is_documented() -> None:
     page = section("operations", "placet doctor")
     assert [
-        code for code in (*OF_ALL, *OF_OURS, *OF_ENTRIES, "probe") if f"`{code}`" not in page
+        code
+        for code in (*OF_ALL, *OF_OURS, *OF_ENTRIES, "probe", "kube-scheduler")
+        if f"`{code}`" not in page
     ] == []

@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from cli.doctor.configuration_text import configurations
-from cli.doctor.context import ConfigurationContext, choose
+from cli.doctor.context import ConfigurationContext
+from cli.doctor.extender import placets
 from cli.doctor.findings import examine
-from cli.doctor.gate_checks import Marking
-from cli.doctor.requirements import SchedulerRequirements, read_requirements
+from cli.doctor.requirements import Marking, SchedulerRequirements, read_requirements
 from engine.objects.gate import GATE
 from tests.support.scheduler_configs import OURS, Json, configuration, ours
 
@@ -37,7 +37,7 @@ def found(
 ) -> list[tuple[str, str, str]]:
     (read,) = configurations([("s.yaml", json.dumps(configuration(entry)))], lambda _path: None)
     context = ConfigurationContext(
-        read, *choose(read.extenders), 5.0, needs, gate=serves, marking=marking
+        read, *placets(read.extenders), 5.0, needs, gate=serves, marking=marking
     )
     findings = [d for d, _ in examine(context) if d.code in ("gate", "managed-resources")]
     return [(d.severity, d.message, d.hint or "") for d in findings]

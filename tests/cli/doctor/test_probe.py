@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from cli.doctor.extender import entry
-from cli.doctor.found import Found
-from cli.doctor.probe import probe
+from cli.doctor.configuration_text import configurations
+from cli.doctor.context import Found
+from cli.doctor.extender import ExtenderEntry
+from cli.doctor.probe import probe, started
 from engine.decision.journal import Journal
 from tests.cli.conftest import Placet
 from tests.support.certificates import Keyring
-from tests.support.scheduler_configs import BIND_APART, configuration, ours
+from tests.support.scheduler_configs import BIND_APART, Json, configuration, ours
 from tests.support.secured import secured
 from tests.support.served import Parts, serving
 from tests.support.view_server import Parts as ViewParts
@@ -29,8 +30,13 @@ RUNNING = "1.2.3"
 def probed(url: str, version: str = RUNNING, **fields: Any) -> list[tuple[str, str, str]]:
     """Return severity, field and message of each finding."""
     given = ours(urlPrefix=url, **fields)
-    found: list[Found] = list(probe([entry(given, "extenders[0]", legacy=False)], version))
+    found: list[Found] = list(probe(entries(given), version))
     return [(d.severity, path.removeprefix("extenders[0]."), d.message) for path, d in found]
+
+
+def entries(*given: Json) -> tuple[ExtenderEntry, ...]:
+    text = json.dumps(configuration(*given))
+    return configurations([("s.yaml", text)], lambda _path: None)[0].extenders
 
 
 async def ask(url: str, version: str = RUNNING, **fields: Any) -> list[tuple[str, str, str]]:
@@ -104,11 +110,8 @@ async def test_of_bind_alone_the_connection_is_tried(tmp_path: Path) -> None:
         main = ours(urlPrefix=url, tlsConfig={"caData": ca})
         for name, expected in ((ca, []), (other, ["extenders[1].tlsConfig"])):
             apart = BIND_APART | {"urlPrefix": url, "tlsConfig": {"caData": name}}
-            entries = [
-                entry(each, f"extenders[{place}]", legacy=False)
-                for place, each in enumerate((main, apart))
-            ]
-            found = await asyncio.to_thread(lambda given: list(probe(given, "2.0.0")), entries)
+            both = entries(main, apart)
+            found = await asyncio.to_thread(lambda given: list(probe(given, "2.0.0")), both)
             assert [path for path, _ in found] == ["extenders[0].urlPrefix", *expected]
 
 
@@ -120,3 +123,33 @@ def test_the_command_asks_only_when_it_is_told(placet: Placet) -> None:
     done = placet("doctor", "--probe", "-", stdin=text)
     assert done.code == 1
     assert "error[probe]: nothing that speaks HTTP answers" in done.out
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("exit 0", []),
+        (
+            r"""echo 'E1 run.go:72] "command failed" err="no plugin \"Mine\""' >&2; exit 1""",
+            ['kube-scheduler refuses to start: no plugin "Mine"'],
+        ),
+        ("echo first; echo second >&2; exit 1", ["kube-scheduler refuses to start: second"]),
+        ("exit 1", ["kube-scheduler refuses to start: it says nothing"]),
+    ],
+    ids=["starts", "log", "no log", "nothing"],
+)
+def test_kube_scheduler_says_why_it_does_not_start(
+    tmp_path: Path, script: str, said: list[str]
+) -> None:
+    program = tmp_path / "kube-scheduler"
+    program.write_text(f'#!/bin/sh\ngrep -q urlPrefix "${{1#--config=}}" || exit 9\n{script}\n')
+    program.chmod(0o755)
+    found = list(started(str(program), json.dumps(configuration())))
+    assert [(d.severity, path, d.message) for path, d in found] == [("error", "", s) for s in said]
+
+
+def test_a_program_that_is_not_there_is_an_error(placet: Placet) -> None:
+    asking = ("doctor", "--kube-scheduler", "/none", "-")
+    done = placet(*asking, stdin=json.dumps(configuration()))
+    assert (done.code, done.out) == (2, "")
+    assert "`/none` cannot be asked: no such file or directory" in done.err

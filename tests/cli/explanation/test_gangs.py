@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from cli.commands.repl import asked
 from cli.console import put
 from cli.explanation.layout import gang_of_pod
-from cli.repl.conversation import answer, print_replies
+from cli.repl.conversation import answer
 from cli.repl.session import ReplSession
+from engine.errors import own_text
 from engine.explanation.cause import cause_of
 from engine.explanation.document import GangExplanation, MemberOfGang, PodExplanation
 from tests.cli.conftest import Placet
@@ -111,10 +113,11 @@ def test_data_and_the_repl_have_the_same_account(
     assert found is not None
     assert (found.policy, found.clause, found.name) == ("gangs", "together", "shop/b")
     assert (found.quorum, found.exist, found.placed, found.state) == (3, 2, 0, "waiting")
-    session = ReplSession()
+    session = ReplSession(asked)
     for line in (":load gangs.policy", ":cluster cluster.json", ":pod shop/b-1"):
         answer(session, line)
-    print_replies(answer(session, ":why").replies)
+    capsys.readouterr()
+    answer(session, ":explain")
     shown = capsys.readouterr().out
     assert "gang shop/b (gangs: together): 3 needed, 2 exist" in shown
     assert "shop/b-0  waiting" in shown
@@ -181,6 +184,18 @@ def test_a_member_of_a_gang_that_gathers_says_how_far_it_is(name: str, text: str
     cause = cause_of(waiting(name), (), found, ())
     assert cause is not None
     assert (cause.kind, cause.text) == ("gang", text)
+
+
+def test_without_bind_the_cause_is_that_of_placet_and_not_of_the_gang() -> None:
+    """Neither the other members nor room for them would help."""
+    words = "policy shop/gangs holds gangs at bind: serve with `--bind`"
+    asked = waiting("a-0")
+    condition = {"type": "PodScheduled", "status": "False", "message": own_text(words)}
+    asked["status"] = {"phase": "Pending", "conditions": [condition]}
+    for state in ("waiting", "fits", "gathering"):
+        cause = cause_of(asked, [], told(state, "1 of 2 members exist", seconds=1.0), ())
+        assert cause is not None
+        assert (cause.kind, cause.text) == ("placet", f"Placet itself keeps it waiting: {words}")
 
 
 def test_the_members_of_a_gang_that_gathers_have_rows(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 import yaml
 
+from cli.commands.repl import asked
 from cli.console import Part, document, put, put_document
 from cli.explanation.layout import (
     analysis,
@@ -23,7 +24,7 @@ from cli.explanation.layout import (
     one_node,
     then_and_now,
 )
-from cli.repl.conversation import answer, print_replies
+from cli.repl.conversation import answer
 from cli.repl.session import ReplSession
 from cli.world import explained, read_world
 from engine.explanation.decision_document import (
@@ -145,10 +146,11 @@ def test_commands_and_the_session_show_this_document(
         assert document(keys).keys() == document(golden()).keys()
     done = placet("explain", "shop/web-1", *shop.WORLD)
     tables = done.out.partition("\n\npod shop")[2]
-    session = ReplSession()
+    session = ReplSession(asked)
     for line in (":load shop.policy", ":cluster cluster.json", ":pod shop/web-1"):
         answer(session, line)
-    print_replies(answer(session, ":why").replies)
+    capsys.readouterr()
+    answer(session, ":explain")
     assert capsys.readouterr().out.partition("pod shop")[2] == tables
 
 

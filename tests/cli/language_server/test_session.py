@@ -221,17 +221,6 @@ async def test_format(editor: Editor) -> None:
     assert not await editor.client.text_document_formatting_async(asked)
 
 
-async def test_symbols(editor: Editor) -> None:
-    await editor.write("symbols.policy", TEXT.replace("zoen", "zone"))
-    document = editor.text("symbols.policy")
-    asked = types.DocumentSymbolParams(document)
-    found = await editor.client.text_document_document_symbol_async(asked)
-    assert found
-    assert isinstance(found[0], types.DocumentSymbol)
-    assert (found[0].name, found[0].detail) == ("shop", "policy")
-    assert [part.name for part in found[0].children or ()] == ["name", "spot", "named"]
-
-
 async def test_manifests_have_diagnostics_if_they_are_of_placet(editor: Editor) -> None:
     assert await editor.write("other.yaml", "kind: ConfigMap\nbroken: [\n") == []
     kind = "apiVersion: placement-policy.scheduling.x-k8s.io/v1alpha1\nkind: PlacementPolicie\n"

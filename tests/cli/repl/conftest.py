@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.repl.conversation import answer, print_replies
+from cli.commands.repl import asked
+from cli.repl.conversation import answer
 from cli.repl.session import ClusterOrigin, ReplSession
 from tests.cli import shop
 from tests.cli.conftest import folder, placet
@@ -31,7 +32,7 @@ def session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> ReplSession:
     """Four nodes and four pods; no policies, no pod and no node chosen."""
     monkeypatch.setenv("COLUMNS", "96")
     shop.write(folder)
-    made = ReplSession()
+    made = ReplSession(asked)
     made.open(ClusterOrigin.files([Path("cluster.json")]))
     return made
 
@@ -39,9 +40,8 @@ def session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> ReplSession:
 @pytest.fixture
 def say(session: ReplSession, capsys: pytest.CaptureFixture[str]) -> Say:
     def said(text: str) -> Said:
-        given = answer(session, text)
-        print_replies(given.replies)
-        return Said(*capsys.readouterr(), given.failed)
+        ok = answer(session, text)
+        return Said(*capsys.readouterr(), not ok)
 
     return said
 

@@ -39,10 +39,9 @@ def test_a_text_has_one_kind(text: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "goes_on"),
-    [(":type node.", True), (":type", False), (":type 1 2", False), (":node (", False)],
+    ("text", "goes_on"), [("node.", True), ("1 2", False), (":node (", False), ("", False)]
 )
-def test_an_expression_after_a_command_can_continue(text: str, goes_on: bool) -> None:
+def test_a_command_does_not_continue(text: str, goes_on: bool) -> None:
     assert unfinished(text) == goes_on
 
 
@@ -83,13 +82,13 @@ error[P0001]: `requir` is not allowed here
 """,
         ),
         (
-            "policy p { weight x }",
+            "weight x",
             """\
 error[P0001]: `x` is not allowed here
- --> session:1:19
+ --> session:1:8
   |
-1 | policy p { weight x }
-  |                   ^ unexpected
+1 | weight x
+  |        ^ unexpected
   = help: expected a number
 """,
         ),
@@ -115,17 +114,19 @@ error: there is no key `b`
 """,
         ),
     ],
-    ids=["expression", "clause", "word", "policy", "no pod", "evaluation"],
+    ids=["expression", "clause", "word", "setting", "no pod", "evaluation"],
 )
 def test_mistakes_are_shown_in_place(say: Say, text: str, shown: str) -> None:
     said = say(text)
     assert (said.out, said.err, said.failed) == ("", shown, True)
 
 
-def test_a_test_block_cannot_be_typed(say: Say) -> None:
-    said = say('test "t" { node "n" pod "p" expect pass "n" }')
-    assert said.err.startswith(
-        "error: a `test` block runs only in a file\n  = help: `:save-test FILE`"
+@pytest.mark.parametrize("text", ['test "t" { pod "p" }', "policy p {\n  weight 3\n}"])
+def test_policies_and_tests_are_loaded(say: Say, text: str) -> None:
+    assert reading(text) == "file"
+    assert say(text).err == (
+        "error: policies and tests cannot be typed\n"
+        "  = help: write it into a file for `:load`, or type its clauses\n"
     )
 
 
@@ -136,9 +137,12 @@ def test_help_needs_no_colon(say: Say, word: str) -> None:
 
 @pytest.mark.parametrize("word", ["exit", "quit"])
 def test_the_words_of_other_programs_end_the_session(session: ReplSession, word: str) -> None:
-    assert answer(session, word).is_last
+    answer(session, word)
+    assert session.has_ended
 
 
 def test_quit_gives_the_last_answer(session: ReplSession) -> None:
-    assert not answer(session, "1").is_last
-    assert answer(session, ":quit").is_last
+    answer(session, "1")
+    assert not session.has_ended
+    assert answer(session, ":quit")
+    assert session.has_ended

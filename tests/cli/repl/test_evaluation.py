@@ -1,11 +1,11 @@
-"""The replies about an expression: value, parts, type, cost, speed and absent fields."""
+"""The answers to expressions: their values and types, on one node and on all."""
 
-import re
 from pathlib import Path
 
 import pytest
 
 from tests.cli import shop
+from tests.cli.conftest import Placet
 from tests.cli.repl.conftest import Say
 from tests.support.builders import kubectl_list, pod, raw
 
@@ -61,21 +61,14 @@ def test_a_group_is_that_of_the_node(say: Say) -> None:
     assert say("zone.map(n, n.name)").out == '["n-1", "n-4"] : list(string)\n'
 
 
-def test_an_expression_fails_only_if_no_node_has_a_value(say: Say) -> None:
+def test_a_node_without_a_value_is_a_finding(say: Say, placet: Placet) -> None:
     said = say('node.labels["capacity"]')
     assert said.out.splitlines()[1:3] == ['n-1   "spot"', "n-2   error: there is no key `capacity`"]
-    assert not said.failed
-    assert say('node.labels["nowhere"]').failed
-
-
-def test_many_nodes_are_grouped_by_their_values(say: Say) -> None:
-    say(":set rows 2")
-    assert say("node.zone").out == (
-        "nodes  value : string                         which\n"
-        '    2  "a"                                    n-1, n-4\n'
-        '    1  "b"                                    n-2\n'
-        "    1  1 other value, `:set rows` shows more\n"
+    assert said.failed
+    evaluated = placet(
+        "eval", 'node.labels["capacity"]', "--cluster", "cluster.json", "--all-nodes"
     )
+    assert (evaluated.out, evaluated.code) == (said.out, 1)
 
 
 def test_annotations_of_other_pods_can_be_read(say: Say, folder: Path) -> None:
@@ -85,55 +78,3 @@ def test_annotations_of_other_pods_can_be_read(say: Say, folder: Path) -> None:
     say(":node n-2")
     line = 'node.pods.filter(p, "team" in p.annotations).map(p, p.annotations["team"])'
     assert say(line).out == '["data"] : list(string)\n'
-
-
-def test_type_needs_no_pod_and_no_node(say: Say) -> None:
-    assert say(":type pod.requests").out == "pod.requests : map(string, quantity)\n"
-    assert say(":type peer.labels").out == "peer.labels : map(string, string)\n"
-
-
-def test_trace_shows_every_part_through_lets(say: Say) -> None:
-    say('let spot = node.labels["capacity"] == "spot"')
-    say(":node n-1")
-    assert (
-        say(':trace spot && node.zone == "b"').out
-        == """\
-  spot && node.zone == "b"               = false
-    spot                                 = true
-      node.labels["capacity"] == "spot"  = true
-        node.labels["capacity"]          = "spot"
-    node.zone == "b"                     = false
-      node.zone                          = "a"
-"""
-    )
-
-
-def test_cost_of_an_expression_and_of_the_policies(say: Say) -> None:
-    assert say(":cost node.pods.exists(p, p.name == pod.name)").out.startswith(
-        "cost of expression in steps for one node, of 1,000,000\n"
-    )
-    say('filter "f" { require node.ready }')
-    assert say(":cost").out.startswith("cost of session in steps for one node")
-
-
-def test_bench_says_how_long_a_node_takes(say: Say) -> None:
-    assert re.fullmatch(
-        r"\d+\.\d\d µs per node \(4 nodes, \d+ times?\)\n", say(":bench node.ready").out
-    )
-    lines = say(':bench node.labels["capacity"]').out.splitlines()
-    assert lines[1] == "without 3 nodes where it has no value"
-    assert say(':bench node.labels["nowhere"]').failed
-
-
-def test_missing_lists_absent_fields_and_keys(web: Say) -> None:
-    web('let spot = node.labels[?"capacity"].orValue("") == "spot"')
-    assert web(
-        ':missing spot && has(node.labels["gpu"]) || pod.labels["team"] == node.zone'
-    ).out == (
-        "reads                     absent  which\n"
-        'node.labels[?"capacity"]  3 of 4  n-2, n-3, n-4\n'
-        'node.labels["gpu"]        4 of 4  n-1, n-2, n-3, n-4\n'
-        'pod.labels["team"]        1 of 1  the pod\n'
-    )
-    assert web(":missing node.zone").out == "nothing that it reads is absent\n"
-    assert web(":missing 1 + 2").out == "it reads no field that can be absent\n"

@@ -218,7 +218,7 @@ def test_errors_about_missing_paths_hint_at_the_command(
 ) -> None:
     with pytest.raises(ClusterFileError, match=r"cannot read `.*c\.yaml`: no such file") as missing:
         reader.read([tmp_path / "c.yaml"])
-    assert "kubectl get nodes,pods -A -o yaml" in missing.value.hint
+    assert "kubectl get nodes,pods,replicasets -A -o yaml" in missing.value.hint
     with pytest.raises(ClusterFileError, match="has no JSON or YAML files"):
         reader.read([tmp_path])
     with pytest.raises(ClusterFileError, match=r"cannot read `.*`: file name too long"):

@@ -402,7 +402,7 @@ async def test_a_strict_spread_goes_on_before_the_watch_shows_anything() -> None
         world.hear(name)
         answer = world.answers.find(f"uid-{name}")
         assert answer is not None
-        (offered,) = (node for node in ("n1", "n2") if answer.offers(node))
+        offered = next(node for node in ("n1", "n2") if answer.offers(node))
         await world.bind(name, offered)
     assert [len(world.on(node)) for node in ("n1", "n2")] == [3, 3]
 

@@ -75,6 +75,7 @@ def numbers(
     total: int = 0,
     pods: int | None = None,
     anywhere: bool = True,
+    waits: int = 0,
     domains: Sequence[bool] | None = None,
 ) -> GroupCounts:
     """Counts by group; by default a watch has shown every pod, and every group is a domain.
@@ -88,6 +89,7 @@ def numbers(
         total=total,
         pods=total if pods is None else pods,
         anywhere=anywhere,
+        waits=waits,
         domains=np.array([True] * len(high) if domains is None else domains, np.bool_),
     )
 

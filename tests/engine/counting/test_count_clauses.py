@@ -7,18 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from engine.counting.bounds import GroupCounts, Mask, bounds_every_group
-from engine.counting.count_clauses import CountClauses, narrowed
-from engine.counting.groups import CountHeadroom
+from engine.counting.bounds import Mask
+from engine.counting.count_clauses import CountClauses
 from engine.objects.peer import TEMPLATE_HASH
 from tests.engine.counting.helpers import (
     ASKED,
     Counting,
     Reports,
-    clause_of,
     clauses_of,
     counting_of,
-    numbers,
 )
 from tests.support.builders import Object, controller, node, pod
 from tests.support.engines import evaluation_of, frame_of
@@ -238,96 +235,10 @@ def test_points_count_in_flight_pods_where_they_likely_end() -> None:
     assert terms(counting, spread("best effort weight 5")) == [(5, [100, 100, 0, 0])]
 
 
-# ---- one group at a time
-
-
-NO_PODS = numbers([0, 0], total=5)
-
-
-def headroom(text: str, groups: Sequence[int], counts: GroupCounts = NO_PODS) -> CountHeadroom:
-    """Of as many nodes as there are groups; all of them are open."""
-    mask, ids, clause = np.ones(len(groups), np.bool_), np.array(groups, np.int32), clause_of(text)
-    return CountHeadroom(
-        rule=clause.count,
-        clause=clause,
-        open=mask,
-        hopeful=mask,
-        groups=ids,
-        counts=counts,
-        narrow=bounds_every_group(clause),
-    )
-
-
-NARROW, WIDE = share("exactly 40%"), share("at most 40%")
-
-
-@pytest.mark.parametrize(
-    ("headrooms", "feasible", "suits", "avoid", "wanted"),
-    [
-        pytest.param(
-            [headroom(NARROW, [0, 0, 1, 1])], "abcd", [0, 1, 9, 0], "", "cd", id="the best's group"
-        ),
-        pytest.param(
-            [headroom(NARROW, [0, 0, 1, 1])],
-            "abcd",
-            [5, 5, 5, 5],
-            "",
-            "ab",
-            id="the first one",
-        ),
-        pytest.param(
-            [headroom(NARROW, [0, 0, 1, 1])], "abd", [0, 1, 9, 2], "", "d", id="feasible nodes only"
-        ),
-        pytest.param(
-            [headroom(NARROW, [0, 0, 1, 1])],
-            "abcd",
-            [0, 1, 9, 8],
-            "cd",
-            "ab",
-            id="not a node that was tried",
-        ),
-        pytest.param(
-            [headroom(NARROW, [0, 0, 1, 1])],
-            "abcd",
-            [0, 1, 9, 8],
-            "abcd",
-            "cd",
-            id="when all were tried, the best again",
-        ),
-        pytest.param(
-            [headroom(NARROW, [0, 0, 1, 1])],
-            "abcd",
-            [0, 1, 9, 8],
-            "c",
-            "cd",
-            id="a node that was tried is kept in the group of another one",
-        ),
-        pytest.param(
-            [headroom(NARROW, [0, 0, 1, 1]), headroom(spread(), [0, 1, 0, 1])],
-            "abcd",
-            [0, 1, 9, 8],
-            "",
-            "c",
-            id="one group of each narrow clause",
-        ),
-        pytest.param(
-            [headroom(NARROW, [0, 0, 1, 1]), headroom(WIDE, [0, 1, 0, 1])],
-            "abcd",
-            [0, 1, 9, 8],
-            "",
-            "cd",
-            id="all groups of a clause that is not narrow",
-        ),
-    ],
-)
-def test_nodes_that_are_kept(
-    headrooms: Sequence[CountHeadroom], feasible: str, suits: list[float], avoid: str, wanted: str
-) -> None:
-    masks = [np.array([name in chosen for name in "abcd"]) for chosen in (feasible, avoid)]
-    assert names(narrowed(headrooms, masks[0], np.array(suits), masks[1])) == wanted
-
-
 # ---- the cost of deleting a pod
+
+
+EXACT = share("exactly 40%")
 
 
 def filling(bound: str) -> str:
@@ -377,11 +288,11 @@ def test_order_in_which_slots_fill(bound: str, wanted: str) -> None:
         pytest.param("", 1, None, id="no share"),
         pytest.param(spread(), 1, None, id="a spread"),
         pytest.param(share("exactly 4"), 1, None, id="a share of a number"),
-        pytest.param(NARROW, 1, -3, id="the first slot on of 40% is the third"),
-        pytest.param(NARROW, 0, -1, id="the first slot off of 40% is the first"),
-        pytest.param(NARROW + spread(), 1, -3, id="the first share decides"),
+        pytest.param(EXACT, 1, -3, id="the first slot on of 40% is the third"),
+        pytest.param(EXACT, 0, -1, id="the first slot off of 40% is the first"),
+        pytest.param(EXACT + spread(), 1, -3, id="the first share decides"),
         pytest.param(
-            NARROW + share("exactly 50%").replace('"s"', '"t"'),
+            EXACT + share("exactly 50%").replace('"s"', '"t"'),
             1,
             -3,
             id="the first of two shares decides",
@@ -396,11 +307,11 @@ def test_deletion_cost(clauses: str, side: int, wanted: int | None) -> None:
 
 
 def test_a_pod_that_the_share_does_not_count_has_no_cost() -> None:
-    assert cost(NARROW, 1, (0, 0), pod("asked")) is None
+    assert cost(EXACT, 1, (0, 0), pod("asked")) is None
 
 
 def test_a_node_that_is_not_known_has_no_cost() -> None:
-    assert counting_of(NODES).deletion_cost(NARROW, "gone") is None
+    assert counting_of(NODES).deletion_cost(EXACT, "gone") is None
 
 
 @pytest.mark.parametrize("of", [f"pods where {IS_WEB}", "replicas"])
@@ -412,7 +323,7 @@ def test_each_revision_has_its_order(of: str) -> None:
         labels = {"app": "web", TEMPLATE_HASH: revision}
         return pod(name, labels=labels, on=on, owner=deployment)
 
-    clauses = NARROW.replace(f"pods where {IS_WEB}", of)
+    clauses = EXACT.replace(f"pods where {IS_WEB}", of)
     old = [revised(f"old-{i}", "1", n) for i, n in enumerate("bbbbbbaaa")]
     first, second = revised("new-0", "2"), revised("new-1", "2")
     assert cost(clauses, 1, (0, 0), first, old) == -3

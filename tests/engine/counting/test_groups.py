@@ -264,23 +264,42 @@ def test_headroom(clause: str, counts: GroupCounts, wanted: str, hopeful: str) -
 
 
 @pytest.mark.parametrize(
-    ("clause", "counts", "narrow"),
+    ("clause", "counts", "roomy"),
     [
-        pytest.param(SPREAD % "1", numbers([0, 0]), True, id="narrow, all open"),
-        pytest.param(SPREAD % "1", numbers([1, 0]), True, id="narrow, one closed"),
-        pytest.param(SHARE % "at most 1", numbers([0, 0], total=5), False, id="wide, all open"),
-        pytest.param(SHARE % "at most 1", numbers([0, 1], total=5), False, id="wide, one closed"),
+        pytest.param(SPREAD % "1", numbers([0, 0], waits=1), "", id="no room for another"),
+        pytest.param(SPREAD % "2", numbers([1, 0], waits=1), "b", id="room for another in one"),
+        pytest.param(SPREAD % "1", numbers([0, 0]), None, id="nobody waits"),
+        pytest.param(SPREAD % "1", numbers([0, 0], own=0, waits=1), None, id="it takes no room"),
+        pytest.param(LIMIT % "node at most 1", numbers([0] * 5, waits=9), "", id="a limit"),
+        pytest.param(
+            SHARE % "at most 1",
+            numbers([0, 0], total=5, waits=1),
+            None,
+            id="one side never runs out",
+        ),
     ],
 )
-def test_headroom_keeps_what_it_is_of(clause: str, counts: GroupCounts, narrow: bool) -> None:
+def test_nodes_with_room_for_another(clause: str, counts: GroupCounts, roomy: str | None) -> None:
     table = snapshot_of(NODES).table
     groups = groups_of(clause)
+    update(groups, table)
+    found = groups.headroom(counts, table.find(list("abcd")))
+    assert found.wait == counts.waits
+    if roomy is None:
+        assert found.roomy is None
+    else:
+        assert found.roomy is not None
+        assert [n for n, is_so in zip("abcd", found.roomy, strict=True) if is_so] == list(roomy)
+
+
+def test_headroom_keeps_what_it_is_of() -> None:
+    table = snapshot_of(NODES).table
+    groups, counts = groups_of(SPREAD % "1"), numbers([1, 0])
     update(groups, table)
     rows = table.find(["b", "unknown", "a", "b"])
     found = groups.headroom(counts, rows)
     assert found.clause is groups.clause
     assert found.counts is counts
-    assert found.narrow is narrow
     assert found.groups.tolist() == groups.ids[rows].tolist()
     assert len(found.open) == len(found.hopeful) == len(rows)
 

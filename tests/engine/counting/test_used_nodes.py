@@ -37,7 +37,7 @@ def empty(bound: str) -> str:
 def offered(counting: Counting, text: str, asked: Object = ASKED) -> tuple[list[str], list[str]]:
     """The nodes that are open, and those that are hopeful."""
     (headroom,) = counting.headrooms(text, asked)
-    assert not headroom.narrow
+    assert headroom.roomy is None, "an offer takes one node at most"
     names = list(counting.table.rows)
     return (
         [n for n, is_open in zip(names, headroom.open, strict=True) if is_open],

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from engine.cards.node_cards import TAKEN, Taken, annotation
-from engine.decision.verdict import Feasible
+from engine.decision.verdict import Feasible, HeldBack
 from engine.engine import Engine
 from engine.errors import WaitingError
 from engine.objects.codec import ObjectCodec
@@ -52,6 +52,7 @@ class Burst:
             f"policy {FULL}",
             FULL,
             "no card has room",
+            HeldBack.reason,
         }
         return "".join(n for n, v in named if isinstance(v, Feasible))
 
@@ -80,9 +81,9 @@ def test_while_pods_are_in_flight_an_offer_leaves_room_for_one_more() -> None:
     """Two halves a node: one wide offer; then one node each; then nobody until one is bound."""
     burst = Burst(policy(), "abc")
     asked = [burst.ask(f"p{number}") for number in range(6)]
-    assert asked == ["abc", "a", "b", "c", "waits", "waits"]
+    assert (asked[0], sorted(asked[1:4]), asked[4:]) == ("abc", ["a", "b", "c"], ["waits"] * 2)
     burst.bind("p0", 500, "b", 0)
-    assert [burst.ask("p6"), burst.ask("p7"), burst.ask("p8")] == ["a", "c", "waits"]
+    assert [*sorted([burst.ask("p6"), burst.ask("p7")]), burst.ask("p8")] == ["a", "c", "waits"]
 
 
 @pytest.mark.parametrize(
@@ -106,13 +107,13 @@ def test_pods_of_one_group_are_held_as_one_request() -> None:
     assert burst.ask("another", group="more") == "waits"
 
 
-@pytest.mark.parametrize(("number", "wanted"), [(1, "abc"), (4, "a"), (5, "waits")])
-def test_whole_cards(number: int, wanted: str) -> None:
+@pytest.mark.parametrize(("number", "wanted"), [(1, ["abc"]), (4, ["a", "b", "c"]), (5, ["waits"])])
+def test_whole_cards(number: int, wanted: list[str]) -> None:
     """One pod takes four of eight cards."""
     text = policy('take int(pod.annotations["milli"]) of {"milli": 1000}', cards=8)
     burst = Burst(text, "abc")
     assert burst.ask("p", 4) == "abc"
-    assert burst.ask("q", number) == wanted
+    assert burst.ask("q", number) in wanted
 
 
 def test_pods_without_cards_hold_none() -> None:

@@ -79,14 +79,16 @@ def test_while_others_wait_an_offer_leaves_room_for_one_more() -> None:
     """Three on each node: two wide offers; then one node each; then nobody until one is bound."""
     burst = Burst(limit("node", "at most 3"), {f"p{number}": "1" for number in range(9)})
     asked = [burst.ask(f"p{number}") for number in range(7)]
-    assert asked == ["abcd", "abcd", "a", "b", "c", "d", "waits"]
+    assert asked[:2] == ["abcd", "abcd"]
+    assert (sorted(asked[2:6]), asked[6]) == (list("abcd"), "waits")
     burst.bind("p0", "a")
-    assert burst.ask("p7") == "b", "the others are full of what may land there"
+    assert burst.ask("p7") in list("bcd"), "`a` is full of what may land there"
 
 
 def test_slots_for_one_pod_a_node_fill_at_once() -> None:
     burst = Burst(limit("node", "at most 1"), dict.fromkeys("pqrst", "1"))
-    assert [burst.ask(name) for name in "pqrst"] == ["a", "b", "c", "d", "waits"]
+    assert sorted(burst.ask(name) for name in "pqrs") == list("abcd")
+    assert burst.ask("t") == "waits"
     for name, to in zip("pqrs", NODES, strict=True):
         burst.bind(name, to)
     assert burst.ask("t") == ""
@@ -109,14 +111,16 @@ def test_an_offer_is_narrow_for_each_clause_that_needs_it() -> None:
     """`other` is near its bound in every zone, the sum on no node."""
     other = limit("domain node.zone", "at most 1").replace('"l"', '"other"')
     burst = Burst(limit("node", "at most 9") + other, {"p": "1", "q": "1", "r": "1"})
-    assert [burst.ask("p"), burst.ask("q"), burst.ask("r")] == ["ab", "cd", "waits"]
+    assert sorted([burst.ask("p"), burst.ask("q")]) == ["ab", "cd"]
+    assert burst.ask("r") == "waits"
 
 
 def test_a_node_that_a_filter_rejects_is_no_room_for_the_next_pod() -> None:
     """Only `a` has room for two, and the filter keeps pods off it."""
     clauses = limit("node", "at most 2") + ' filter "f" { require node.name != "a" }'
     burst = Burst(clauses, {"p": "1", "q": "1"}, {"b": "1", "c": "1", "d": "1"})
-    assert [burst.ask("p"), burst.ask("q")] == ["b", "c"]
+    asked = [burst.ask("p"), burst.ask("q")]
+    assert sorted("".join(asked)) == list("bcd"), "one node is left to the other pod"
 
 
 def test_a_large_pod_waits_for_small_ones_and_not_for_ever() -> None:
@@ -125,7 +129,7 @@ def test_a_large_pod_waits_for_small_ones_and_not_for_ever() -> None:
     assert burst.ask("large") == "waits"
     assert burst.ask("huge") == "", "no binding makes room for it"
     burst.bind("small", "a")
-    assert burst.ask("large") == "b"
+    assert burst.ask("large") in ("bc", "bd", "cd"), "one is left to the other pod that waits"
 
 
 def test_a_pod_that_adds_nothing_is_offered_what_is_not_beyond_the_bound() -> None:

@@ -26,7 +26,7 @@ def test_refused_where_another_node_passes(engine: Engine) -> None:
     passing, unknown = engine.filter(POD, ["web", "new"], None, math.inf)
     assert isinstance(passing, Feasible)
     assert isinstance(unknown, Rejected)
-    assert unknown.reason == "node not yet known"
+    assert unknown.reason == "placet: node not yet known"
 
 
 @pytest.mark.parametrize("names", [["new"], ["other", "new"]], ids=",".join)

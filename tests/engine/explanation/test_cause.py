@@ -49,8 +49,10 @@ DOWN = (
     " dial tcp 127.0.0.1:12345: connect: connection refused"
 )
 RIGHTS = (
-    "not synced: cannot list nodes: the service account `kube-system/placet` may not list nodes"
+    "placet: not synced: cannot list nodes: the service account `kube-system/placet` may not list"
+    " nodes"
 )
+HELD_BACK = "placet: held back: another pod may be on its way there"
 BROKEN = [PolicyNotInForce("shop/a", "", "rules:1:1 error[P0102]: Node has no field `nme`")]
 
 
@@ -87,7 +89,7 @@ def waiting(message: str = "", **spec: Any) -> dict[str, Any]:
             "own plugins reject the nodes: Insufficient cpu (1 node)",
         ),
         (
-            waiting("policy shop/a is not enforced: no valid version loaded yet"),
+            waiting("placet: policy shop/a is not enforced: no valid version loaded yet"),
             None,
             "policy not in force",
             "rules:1:1 error[P0102]",
@@ -127,13 +129,34 @@ def waiting(message: str = "", **spec: Any) -> dict[str, Any]:
             "http://x",
         ),
         (
-            waiting("waiting for in-flight pods: one is there"),
+            waiting("placet: waiting for in-flight pods: one is there"),
             PASSES,
             "held back",
-            "until another pod is bound, so that a strict bound holds: one is there",
+            "Placet holds it back, so that a strict bound holds: one is there",
         ),
+        (
+            waiting(f"{AVAILABLE}1 Insufficient cpu, 2 {HELD_BACK}."),
+            PASSES,
+            "held back",
+            "another pod may be on its way there (2 nodes)",
+        ),
+        (
+            waiting(f"{AVAILABLE}1 placet: node not yet known, 2 shop/a: zone."),
+            PASSES,
+            "placet",
+            "Placet itself keeps it waiting: node not yet known (1 node)",
+        ),
+        (waiting(f"{AVAILABLE}3 {HELD_BACK}."), None, "held back", "may be on its way"),
+        (waiting(f"{AVAILABLE}3 {HELD_BACK}."), REFUSES, "policy", "shop/a: zone (3 nodes)"),
+        (
+            waiting("binding rejected: placet: the pod is gone"),
+            PASSES,
+            "placet",
+            "Placet itself keeps it waiting: the pod is gone",
+        ),
+        (waiting("the pod is gone"), explained(ZONE, passing=1), "extender error", "is gone"),
         (waiting(f"{AVAILABLE}3 shop/a: zone; b: full."), PASSES, "policy", "at the last answer"),
-        (waiting("policy a takes too much time to evaluate"), PASSES, "extender error", "policy a"),
+        (waiting("placet: policy a takes too much time"), PASSES, "placet", "policy a takes"),
         (waiting(nodeName="n-1"), PASSES, "placed", "`n-1`"),
         (waiting(f"{AVAILABLE}3 odd."), None, "unknown", "odd (3 nodes)"),
     ],

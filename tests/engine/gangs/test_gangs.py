@@ -346,8 +346,9 @@ def test_without_binding_the_pods_wait_and_are_told_why() -> None:
     world.create(*names("a", 3))
     with pytest.raises(
         WaitingError, match="policy shop/p holds gangs at bind: serve with `--bind`"
-    ):
+    ) as told:
         world.ask("a0")
+    assert told.value.policy == "shop/p", "the alert names it"
 
 
 def test_strict_counts_hold_for_the_whole_gang() -> None:

@@ -7,7 +7,7 @@ import pytest
 from grammar.meaning.schema import Schema, load_schema
 from grammar.tree.source import Source, Span
 from policies.editor.completion import NoSamples
-from policies.editor.edited_text import EditedDocument, Entry, complete, document, outline
+from policies.editor.edited_text import EditedDocument, complete, document
 from policies.editor.meaning import Meaning, meaning
 from policies.validation import Validator
 
@@ -142,6 +142,19 @@ def test_what_completion_says_of_a_field(schema: Schema) -> None:
     assert "topology.kubernetes.io/zone" in found[0].about
 
 
+def test_what_completion_says_of_names(schema: Schema) -> None:
+    objects = DATA + '  data "new" { from objects "v1/Pod" by obj^'
+    assert [c.about for c in complete(*made(objects, schema), NoSamples())] == [
+        "The object that a row is made of."
+    ]
+    called = complete(
+        *made(HEAD + '  filter "f" { require node.zone.startsW^', schema), NoSamples()
+    )
+    assert [c.about for c in called] == ["string.startsWith(string): bool"]
+    variable = complete(*made(HEAD + '  filter "f" { require nod^', schema), NoSamples())
+    assert variable[0].about.splitlines()[0] == "A candidate node."
+
+
 @pytest.mark.parametrize(
     ("text", "heading", "about"),
     [
@@ -232,31 +245,10 @@ def test_definition_of_data(schema: Schema) -> None:
     assert found.definition.source.slice(found.definition.span) == '"racks"'
 
 
-def test_outline_of_data(schema: Schema) -> None:
-    of, _ = made(f"{DATA}}}\n^", schema)
-    assert names(outline(of)[0].parts)[-2:] == [("data", "load"), ("data", "racks")]
-
-
-def test_meaning_and_outline_of_counts(schema: Schema) -> None:
+def test_meaning_of_counts(schema: Schema) -> None:
     found = said(f'{COUNTED}  filter "f" {{ require wai^ting == 0 }}\n}}\n', schema)
     assert found is not None
     assert found.heading == "count waiting = pending pods where peer.priority > pod.priority"
-    of, _ = made(f"{COUNTED}}}\n^", schema)
-    assert names(outline(of)[0].parts)[-2:] == [("group", "zone"), ("count", "waiting")]
-
-
-def names(entries: Sequence[Entry]) -> list[tuple[str, str]]:
-    return [(entry.kind, entry.name) for entry in entries]
-
-
-def test_outline(schema: Schema) -> None:
-    text = HEAD + '  filter "f" { require wide }\n  use "spot" (least: 1)\n}\ntest "t" { }\n^'
-    of, _ = made(text, schema)
-    found = outline(of)
-    assert names(found) == [("policy", "shop"), ("test", "t")]
-    inside = [("let", "wide"), ("def", "fits"), ("filter", "f"), ("use", "spot")]
-    assert names(found[0].parts) == inside
-    assert of.source.slice(found[0].parts[2].name_span) == '"f"'
 
 
 @pytest.mark.parametrize("suffix", ["", '  filter "f" { message "{node.zo" require \' ` {{'])

@@ -38,4 +38,4 @@ def test_colours_tell_words_of_clauses_from_names_like_them() -> None:
         ("number", "1"),
         ("comment", "# x"),
     ]
-    assert coloured_lines(":why n-1")[0][0] == ("command", ":why")
+    assert coloured_lines(":explain n-1")[0][0] == ("command", ":explain")

@@ -253,7 +253,7 @@ async def test_an_internal_error(serve: Serve, caplog: pytest.LogCaptureFixture)
     served = await serve(examiner=Examiner(SCHEMA, broken))
     answer = await served.post("/admission/validate", request_with())
     assert (answer.status, b"secret" in answer.body) == (500, False)
-    assert answer.body == b"internal error: see the log of Placet\n"
+    assert answer.body == b"placet: internal error: see the log of Placet\n"
     assert "unexpected error in validate" in caplog.text
 
 

@@ -124,7 +124,7 @@ async def test_whatever_else_stays_as_it_is(served: Served, body: Object) -> Non
 async def test_what_is_no_pod_is_an_error_and_the_failure_policy_decides(served: Served) -> None:
     answer = await served.post(PATH, created({"containers": 7}))
     assert answer.status == 400
-    assert answer.text.startswith("the request does not follow the protocol: ")
+    assert answer.text.startswith("placet: the request does not follow the protocol: ")
 
 
 def test_the_shipped_configuration_matches_the_server() -> None:

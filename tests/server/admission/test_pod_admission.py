@@ -82,7 +82,7 @@ async def test_without_a_scheduler_of_its_own_nothing_changes(serve: Serve) -> N
 async def test_what_is_no_pod_is_an_error_and_the_failure_policy_decides(served: Served) -> None:
     answer = await served.post(PODS, created({"schedulerName": 7}))
     assert answer.status == 400
-    assert answer.text.startswith("the request does not follow the protocol: ")
+    assert answer.text.startswith("placet: the request does not follow the protocol: ")
 
 
 def test_the_shipped_configuration_matches_the_server() -> None:

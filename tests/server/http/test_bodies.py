@@ -68,7 +68,9 @@ async def test_a_body_of_more_than_a_large_limit(chunked: bool, listen: Serve) -
     for verb in ("filter", "bind"):
         answer = await served.request("POST", f"/{verb}", pieces(), headers)
         assert answer.status == 200
-        assert answer.json["Error"] == "the body of the request is larger than 4194304 bytes"
+        assert (
+            answer.json["Error"] == "placet: the body of the request is larger than 4194304 bytes"
+        )
     assert (await served.post("/filter", names_request("a"))).json["NodeNames"] == ["a"]
     assert served.calls("filter", "large_body") == 1
 
@@ -114,7 +116,7 @@ async def test_a_slow_body(listen: Serve) -> None:
         took = asyncio.get_running_loop().time() - started
         drip.cancel()
     assert (status, headers["connection"]) == (200, "close")
-    assert json.loads(body)["Error"] == "the body of the request did not arrive in time"
+    assert json.loads(body)["Error"] == "placet: the body of the request did not arrive in time"
     # The time begins where the rest is no longer waited for.
     assert took == pytest.approx(BEGUN_SECONDS + SMALL.body_seconds)
     assert took < SMALL.decision_seconds
@@ -266,7 +268,7 @@ async def test_a_body_of_very_many_values_is_refused(listen: Serve) -> None:
     served = await listen()
     body = BytesIO(b'{"NodeNames":[' + b"1," * 5_000_000 + b"1]}")
     answer = await served.request("POST", "/filter", body)
-    assert answer.json["Error"] == "the body of the request has too many values"
+    assert answer.json["Error"] == "placet: the body of the request has too many values"
 
 
 @pytest.mark.thorough

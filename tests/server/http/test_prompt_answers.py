@@ -161,7 +161,7 @@ async def test_a_failure_is_told_in_the_form_of_the_verb(listen: Serve, connect:
     status, _, body = await peer.ask(broken)
     assert (status, msgspec.json.decode(body)["Error"]) == (
         b"HTTP/1.1 200 OK",
-        "the request has no `Pod`",
+        "placet: the request has no `Pod`",
     )
     assert served.calls("filter", "bad_request") == 1
 

@@ -261,7 +261,7 @@ async def test_a_call_in_flight_is_answered() -> None:
     await settled()
     os.kill(os.getpid(), signal.SIGTERM)
     answer = await asyncio.wait_for(reader.read(), MOST_SECONDS)
-    assert b'"Error":"the body of the request did not arrive in time"' in answer
+    assert b'"Error":"placet: the body of the request did not arrive in time"' in answer
     await asyncio.wait_for(running, MOST_SECONDS)
     writer.close()
 

@@ -190,6 +190,12 @@ def test_a_policy_with_work_at_bind_is_told_where_nothing_is_bound(
         if binds
         else ("True", f"it {work} at bind: {TO_BIND}")
     )
+    ready = mine["Ready"]
+    assert (ready.status, ready.reason, ready.message) == (
+        ("True", "InForce", "it is in force as it is written")
+        if binds
+        else ("False", "NoBinder", f"it {work} at bind: {TO_BIND}")
+    )
     view.edit(3, GOOD, GOOD)
     asyncio.run(reloader.catch_up())
     view.edit(4, rules, GOOD)

@@ -26,7 +26,7 @@ from server.metrics.metrics import Metrics
 from server.runtime.file_cluster import ClusterFiles, FileCluster, NoCluster
 from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader
-from tests.support.builders import Object, kubectl_list, node, pod, raw
+from tests.support.builders import Object, controller, kubectl_list, node, pod, raw
 from tests.support.hung_mount import hung_mount
 from tests.support.reloading import reloader_of
 
@@ -129,6 +129,16 @@ def test_snapshot_is_read_again_when_it_changes(policies: Path, cluster: Path) -
     write(cluster, kubectl_list([NODES[0], node("n2", labels={"disk": "ssd"})]))
     settle(it)
     assert passing(it) == ["n1", "n2"]
+
+
+def test_a_snapshot_that_lacks_what_policies_read_has_a_warning(
+    policies: Path, cluster: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(policies, 'policy one { for pods where true limit "one" { per node at most 1 strict } }')
+    owner = controller("ReplicaSet", "web-5c", owner=controller("Deployment", "web"))
+    write(cluster, kubectl_list([*NODES, pod("web-5c-a", owner=owner)]))
+    reloader(policies, cluster)
+    assert "cluster: the snapshot lacks replicasets that policies read" in caplog.text
 
 
 def test_snapshots_that_were_replaced_leave_the_memory(policies: Path, cluster: Path) -> None:

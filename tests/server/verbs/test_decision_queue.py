@@ -34,7 +34,7 @@ from tests.support.table_decider import TableDecider
 from tests.support.waiting_binder import BINDING, WaitingBinder
 
 PREEMPTION = {"Pod": POD, "NodeNameToVictims": None, "NodeNameToMetaVictims": {}}
-REFUSED = "too many calls at once: Placet takes 2, see --max-in-flight"
+REFUSED = "placet: too many calls at once: Placet takes 2, see --max-in-flight"
 
 
 @dataclass
@@ -102,7 +102,7 @@ async def test_a_call_counts_when_its_body_is_whole(serve: Serve) -> None:
     served = await serve(settings=Settings(max_in_flight=2))
     async with half_a_call(served), half_a_call(served), half_a_call(served):
         assert (await served.post("/filter", names_request("a"))).json["Error"] == ""
-        assert (await served.post("/bind", BINDING)).json["Error"] == "the pod is gone"
+        assert (await served.post("/bind", BINDING)).json["Error"] == "placet: the pod is gone"
 
 
 def test_every_address_has_a_share_of_the_calls_in_flight() -> None:
@@ -202,7 +202,7 @@ async def test_a_call_that_waits_too_long_gets_an_error_in_time(serve: Serve) ->
     answers = await asyncio.gather(*(call() for _ in range(8)))
     texts = [text for _, text in answers]
     assert 0 < texts.count("") < len(texts)
-    assert set(texts) == {"", "the request waited too long for its turn"}
+    assert set(texts) == {"", "placet: the request waited too long for its turn"}
     # All eight take four seconds.
     assert max(seconds for seconds, _ in answers) < 3.5
 
@@ -358,7 +358,7 @@ async def test_who_asks_a_replica_that_does_not_decide_connects_anew(
     """A balancer brings the next call to the one that does; a kept connection would not."""
     served = await serve(decider=TableDecider(error=error("another one decides")))
     answer = await served.post("/filter", names_request("a"))
-    assert (answer.status, answer.json["Error"]) == (200, "another one decides")
+    assert (answer.status, answer.json["Error"]) == (200, "placet: another one decides")
     assert (answer.headers.get("Connection") == "close") == (error is HandoverError)
 
 

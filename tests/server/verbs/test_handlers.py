@@ -122,7 +122,7 @@ async def test_no_decision_is_an_error_and_no_rejection(outcome: str, serve: Ser
     for request in (names_request("a"), nodes_request("a")):
         answer = await served.post("/filter", request)
         assert answer.status == 200
-        assert list(answer.json.values()) == [None, None, {}, {}, str(error)]
+        assert list(answer.json.values()) == [None, None, {}, {}, f"placet: {error}"]
         with pytest.raises(ExtenderFailedError, match=str(error)):
             read_filter(answer.body, ["a"])
     assert served.calls("filter", outcome) == 2
@@ -158,7 +158,7 @@ async def test_an_internal_error_is_an_answer(
     served = await serve(decider=decider)
     filtered = await served.post("/filter", names_request("a", "b"))
     assert filtered.status == 200
-    assert filtered.json["Error"].startswith("internal error")
+    assert filtered.json["Error"].startswith("placet: internal error")
     assert "secret" not in filtered.json["Error"]
     scored = await served.post("/prioritize", names_request("a", "b"))
     assert (scored.status, scored.body) == (200, b"[]")
@@ -198,8 +198,8 @@ async def test_bind_does_not_exist_unless_it_is_asked_for(
         assert answer.status == 200
         text = answer.json["Error"]
         assert text == (
-            "this server binds no pods: start `placet serve` with --bind, or remove `bindVerb`"
-            " from kube-scheduler's configuration"
+            "placet: this server binds no pods: start `placet serve` with --bind, or remove"
+            " `bindVerb` from kube-scheduler's configuration"
         )
     assert served.calls("bind", "unsupported") == 3
     (line,) = caplog.messages
@@ -236,17 +236,17 @@ async def test_a_refused_binding_is_counted_and_logged(
 ) -> None:
     served = await serve(binder=RefusingBinder("the pod is gone"))
     answer = await served.post("/bind", BINDING)
-    assert (answer.status, answer.json) == (200, {"Error": "the pod is gone"})
+    assert (answer.status, answer.json) == (200, {"Error": "placet: the pod is gone"})
     assert served.calls("bind", "refused") == 1
     (line,) = caplog.messages
     assert 'pod="d/p" node="n"' in line
-    assert line.endswith('err="the pod is gone"')
+    assert line.endswith('err="placet: the pod is gone"')
 
 
 async def test_a_refusal_without_a_text_is_no_success(serve: Serve) -> None:
     """C44: the message of a `bind` clause may be empty, and an empty `Error` means bound."""
     answer = await (await serve(binder=RefusingBinder(""))).post("/bind", BINDING)
-    assert answer.json == {"Error": "no reason is given"}
+    assert answer.json == {"Error": "placet: no reason is given"}
 
 
 BAD_BODIES = {
@@ -279,7 +279,7 @@ async def test_bad_requests_are_answered(body: bytes, serve: Serve) -> None:
         assert bound.json["Error"]
         preempted = await served.post("/preempt", body)
         assert preempted.status == 400
-        assert preempted.text.startswith("the request ")
+        assert preempted.text.startswith("placet: the request ")
     good = await served.post("/filter", names_request("a"))
     assert good.json["NodeNames"] == ["a"]
     assert served.calls("filter", "bad_request") == 2

@@ -40,7 +40,7 @@ async def test_a_call_waits_for_ten_looks_at_most(serve: Serve) -> None:
     decider = BusyDecider(attempts=999)
     served = await serve(decider=decider)
     answer = (await served.post("/filter", names_request("a"))).json
-    assert answer["Error"] == WAITING
+    assert answer["Error"] == f"placet: {WAITING}"
     assert decider.asked == 11
 
 
@@ -49,7 +49,9 @@ async def test_all_calls_together_wait_for_a_part_of_the_time(serve: Serve) -> N
     decider = BusyDecider(attempts=999)
     served = await serve(decider=decider)
     for _ in range(10):
-        assert (await served.post("/filter", names_request("a"))).json["Error"] == WAITING
+        assert (await served.post("/filter", names_request("a"))).json[
+            "Error"
+        ] == f"placet: {WAITING}"
     looks = decider.asked - 10
     # 20 at once, and one in 0.1 s after that: each takes 0.01 s itself.
     assert 20 <= looks <= 40

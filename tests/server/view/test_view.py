@@ -151,6 +151,7 @@ async def test_the_list_has_the_newest_first(view: Asked, engine: Engine) -> Non
         "governing": "web",
         "error": None,
         "scoredSeconds": None,
+        "held": 0,
     }
     assert (first["pod"], first["passing"], first["number"]) == ("ads/report", 5, 2)
     _, answer = await view.get(f"{path}?limit=1")

@@ -1,6 +1,4 @@
-"""Typed definitions, clauses and policies: their effects, replacing and dropping them."""
-
-from pathlib import Path
+"""Typed definitions and clauses: their effects, replacing and dropping them."""
 
 from cli.repl.session import ReplSession
 from tests.cli.repl.conftest import Say
@@ -24,35 +22,35 @@ def test_a_typed_clause_decides_in_addition_to_loaded_policies(say: Say) -> None
     assert say('filter "mine" { require node.zone == "b" message "not b" }').out == (
         'added filter "mine"\n'
     )
-    lines = say(":why").out.splitlines()
+    lines = say(":explain").out.splitlines()
     assert (
         "session       as a guardrail  every cluster policy that selects the pod applies" in lines
     )
     assert "n-1   fails           session: mine: not b" in lines
     assert say('filter "mine" { require node.zone == "a" }').out == 'replaced filter "mine"\n'
-    assert "n-1   passes       4" in say(":why").out.splitlines()
+    assert "n-1   passes       4" in say(":explain").out.splitlines()
 
 
-def test_a_whole_policy_is_added_and_replaced(say: Say) -> None:
-    text = 'policy own {{ for pods where true score "any" weight 1 {{ value {} range 0 .. 1 }} }}'
-    assert say(text.format(0.5)).out == "added policy own\n"
+def test_a_typed_score_is_replaced(say: Say) -> None:
+    text = 'score "any" weight 1 {{ value {} range 0 .. 1 }}'
+    assert say(text.format(0.5)).out == 'added score "any"\n'
     say(":pod shop/web-1")
-    assert "n-1       5     5.00" in say(":rank").out.splitlines()
-    assert say(text.format(0.2)).out == "replaced policy own\n"
-    assert "n-1       2     2.00" in say(":rank").out.splitlines()
+    assert "n-1   passes       5" in say(":explain").out.splitlines()
+    assert say(text.format(0.2)).out == 'replaced score "any"\n'
+    assert "n-1   passes       2" in say(":explain").out.splitlines()
 
 
 def test_an_error_changes_nothing(say: Say, session: ReplSession) -> None:
     say("let a = 1")
     say('filter "f" { require a == 1 }')
-    before = session.notebook
+    before = session.typed
     assert say('let a = "one"').failed
     assert say('filter "g" { require nowhere }').failed
     assert say(":drop a").failed
-    assert session.notebook == before
+    assert session.typed == before
 
 
-def test_typed_policies_can_be_shown_written_and_dropped(say: Say, folder: Path) -> None:
+def test_typed_clauses_can_be_shown_and_dropped(say: Say) -> None:
     say("let   a = 1")
     say('filter "f" { require a==1\n\n\n require node.ready }')
     laid_out = """\
@@ -62,8 +60,6 @@ cluster policy session {
 }
 """
     assert say(":policy").out == laid_out
-    assert say(":policy typed.policy").out == "1 policy in typed.policy\n"
-    assert (folder / "typed.policy").read_text() == laid_out
-    assert say(":policy typed.policy").err.startswith("error: `typed.policy` already exists")
+    assert say(":policy typed.policy").err == "error: `:policy` takes no arguments\n"
     assert say(':drop "f"').out == "dropped f\n"
     assert say(":policy").out == "cluster policy session {\n  let a = 1\n}\n"

@@ -1,0 +1,282 @@
+"""Expressions of `eval`, the REPL and editors: checked, evaluated and shown like those of a policy.
+
+An expression is asked about a subject: a cluster, or none, with a pod and a node of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from cli.command import Exit
+from cli.console import put_document, show, table
+from cli.policy_tests.fixture import to_json
+from cli.render import put_findings
+from engine.cache.cluster_copy import ClusterCopy, DataText, NamedPod
+from engine.enforced import EnforcedPolicies, named_annotations
+from engine.errors import BadObjectError
+from engine.explanation.written import Values
+from engine.objects.codec import ObjectCodec
+from engine.offline import question_frame, tables_of
+from engine.program.compiler import Compiler
+from engine.program.fast_paths import FAST_PATHS
+from engine.program.frame import Frame
+from engine.program.tables import Tables
+from engine.program.trace import Tracer
+from grammar.checker.expression_checker import Checker
+from grammar.checker.policy_checker import VARIABLES, Checked, check_policy
+from grammar.meaning.schema import Schema, load_schema
+from grammar.messages import catalogue
+from grammar.messages.diagnostics import Diagnostic, UserError
+from grammar.syntax.parser import parse_expression, parse_rules
+from grammar.tree.ast import Expr
+from grammar.tree.clauses import Policy
+from grammar.tree.groups import COUNT_OF_NODES
+from grammar.tree.printer import print_data
+from grammar.tree.source import Source
+from grammar.tree.walk import reads
+from grammar.values.errors import EvaluationError
+from grammar.values.time import Timestamp
+
+NAME = "expression"
+# The variables that only some clauses have, each with a hint.
+ONLY_IN_CLAUSES: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("peer", "victim", "victims"), "it exists only in `preempt` and `pods where` clauses"
+    ),
+    "domain": "it exists only in the bounds of limits per domain and of spreads",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The error of an expression without a value, and the innermost part that it comes from."""
+
+    error: EvaluationError
+    part: Expr
+
+    @property
+    def diagnostic(self) -> Diagnostic:
+        """The error with its place; it has no code."""
+        return Diagnostic("", "error", str(self.error), self.part.span)
+
+
+class Expression:
+    """A typed tree with its source, compiled for any number of evaluations.
+
+    `names` are the variables that it reads, and `definitions` the items that it can use.
+    """
+
+    def __init__(
+        self, source: Source, expr: Expr, names: frozenset[str], definitions: Checked
+    ) -> None:
+        self.source = source
+        self.expr = expr
+        self.names = names
+        self.definitions = definitions
+        self._environment = definitions.environment
+        compiler = Compiler(self._environment, fast_paths=FAST_PATHS)
+        self._run = compiler.compile(expr)
+        self._slots = compiler.slots
+
+    @property
+    def annotations(self) -> frozenset[str]:
+        """The annotations of other pods that it can read."""
+        bodies = (d.body for d in self._environment.defs.values())
+        return named_annotations((self.expr, *self._environment.lets.values(), *bodies))
+
+    def evaluate(self, frame: Frame) -> object | Failure:
+        frame.locals = [None] * self._slots
+        try:
+            return self._run(frame)
+        except EvaluationError:
+            # A traced second evaluation finds the failing part.
+            steps = Tracer(self._environment).trace(self.expr, frame)
+            error = steps[0].outcome
+            assert isinstance(error, EvaluationError), "evaluation is deterministic"
+            innermost = max((s for s in steps if s.outcome is error), key=lambda s: s.depth)
+            return Failure(error, innermost.expr)
+
+
+def check(
+    text: str, schema: Schema, hidden: Mapping[str, str], definitions: str = ""
+) -> tuple[Expression | None, list[Diagnostic], Source]:
+    """The checked expression, or None; its diagnostics; and its source.
+
+    `hidden` are the variables that cannot be read here, each with a hint or "". `definitions` are
+    valid items of a policy that the expression can use. The source has them after the expression,
+    so that no two parts have the same place.
+    """
+    source = Source(NAME, f"{text}\n{definitions}" if definitions else text)
+    parsed, found = parse_expression(Source(NAME, text))
+    if parsed is None:
+        return None, found, source
+    # Spaces instead of the expression keep the places of the definitions.
+    items, _ = parse_rules(Source(NAME, f"{' ' * len(text)}\n{definitions}"))
+    defined = check_policy(Policy("", items, cluster=True), schema)
+    environment = defined.environment
+    checker = Checker(environment)
+    expr = checker.check(parsed)
+    found = list(checker.found)
+    names = set()
+    for read in reads(expr, environment.definitions):
+        name = read.path[0]
+        if name in VARIABLES:
+            names.add(name)
+        count = environment.counts.get(name)
+        if name in environment.groups or (count and count.stands_for == COUNT_OF_NODES):
+            # It is that of a node.
+            names.add("node")
+        if name in hidden or (count and "pod" in hidden):
+            problem = catalogue.unavailable(name, "this expression", read.span)
+            found.append(replace(problem, hint=hidden.get(name, hidden.get("pod")) or None))
+    if any(d.severity == "error" for d in found):
+        return None, found, source
+    return Expression(source, expr, frozenset(names), defined), found, source
+
+
+def data_declared(policies: EnforcedPolicies) -> str:
+    """The `data` of policies, as definitions of an expression."""
+    every = (c.environment.tables.items() for c in policies.validation.policies)
+    return "\n".join({name: print_data(data) for each in every for name, data in each}.values())
+
+
+def tables_at(
+    cluster: ClusterCopy | None, policies: EnforcedPolicies, data: Mapping[str, DataText]
+) -> Tables:
+    """The tables of the policies, as of the time of the cluster. Raises UserError."""
+    now = cluster.now if cluster is not None else Timestamp.now()
+    return tables_of(policies.registry, data, now)
+
+
+# ---- what an expression is asked about
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What an expression is evaluated on; `node` is the name of a node of the cluster."""
+
+    cluster: ClusterCopy | None
+    codec: ObjectCodec
+    pod: NamedPod | None = None
+    node: str | None = None
+    tables: Tables = field(default_factory=dict)
+
+    @contextmanager
+    def frame(self, definitions: Checked) -> Iterator[Frame]:
+        """The values that an expression reads. Raises UserError."""
+        cluster, pod = self.cluster, self.pod
+        with nullcontext() if cluster is None or pod is None else cluster.asking(pod):
+            frame = question_frame(pod, cluster, self.codec, definitions)
+            frame.tables = self.tables
+            if self.node is not None and cluster is not None:
+                frame.node = cluster.node(self.node)
+            yield frame
+
+
+def put_value(expression: Expression, subject: Subject, form: str | None = None) -> Exit:
+    """Prints `value : type`, or the value as JSON or YAML."""
+    with subject.frame(expression.definitions) as frame:
+        found = expression.evaluate(frame)
+    if isinstance(found, Failure):
+        put_findings([(found.diagnostic, expression.source)])
+        return Exit.FINDINGS
+    values, type_ = Values(load_schema()), expression.expr.type
+    if form is None:
+        print(values.typed(found, type_))
+    else:
+        put_document(_document(found, expression, values), form)
+    return Exit.OK
+
+
+def put_values(
+    expression: Expression, subject: Subject, cluster: ClusterCopy, form: str | None = None
+) -> Exit:
+    """Prints the value on each node; a node without a value is a finding."""
+    values, type_ = Values(load_schema()), expression.expr.type
+    rows = table("node", f"value : {type_}")
+    document: dict[str, object] = {}
+    failed = False
+    with subject.frame(expression.definitions) as frame:
+        for name, node in sorted(cluster.snapshot().nodes.items()):
+            frame.node = node
+            found = expression.evaluate(frame)
+            if isinstance(found, Failure):
+                failed = True
+                rows.add_row(name, f"error: {found.error}")
+                document[name] = {"error": str(found.error)}
+            else:
+                rows.add_row(name, values.line(found, type_))
+                document[name] = {"value": _document(found, expression, values)}
+    if form is None:
+        show(rows)
+    else:
+        put_document(document, form)
+    return Exit.FINDINGS if failed else Exit.OK
+
+
+def _document(found: object, expression: Expression, values: Values) -> object:
+    """A value as plain JSON, or its text in the language if JSON has no such value."""
+    try:
+        return to_json(found)
+    except TypeError:
+        return values.line(found, expression.expr.type)
+
+
+# ---- samples for completion
+
+# The number of evaluations for one completion, for which the user waits.
+_MOST_SAMPLES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSamples:
+    """The values of an operand on every node, or for every pod or peer, of a cluster."""
+
+    subject: Subject
+    definitions: str = ""
+
+    def keys(self, operand: str) -> list[str]:
+        """The keys of a map, in order."""
+        maps = (found for found in self._samples(operand) if isinstance(found, Mapping))
+        return sorted({key for each in maps for key in each if isinstance(key, str)})
+
+    def values(self, operand: str) -> list[str]:
+        """The texts that an expression is, the most frequent one first."""
+        texts = Counter(found for found in self._samples(operand) if isinstance(found, str))
+        return [text for text, _ in texts.most_common()]
+
+    def _samples(self, operand: str) -> Iterator[object]:
+        cluster = self.subject.cluster
+        if not operand or cluster is None:
+            return
+        expression, _, _ = check(operand, load_schema(), {}, self.definitions)
+        if expression is None or {"node", "pod"} <= expression.names:
+            return
+        try:
+            with self.subject.frame(expression.definitions) as frame:
+                for _ in islice(self._vary(expression, cluster, frame), _MOST_SAMPLES):
+                    found = expression.evaluate(frame)
+                    if not isinstance(found, Failure):
+                        yield found
+        except UserError:
+            return
+
+    def _vary(self, expression: Expression, cluster: ClusterCopy, frame: Frame) -> Iterator[None]:
+        if "node" in expression.names:
+            for frame.node in cluster.snapshot().nodes.values():
+                yield
+        elif "pod" in expression.names:
+            for body in cluster.pod_bodies.values():
+                try:
+                    frame.pod, frame.memo = self.subject.codec.pod(body), {}
+                except BadObjectError:
+                    continue
+                yield
+        elif expression.names & {"peer", "victim"}:
+            for peer in cluster.snapshot().pods().values():
+                frame.peer = frame.victim = peer
+                yield

@@ -1,0 +1,137 @@
+"""Offers are as wide as the rule of docs/language/counting.md says, call by call, and never wider.
+
+The oracle knows the bounds, the bindings and the offers, and nothing of the engine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+
+from engine.decision.verdict import Feasible, HeldBack
+from engine.errors import EngineError
+from tests.support.builders import Object, node, pod, raw
+from tests.support.engines import cache_of, engine_over, peer_of
+from tests.support.examples import examples
+
+WEB = 'pods where peer.labels["app"] == "web"'
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A clause, the group of a node, and whether so many pods may be in a group.
+
+    The last one gets the pods that may be in each group, and those that are there.
+    """
+
+    clause: str
+    group_of: Callable[[str], str]
+    holds: Callable[[Counter[str], Counter[str], str], bool]
+
+
+@dataclass
+class Play:
+    """One burst of pods: what was offered to whom, and who is bound where."""
+
+    rule: Rule
+    zones: Mapping[str, str]
+    random: Random
+    offers: dict[str, frozenset[str]] = field(default_factory=dict)
+    bound: dict[str, str] = field(default_factory=dict)
+
+    def counts(self) -> tuple[Counter[str], Counter[str]]:
+        """The pods that may be in each group, and those that are."""
+        low = Counter(self.rule.group_of(name) for name in self.bound.values())
+        high = Counter(low)
+        for offered in self.offers.values():
+            high.update({self.rule.group_of(name) for name in offered})
+        return high, low
+
+    def fitting(self, offer: frozenset[str] = frozenset()) -> set[str]:
+        """The nodes where a pod fits, whatever becomes of those on their way and of an offer."""
+        high, low = self.counts()
+        high.update({self.rule.group_of(name) for name in offer})
+        return {
+            name
+            for name in self.zones
+            if self.rule.holds(high + Counter([group := self.rule.group_of(name)]), low, group)
+        }
+
+
+def limit(scope: str, most: int) -> Rule:
+    text = f'limit "l" {{ {WEB} per {scope} at most {most} strict }}'
+    group_of = str if scope == "node" else _zone
+    return Rule(text, group_of, lambda high, _, group: high[group] <= most)
+
+
+def spread(skew: int) -> Rule:
+    text = f'spread "s" {{ {WEB} over node.zone skew at most {skew} strict }}'
+
+    def holds(high: Counter[str], low: Counter[str], group: str) -> bool:
+        return high[group] - min(low[zone] for zone in ("z0", "z1", "z2")) <= skew
+
+    return Rule(text, _zone, holds)
+
+
+def _zone(name: str) -> str:
+    return f"z{int(name[1:]) % 3}"
+
+
+RULES = [
+    *(limit("node", most) for most in (1, 2, 3, 50)),
+    *(limit("domain node.zone", most) for most in (1, 4, 300)),
+    *(spread(skew) for skew in (1, 2, 5)),
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.clause.partition("where")[2])
+@pytest.mark.parametrize("seed", range(examples(12)))
+def test_an_offer_is_as_wide_as_it_may_be(rule: Rule, seed: int) -> None:
+    random = Random(seed)
+    zones = {f"n{number}": f"z{number % 3}" for number in range(random.randint(3, 9))}
+    names = [f"p{number}" for number in range(random.choice((1, 3, 12, 60)))]
+    web: dict[str, Object] = {name: pod(name, labels={"app": "web"}) for name in names}
+    cache = cache_of([node(name, zone) for name, zone in zones.items()], list(web.values()))
+    engine = engine_over(f"cluster policy p {{ {rule.clause} }}", cache)
+    cache.add_event_handler(engine.in_flight.pod_changed)
+    play = Play(rule, zones, random)
+    seen = Counter[str]()
+    for _ in range(6 * len(names)):
+        if play.offers and random.random() < 0.5:
+            name = random.choice(sorted(play.offers))
+            play.bound[name] = on = random.choice(sorted(play.offers.pop(name)))
+            cache.put_pod(peer_of(pod(name, labels={"app": "web"}, on=on)))
+        waiting = [name for name in names if name not in play.offers and name not in play.bound]
+        if not waiting:
+            continue
+        name = waiting[0]
+        try:
+            found = engine.filter(raw(web[name]), list(zones), None, math.inf)
+        except EngineError:
+            assert not play.fitting(), "a pod waits where it would fit"
+            seen["waits"] += 1
+            continue
+        verdicts = dict(zip(zones, found, strict=True))
+        offered = frozenset(n for n, v in verdicts.items() if isinstance(v, Feasible))
+        held = {n for n, v in verdicts.items() if isinstance(v, HeldBack)}
+        opened = play.fitting()
+        assert offered | held == opened
+        if held:
+            groups = {rule.group_of(each) for each in opened}
+            left = len(groups) - len({rule.group_of(each) for each in offered})
+            assert not play.fitting(frozenset(opened)), "the next pod fits all the same"
+            assert play.fitting(offered), "the next pod does not fit all the same"
+            assert left == min(len(waiting) - 1, len(groups) - 1), "one place for each that waits"
+            seen["narrow"] += 1
+        elif offered:
+            fits = play.fitting(offered) or len(waiting) == 1
+            assert fits or len({rule.group_of(each) for each in opened}) == 1
+            seen["wide"] += 1
+        if offered:
+            play.offers[name] = offered
+    assert seen["wide"] + seen["narrow"], "nothing was offered"

@@ -1,0 +1,162 @@
+"""Own texts: whatever Placet answers by itself begins with `placet: `, wherever it is raised."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from engine.errors import EngineError, WaitedInVainError, own_text, own_words
+from server.errors import RequestError, failure_of
+
+ROOT = Path(__file__).parents[2]
+VERDICTS = {"Rejected", "Failed"}
+ENCODERS = {"encode_filter_error", "encode_binding"}
+# The beginning of the texts that name a policy in place of the words of its author.
+OF_POLICY = "policy "
+
+
+def every(base: type[Exception]) -> Iterator[type[Exception]]:
+    yield base
+    for each in base.__subclasses__():
+        yield from every(each)
+
+
+ERRORS = {each.__name__: each for base in (EngineError, RequestError) for each in every(base)}
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place where an answer is made: what is called there, and how its text begins.
+
+    The beginning is None where it is no literal. A text of `own_text` begins with the mark.
+    """
+
+    place: str
+    made: str
+    begins: str | None
+    of_clause: bool
+
+
+def sites(*names: str) -> list[Site]:
+    found = []
+    for path in sorted(
+        path for name in ("engine", "server") for path in (ROOT / name).rglob("*.py")
+    ):
+        tree = ast.parse(path.read_bytes())
+        for function in ast.walk(tree):
+            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            for node in ast.walk(function):
+                made = (
+                    node.func.id
+                    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+                    else ""
+                )
+                if isinstance(node, ast.Call) and made in names and node.args:
+                    flags = {each.arg: ast.unparse(each.value) for each in node.keywords}
+                    found.append(
+                        Site(
+                            f"{path.relative_to(ROOT)}:{node.lineno}",
+                            made,
+                            beginning(node.args[0], function, tree),
+                            flags.get("of_clause") == "True",
+                        )
+                    )
+    return found
+
+
+def beginning(text: ast.expr, *scopes: ast.AST) -> str | None:
+    """How a text begins, if that is a literal; a name stands for what is assigned to it."""
+    match text:
+        case ast.Constant(value=str(words)):
+            return words
+        case ast.JoinedStr(values=[ast.Constant(value=str(words)), *_]):
+            return words
+        case ast.Call(func=ast.Name(id="own_text")):
+            return own_text("")
+        case ast.Call(func=ast.Name(id="cut" | "shown"), args=[words, *_]):
+            return beginning(words, *scopes)
+        case ast.Name(id=name):
+            for scope in scopes:
+                for node in ast.walk(scope):
+                    match node:
+                        case ast.Assign(targets=[ast.Name(id=known)], value=value) if known == name:
+                            return beginning(value, *scopes)
+                        case _:
+                            pass
+        case _:
+            pass
+    return None
+
+
+def error_of(kind: type[Exception]) -> Exception:
+    """An error of this kind, whatever its own constructor takes."""
+    error = kind.__new__(kind)
+    if isinstance(error, EngineError):
+        EngineError.__init__(error, "the words")
+        return error
+    return RequestError("the words")
+
+
+RAISED = sites(*ERRORS)
+
+
+@pytest.mark.parametrize("site", RAISED, ids=[f"{each.place} {each.made}" for each in RAISED])
+def test_each_error_is_answered_in_the_words_of_placet_or_of_a_clause(site: Site) -> None:
+    """An error of a clause begins with what a policy says; any other one gets the mark."""
+    kind = ERRORS[site.made]
+    if site.of_clause or kind is WaitedInVainError:
+        assert site.begins is None or site.begins.startswith((OF_POLICY, own_text("")))
+        return
+    assert failure_of(error_of(kind)).text == own_text("the words")
+    assert not (site.begins or "").startswith(own_text("")), "the mark comes twice"
+
+
+def test_there_are_errors_of_both_kinds() -> None:
+    of_clauses = [each for each in RAISED if each.of_clause or each.made == "WaitedInVainError"]
+    assert len(of_clauses) >= 12
+    assert len(RAISED) - len(of_clauses) >= 50
+
+
+@pytest.mark.parametrize("site", sites(*VERDICTS), ids=lambda site: site.place)
+def test_a_rejection_of_nodes_has_the_words_of_a_policy_or_the_mark(site: Site) -> None:
+    assert site.begins is None or site.begins.startswith((OF_POLICY, own_text("")))
+
+
+@pytest.mark.parametrize("site", sites(*ENCODERS), ids=lambda site: site.place)
+def test_nothing_else_is_answered(site: Site) -> None:
+    """The text of an answer is that of a failure, none, or marked."""
+    assert site.begins in (None, "", own_text(""))
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("a secret"), EngineError(), EngineError(of_clause=True)]
+)
+def test_an_answer_without_words_is_marked_too(error: Exception) -> None:
+    assert own_words(failure_of(error).text) in (
+        "internal error: see the log of Placet",
+        "no reason is given",
+    )
+
+
+def test_the_words_of_a_clause_stay_as_they_are() -> None:
+    assert failure_of(EngineError("two per node", of_clause=True)).text == "two per node"
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("placet: the pod is gone", "the pod is gone"),
+        ("binding rejected: placet: the pod is gone", "the pod is gone"),
+        ("", ""),
+        ("the pod is gone", ""),
+        ('Post "http://placet:12345/filter": no such host', ""),
+        ("label it for placet: yes", ""),
+    ],
+)
+def test_own_words_are_found_in_what_kube_scheduler_says(said: str, words: str) -> None:
+    assert own_words(said) == words
