@@ -148,8 +148,7 @@ DICTIONARIES = {
         "engine/decision/verb_call.py: OfferedNodes._rows",
         "engine/drift/survey.py: Survey._since",
         "engine/program/item_kinds.py: ItemKinds._column",
-        "server/view/history.py: SeriesRing._series",
-        "server/view/revisions.py: Revisions._by_policy",
+        "server/view/history.py: History._edits",
     ),
     TERMINAL: (
         "cli/language_server/server.py: PolicyServer._validators",

@@ -55,7 +55,7 @@ from server.settings import (
     too_few_files,
 )
 from server.view.history import HistoryError
-from server.view.view import DEFAULT_PORT
+from server.view.page import DEFAULT_PORT
 
 
 def exemptions(args: argparse.Namespace) -> Exemptions:

@@ -52,7 +52,7 @@ from engine.simulation.what_if import NodesToAdd
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.texts import counted
 from server.answers.simulation_answers import AddedNodes, SimulationQuestion
-from server.view.view import DEFAULT_PORT
+from server.view.page import DEFAULT_PORT
 
 if TYPE_CHECKING:
     from cli.live import LiveCluster

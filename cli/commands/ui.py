@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from cli.command import CommandError, Exit
 from cli.replicas import replicas
 from cli.replicas.replicas import Replica
-from server.view.view import ROOT
+from server.view.page import ROOT
 
 EXAMPLES = """\
 examples:

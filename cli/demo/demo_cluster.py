@@ -17,7 +17,7 @@ from engine.engine import Engine
 from engine.explanation.inspection import Inspection
 from policies.disk import Visit
 from server.runtime.reloader import PolicyReloader
-from server.view.view import HOST, ROOT
+from server.view.page import HOST, ROOT
 
 Object = dict[str, Any]
 

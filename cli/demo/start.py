@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 
 from server.settings import DEFAULT_LISTEN
-from server.view.view import DEFAULT_PORT, HOST
+from server.view.page import DEFAULT_PORT, HOST
 
 # Outgoing connections get the ports above: on Linux from 32768 on, elsewhere from 49152 on.
 _BELOW_EPHEMERAL = range(20_000, 32_768)

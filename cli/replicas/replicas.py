@@ -35,8 +35,8 @@ from engine.simulation.simulation_document import SimulationAnswer
 from grammar.messages.texts import os_reason
 from server.answers.simulation_answers import SimulationQuestion
 from server.answers.view_answers import DraftSession, ReplicaStatus
-from server.view.api_description import API, TOKEN_HEADER
-from server.view.view import DEFAULT_PORT, HOST
+from server.view.page import DEFAULT_PORT, HOST
+from server.view.routes import API, TOKEN_HEADER
 
 TIMEOUT_SECONDS = 10.0
 # A simulation may wait for others, and an answer with these says in words what is wrong.

@@ -26,7 +26,7 @@ from engine.objects.request_pod import SYSTEM_NAMESPACES
 from grammar.values.named_formats import is_label, is_subdomain
 from server.runtime.observers import FORMATS
 from server.settings import DEFAULT_LISTEN, SettingsError, parse_trace_url
-from server.view.view import DEFAULT_PORT
+from server.view.page import DEFAULT_PORT
 
 
 def _namespace(text: str) -> str:

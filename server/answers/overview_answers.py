@@ -113,54 +113,15 @@ class FillList(msgspec.Struct, frozen=True):
     bounds: Sequence[BoundFill]
 
 
-# ---- what is found
-
-FoundKind = OneOf["pod", "node", "workload", "policy", "clause", "reason"]
+# ---- one policy
 
 
-class FoundName(msgspec.Struct, frozen=True, gc=False):
-    """Something whose name has the words.
-
-    A pod is `namespace/name`, a workload `namespace/kind/name`, and a clause `policy: clause`.
-    `about` is the node of a pod or empty, the policy of a clause, the last pod that was rejected
-    with a reason, or the number of pods of a workload.
-    """
-
-    kind: FoundKind
-    name: str
-    about: str
-
-
-class FoundList(msgspec.Struct, frozen=True):
-    """What is found, the best of each kind first; `more` have no place in the list."""
-
-    replica: str
-    found: Sequence[FoundName]
-    more: int
-
-
-class PodOfWorkload(msgspec.Struct, frozen=True):
-    """A pod of a workload; `node` is null while it waits."""
+class SelectedPod(msgspec.Struct, frozen=True):
+    """A pod that a policy selects; `node` is null while it waits."""
 
     pod: str
     node: str | None
     phase: str
-
-
-class WorkloadDetail(msgspec.Struct, frozen=True):
-    """A workload with its first pods, those that wait first; `replicas` is null if not known."""
-
-    replica: str
-    namespace: str
-    kind: str
-    name: str
-    replicas: int | None
-    pods: int
-    waiting: int
-    listed: Sequence[PodOfWorkload]
-
-
-# ---- one policy
 
 
 class SelectedPods(msgspec.Struct, frozen=True):
@@ -176,7 +137,7 @@ class SelectedPods(msgspec.Struct, frozen=True):
     pods: int
     waiting: int
     exactly: bool
-    listed: Sequence[PodOfWorkload]
+    listed: Sequence[SelectedPod]
 
 
 class RevisionOfPolicy(msgspec.Struct, frozen=True):
@@ -189,7 +150,7 @@ class RevisionOfPolicy(msgspec.Struct, frozen=True):
 
 
 class RevisionList(msgspec.Struct, frozen=True):
-    """The texts that a policy had since the replica started, the newest first."""
+    """The texts that a policy had, as far as the replica has seen, the newest first."""
 
     replica: str
     policy: str

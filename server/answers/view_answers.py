@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
 from typing import Literal as OneOf
@@ -10,12 +9,8 @@ from typing import Literal as OneOf
 import msgspec
 from msgspec import Meta
 
-from engine.decision.registry import Registry
 from engine.explanation.audit_document import PolicyAuditDetail
-from engine.explanation.decided_effects import DecidedEffect
 from engine.explanation.effects import EffectOfPolicy
-from engine.gangs.gang import GangStatus
-from engine.program.tables import SourceStatus
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.source import Source
 from policies.editor.completion import Candidate
@@ -161,116 +156,6 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     decisions: int
     recorded: int
     certificate: CertificateInUse | None = None
-
-
-def data_sources(found: Iterable[SourceStatus]) -> Sequence[DataSource]:
-    """The sources, by name."""
-    return [
-        DataSource(
-            each.name,
-            each.kind,
-            each.policies,
-            each.rows,
-            each.age if each.age is None else round(each.age, 1),
-            each.is_stale,
-            each.error,
-            each.left_out,
-            each.cause,
-        )
-        for each in found
-    ]
-
-
-# The gangs in a status.
-_MOST_GANGS = 20
-
-
-def gangs_of_policies(registry: Registry, known: Sequence[GangStatus]) -> Sequence[GangsOfPolicy]:
-    """The numbers of each policy that has gangs, by its address."""
-    number = Counter((gang.policy, gang.state) for gang in known)
-    longest: dict[str, float] = {}
-    for gang in known:
-        if gang.state != "gathering":
-            longest[gang.policy] = max(longest.get(gang.policy, 0.0), gang.seconds)
-    return [
-        GangsOfPolicy(
-            address,
-            number[address, "waiting"],
-            number[address, "gathering"],
-            number[address, "given up"],
-            round(longest.get(address, 0.0), 1),
-        )
-        for address in sorted(each.address for each in registry.programs if each.gangs)
-    ]
-
-
-def some_gangs(known: Sequence[GangStatus]) -> Sequence[GangInShort]:
-    """Those that gather first, then those that wait longest."""
-    order = sorted(known, key=lambda each: (each.state != "gathering", -each.seconds, each.name))
-    return [
-        GangInShort(
-            each.policy,
-            each.clause,
-            each.name,
-            each.state,
-            each.quorum,
-            each.held,
-            len(each.nodes),
-            each.waiting,
-            round(each.seconds, 1),
-            each.text,
-        )
-        for each in order[:_MOST_GANGS]
-    ]
-
-
-# The clauses in a status.
-_MOST_CLAUSES = 20
-
-
-def rejections(found: Mapping[tuple[str, str], int]) -> Sequence[ClauseRejections]:
-    """The clauses with most rejected nodes first."""
-    ranked = sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))
-    return [ClauseRejections(*names, nodes) for names, nodes in ranked[:_MOST_CLAUSES]]
-
-
-def policies_in_force(
-    registry: Registry,
-    expensive: frozenset[str],
-    unmet: Mapping[str, str],
-    effects: Mapping[str, DecidedEffect],
-) -> Sequence[PolicyInForce]:
-    return [
-        PolicyInForce(
-            program.address,
-            program.cluster,
-            "audit" if program.audit else "enforce",
-            program.weight,
-            program.digest,
-            program.address in expensive,
-            unmet.get(program.address, ""),
-            effects[program.address].text if program.address in effects else "",
-        )
-        for program in registry.programs
-    ]
-
-
-def latency(verb: str, buckets: Sequence[tuple[float, float]]) -> Latency:
-    """The latency of a verb from cumulative counts by upper bound; the last one is infinite."""
-    calls = buckets[-1][1] if buckets else 0
-    return Latency(verb, int(calls), *(_within(buckets, calls * part) for part in (0.5, 0.9, 0.99)))
-
-
-def _within(buckets: Sequence[tuple[float, float]], rank: float) -> float | None:
-    """The bound that so many calls are below, in proportion between the bounds of a bucket."""
-    low, below = 0.0, 0.0
-    for bound, count in buckets:
-        if rank > 0 and count >= rank:
-            if bound == float("inf"):
-                return None
-            return round(low + (bound - low) * (rank - below) / (count - below), 6)
-        low, below = bound, count
-    return None
 
 
 # ---- policies

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from logging import Logger
 from pathlib import Path
 
@@ -29,6 +30,8 @@ from engine.decision.recent_answers import LastAnswers, RejectedPods
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import NotSyncedError
+from engine.explanation.audit_document import decision_audits
+from engine.explanation.decided_effects import DecidedEffects
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import Exemptions
@@ -58,39 +61,34 @@ from server.runtime.cluster_runtime import (
 )
 from server.runtime.data_tables import DataAccess, DataTables
 from server.runtime.file_cluster import FileCluster, NoCluster, SnapshotOrigin
-from server.runtime.first_effects import FirstEffects
 from server.runtime.observers import LogObserver, start_logging
 from server.runtime.policies import PolicyReader
 from server.runtime.policy_first import PolicyFirst
 from server.runtime.reloader import (
-    GROUP,
     ClusterSource,
     ConfigurationFile,
     ConfigurationReloader,
     PolicyReloader,
     ServerConfiguration,
 )
-from server.runtime.view_status import status_reader
 from server.settings import SelfSigned, Settings, TraceTarget
 from server.supervisor import Supervisor, end
+from server.view.decisions import Decisions
 from server.view.drafts import DRAFT_MEMORY_MIB, Drafts
 from server.view.explaining import Explainer
-from server.view.finding import Finder
-from server.view.history import History
+from server.view.history import History, SampledNumbers
 from server.view.overview import Overview
+from server.view.page import DEFAULT_PORT, HOST
 from server.view.policy_states import PolicyStates
-from server.view.samples import SampledNumbers
 from server.view.simulating import Simulator
+from server.view.status import StatusReader
 from server.view.view import (
-    DEFAULT_PORT,
-    HOST,
     MOST_CONNECTIONS,
     MOST_SHARED_CONNECTIONS,
     View,
     view_app,
 )
 from server.view.view_access import ViewAccess
-from server.view.z_pages import ZPages
 
 # Seconds from a rejection to the first requeue, and the longest pause between two requeues.
 _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 60.0
@@ -221,9 +219,8 @@ async def serve(
         common.readiness.begin(_readiness(deciding, app, credentials))
         shown = _shown(stack, common, deciding, processes.drafts, credentials)
         access = ViewAccess(cluster.api) if cluster is not None else None
-        await _serve_view(
-            stack, common, shown, _follow_file(common, deciding, app), access, credentials
-        )
+        _follow_file(common, deciding, app)
+        await _serve_view(stack, common, shown, access, credentials)
         if cluster is not None:
             await cluster.follow(stack, deciding, binder, metrics.pod_seen)
         stack.push_async_callback(end, common.supervisor.start("policies", deciding.reloader.run))
@@ -457,13 +454,11 @@ def _node_count(view: ClusterSource) -> int | None:
         return None
 
 
-def _follow_file(
-    common: _Common, deciding: Deciding, app: web.Application
-) -> Callable[[], Mapping[str, object]]:
-    """Applies changes of the configuration file, if there is one; gives what is in force."""
+def _follow_file(common: _Common, deciding: Deciding, app: web.Application) -> None:
+    """Applies changes of the configuration file, if there is one."""
     options = common.options
     if options.file is None:
-        return lambda: options.configuration
+        return
 
     def apply(configuration: ServerConfiguration) -> None:
         for adopt in app[ADOPTERS]:
@@ -475,7 +470,6 @@ def _follow_file(
         options.file, options.configuration, apply, common.log, common.metrics
     )
     common.supervisor.start("configuration", reloader.run)
-    return lambda: reloader.document
 
 
 def _shown(
@@ -492,61 +486,66 @@ def _shown(
     engine, journal, reloader = deciding.engine, deciding.journal, deciding.reloader
     view, replica = reloader.view, socket.gethostname()
     cluster = view if isinstance(view, ClusterRuntime) else None
-    status = status_reader(
-        replica,
-        common.options.version,
-        common.readiness,
-        engine,
-        journal,
-        common.metrics,
-        cluster,
-        lambda: deciding.data.statuses,
-        lambda: credentials.in_use if credentials is not None else None,
-    )
-    common.supervisor.start("metrics", lambda: common.metrics.state.follow(status))
+    history = History(replica, common.options.history, common.log)
+    stack.callback(history.close)
     states = PolicyStates(
         replica,
         engine,
         journal,
         lambda: reloader.enforced,
         view.policies,
+        history,
         common.log,
         cluster.events_about if cluster is not None else lambda _: (),
     )
     common.supervisor.start("policy-numbers", states.follow)
+    status = _status(common, deciding, states.effects, credentials)
+    common.supervisor.start("metrics", lambda: common.metrics.state.follow(status))
     explainer = Explainer(replica, engine, journal, view, common.schema, lambda: reloader.enforced)
     if not isinstance(view, NoCluster):
-        first = FirstEffects(engine, view, explainer, common.log)
-        stack.push_async_callback(end, common.supervisor.start("first-effects", first.tell))
+        telling = partial(explainer.tell_effects, common.log)
+        stack.push_async_callback(end, common.supervisor.start("first-effects", telling))
     overview = Overview(replica, engine, view, explainer, states)
     metrics = common.metrics
-    samples = SampledNumbers(view, overview, metrics.rejections, metrics.calls.durations)
-    history = History(replica, samples.take, common.options.history, common.log)
-    stack.callback(history.close)
+    samples = SampledNumbers(view, overview.fullest, metrics.rejections, metrics.calls.durations)
     if common.options.view_port is not None:
         # It asks the cluster, whose client is closed after it.
-        stack.push_async_callback(end, common.supervisor.start("history", history.follow))
+        following = common.supervisor.start("history", lambda: history.follow(samples.take))
+        stack.push_async_callback(end, following)
     checked = Drafts(
-        replica,
         drafts,
         lambda: reloader.enforced,
         view.policies,
         view.documents,
         deciding.data.texts,
-    )
-    return View(
-        replica,
-        journal,
-        status,
-        cluster,
         explainer,
-        states,
-        checked,
-        overview,
-        Finder(replica, engine, journal, view, states.addresses),
-        history,
-        Simulator(replica, engine, view, checked, lambda: deciding.data.tables),
-        lambda: common.shutdown.has_begun,
+        Simulator(replica, engine, view, lambda: deciding.data.tables),
+    )
+    audits = partial(decision_audits, engine.audits.log)
+    decisions = Decisions(replica, journal, audits, lambda: common.shutdown.has_begun)
+    parts = (states, explainer, overview, history, checked)
+    return View(replica, status, cluster, decisions, parts)
+
+
+def _status(
+    common: _Common,
+    deciding: Deciding,
+    effects: DecidedEffects,
+    credentials: Credentials | None,
+) -> StatusReader:
+    """What reads the status of the server."""
+    view = deciding.reloader.view
+    return StatusReader(
+        socket.gethostname(),
+        common.options.version,
+        common.readiness,
+        deciding.engine,
+        deciding.journal,
+        effects,
+        common.metrics,
+        view.status if isinstance(view, ClusterRuntime) else lambda: None,
+        lambda: deciding.data.statuses,
+        lambda: credentials.in_use if credentials is not None else None,
     )
 
 
@@ -554,7 +553,6 @@ async def _serve_view(
     stack: AsyncExitStack,
     common: _Common,
     view: View,
-    configuration: Callable[[], Mapping[str, object]],
     access: ViewAccess | None,
     credentials: Credentials | None,
 ) -> None:
@@ -563,20 +561,19 @@ async def _serve_view(
     If it has an address besides, also over HTTPS, to users of the cluster.
     """
     options = common.options
-    pages = ZPages(options.version, lambda: {GROUP: configuration()})
     alone = replace(options.settings, health=None, webhooks=None, shared_view=None)
     if options.view_port is not None:
         own = replace(
             alone, host=HOST, port=options.view_port, max_connections=MOST_CONNECTIONS, tls=None
         )
-        await _listen(stack, common, view_app(view, pages), own, "--view-port")
+        await _listen(stack, common, view_app(view), own, "--view-port")
     if (where := options.settings.shared_view) is not None and access is not None:
         # A user has a token, not a certificate.
         tls = alone.tls and replace(alone.tls, client_ca=None)
         own = replace(
             alone, host=where[0], port=where[1], max_connections=MOST_SHARED_CONNECTIONS, tls=tls
         )
-        app = view_app(view, pages, access)
+        app = view_app(view, access)
         await _listen(stack, common, app, own, "--view-listen", credentials)
 
 

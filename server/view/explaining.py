@@ -6,13 +6,17 @@ wait. It asks the engine, offers nothing and records nothing.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from logging import Logger
+from typing import Protocol
 
 from aiohttp import web
 
 from engine.cache.cluster_copy import NamedPod
+from engine.cache.node_table import Snapshot
 from engine.decision.journal import DecisionRecord, Journal
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
@@ -32,18 +36,27 @@ from engine.explanation.fills import FilledBound, fills_of
 from engine.explanation.inspection import Inspection
 from engine.explanation.portions import PodResults
 from engine.explanation.written import Values
+from engine.objects.peer import key_of
+from engine.objects.request_pod import SYSTEM_NAMESPACES
 from grammar.meaning.schema import Schema
-from grammar.messages.texts import shown
+from grammar.messages.texts import counted, shown
 from grammar.values.time import Timestamp
+from server.view.routes import Answer, ViewQuestion
 from server.view.turns import Line, done
 
-T = TypeVar("T")
 # The rest after each portion.
 _REST_SECONDS = 0.005
+# At a start: the pause between two looks at the cluster, the most pods that are asked about, and
+# the most policies that are told of.
+_LOOK_SECONDS, _MOST_PODS, _MOST_LINES = 1.0, 20, 20
 
 
 class Pods(Protocol):
-    """Where the whole JSON of pods is: a replica keeps only a part of it."""
+    """Where the cluster is, and the whole JSON of pods: a replica keeps only a part of it."""
+
+    def snapshot(self) -> Snapshot:
+        """The cluster now. Raises NotSyncedError."""
+        ...
 
     async def pods_named(self, keys: Collection[str]) -> Mapping[str, bytes]:
         """The JSON of pods by `namespace/name`, without those that are gone. Raises EngineError."""
@@ -74,6 +87,14 @@ class Explainer:
         self._analyst: Analyst | None = None
         self._line = Line("the explanation", "several explanations have not ended")
 
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        return {"explain": self.answer}
+
+    async def answer(self, asked: ViewQuestion) -> object:
+        """What would be decided about a pod now; with `node` also what is said of that node."""
+        return await self.explain(**asked.names, node=asked.query.get("node"))
+
     async def fills(self, namespace: str, name: str) -> list[FilledBound]:
         """The fill of each bound that holds for a pod; nothing for a pod that is gone.
 
@@ -85,28 +106,15 @@ class Explainer:
             work = PodResults(inspection, sorted(inspection.table.rows), self._clock)
             return await done(fills_of(inspection, work, pod.node), _REST_SECONDS, self._clock)
 
-    async def effects(self, found: EffectsOfPods, pod: bytes) -> None:
-        """Adds what policies do with a pod. Raises HTTPException and EngineError."""
-        async with self._line.one():
-            await done(found.ask(pod), _REST_SECONDS, self._clock)
-
     async def explain(
-        self, namespace: str, name: str, node: str | None
+        self, namespace: str, name: str, node: str | None = None
     ) -> Callable[[], PodExplanation]:
-        """What makes the answer, in a thread. Raises HTTPException."""
-        return await self._in_turn(self._explained(namespace, name, node))
+        """What makes the answer, in a thread. Raises HTTPException and EngineError."""
+        return await self._line.turn(self._explained(namespace, name, node))
 
     async def place(self, pod: NamedPod, node: str | None) -> Callable[[], PodExplanation]:
-        """The same of a pod that is not in the cluster. Raises HTTPException."""
-        return await self._in_turn(self._analysed(pod, node, None, is_live=False))
-
-    async def _in_turn(self, answer: Coroutine[None, None, T]) -> T:
-        try:
-            return await self._line.turn(answer)
-        except (DeadlineExceededError, NotSyncedError) as error:
-            raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
-        except BadObjectError as error:
-            raise web.HTTPConflict(text=f"{error}\n") from None
+        """The same of a pod that is not in the cluster. Raises HTTPException and EngineError."""
+        return await self._line.turn(self._analysed(pod, node, None, is_live=False))
 
     async def _explained(
         self, namespace: str, name: str, node: str | None
@@ -123,9 +131,7 @@ class Explainer:
         found: Analysis | str
         try:
             found = await done(analyst.work(PodQuestion(pod, node)), _REST_SECONDS, self._clock)
-        except UnknownNodeError as error:
-            raise web.HTTPNotFound(text=f"{error}\n") from None
-        except (BadObjectError, DeadlineExceededError, NotSyncedError):
+        except (UnknownNodeError, BadObjectError, DeadlineExceededError, NotSyncedError):
             raise
         except EngineError as error:
             found = str(error)
@@ -150,10 +156,7 @@ class Explainer:
     async def _pod(self, namespace: str, name: str) -> NamedPod:
         """The pod as kube-scheduler would send it."""
         key = f"{namespace}/{name}"
-        try:
-            found = await self._pods.pods_named((key,))
-        except EngineError as error:
-            raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
+        found = await self._pods.pods_named((key,))
         if key not in found:
             raise web.HTTPNotFound(
                 text=f"there is no pod `{shown(name)}` in `{shown(namespace)}`\n"
@@ -165,3 +168,58 @@ class Explainer:
         if self._analyst is None or self._analyst.policies is not enforced:
             self._analyst = Analyst(self._engine, enforced, self._schema, self._clock)
         return self._analyst
+
+    # ---- at a start
+
+    async def tell_effects(self, log: Logger) -> None:
+        """Logs what the policies do that have a clause without effect, once the cluster is known.
+
+        Such a policy may say something else than its author means. A few pods are asked about, one
+        of each workload.
+        """
+        snapshot = await self._known()
+        registry, pods = self._engine.registry, _some(snapshot)
+        if not pods or not registry.programs:
+            return
+        found, number = EffectsOfPods(self._engine, sorted(snapshot.table.rows)), 0
+        try:
+            bodies = await self._pods.pods_named(pods)
+        except EngineError as error:
+            log.warning("what each policy does is not told: %s", error)
+            return
+        for body in bodies.values():
+            # Others may ask for long.
+            with suppress(TimeoutError):
+                async with self._line.one():
+                    await done(found.ask(body), _REST_SECONDS, self._clock)
+                    number += 1
+            if self._engine.registry is not registry:
+                # Those who edit policies see what they do on the page and in the status.
+                return
+        # What reads tables says nothing before they are there.
+        waiting = {p.address for p in registry.programs if p.source.environment.tables}
+        told = [e for e in found.found(counted(number, "pod")) if e.policy not in waiting]
+        void = [each for each in told if any(clause.isVoid for clause in each.clauses)]
+        for each in void[:_MOST_LINES]:
+            clauses = ", ".join(f'"{shown(one.clause)}" {one.text}' for one in each.clauses)
+            log.info("policy %s %s: %s", shown(each.policy), each.text, clauses)
+        if len(void) > _MOST_LINES:
+            more = counted(len(void) - _MOST_LINES, "further policy", "further policies")
+            log.info("%s with a clause without effect: see `placet status`", more)
+
+    async def _known(self) -> Snapshot:
+        while True:
+            try:
+                return self._pods.snapshot()
+            except NotSyncedError:
+                await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _some(snapshot: Snapshot) -> Sequence[str]:
+    """One pod of each workload, evenly taken."""
+    first: dict[tuple[str, str], str] = {}
+    for pod in sorted(snapshot.pods().values(), key=lambda p: (p.namespace, p.name)):
+        if pod.namespace not in SYSTEM_NAMESPACES:
+            first.setdefault((pod.namespace, pod.controller or pod.name), key_of(pod))
+    step = max(1, -(-len(first) // _MOST_PODS))
+    return list(first.values())[::step]

@@ -1,7 +1,8 @@
-"""History: numbers of the last week, one sample each minute, in memory and on request in a file.
+"""History: numbers of the last week, one sample a minute, and the texts that policies had.
 
-It belongs to a replica with a view. The file survives restarts; it has the samples of the memory,
-and is written anew when it has twice as many. What cannot be written is told once, and is not kept.
+A replica has one, in memory and on request in a file, which survives restarts. The file is written
+whole or not at all: on a full disk the last whole one stays, and the next minute tries again. A
+clock that is set back loses nothing, and what is ahead of the clock is not shown.
 """
 
 from __future__ import annotations
@@ -10,84 +11,296 @@ import asyncio
 import fcntl
 import math
 import os
+import sys
 import time
 import zlib
 from array import array
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from logging import Logger
 from pathlib import Path
 
 import msgspec
 
+from engine.decision.verb_call import ClusterState
+from engine.enforced import EnforcedPolicies
+from engine.errors import NotSyncedError
+from engine.explanation.fills import BoundFill
 from grammar.messages.texts import os_reason
-from server.answers.overview_answers import HistorySeries, NumberHistory
+from server.answers.overview_answers import Action, HistorySeries, NumberHistory, RevisionOfPolicy
+from server.view.policy_yaml import EditedObject, as_written
+from server.view.routes import Answer, ViewQuestion
+from server.view.status import latency
 
 EVERY_SECONDS = 60
-_MOST_SAMPLES = 7 * 24 * 60
-# Beside the named series; further bounds are left out while others have values.
-_MOST_SERIES = 128
-# The points of an answer: of more samples, the largest of some stands for them.
-_MOST_POINTS = 720
-_MAGIC = b"placet history 1\n"
-# A file of more bytes is none of these; a sample has less than so many.
-MOST_FILE, _MOST_SAMPLE = 64 << 20, 16 << 10
-_HEAD = 8
+# The samples of a week, the named series in them, and the points of an answer.
+MOST_SAMPLES, _MOST_SERIES, _MOST_POINTS = 7 * 24 * 60, 128, 720
+# The texts of one policy, the bytes of all, and what a text takes besides its own.
+_MOST_TEXTS, MOST_BYTES, _TEXT_BYTES = 20, 4 << 20, 500
+# Numbers are in the order of bytes of this machine.
+_MAGIC = f"placet history 2 {sys.byteorder}\n".encode()
+_MOST_FILE = 64 << 20
+# The bounds that are kept of one sample, the fullest ones; the clauses that reject most in the
+# minute; and the bytes of a name, with which samples stay small.
+_MOST_BOUNDS, _MOST_CLAUSES, _LONGEST_NAME = 10, 10, 300
+Sample = Mapping[str, float]
+Durations = Mapping[str, Sequence[tuple[float, float]]]
+Rejections = Mapping[tuple[str, str], int]
 
 
 class HistoryError(Exception):
     """A file that cannot be a history; the text says why."""
 
 
-class _SavedSample(msgspec.Struct, frozen=True, array_like=True):
-    """A sample in the file: the second of its time, and numbers by the names of series."""
+class Edit(msgspec.Struct, frozen=True, array_like=True):
+    """An edit of a policy, with its text since: that of its `file`, or the JSON of its `object`."""
 
-    at: int
-    numbers: Mapping[str, float]
+    address: str
+    at: str
+    by: str
+    action: Action
+    file: str = ""
+    object: bytes = b""
+
+    @property
+    def content(self) -> str | bytes:
+        return self.object or self.file
+
+    def in_full(self) -> RevisionOfPolicy:
+        """The edit with what its author wrote. For a thread."""
+        text = as_written(self.object) if self.object else self.file
+        return RevisionOfPolicy(self.at, self.by, self.action, text)
 
 
-Sample = Mapping[str, float]
+class _Saved(msgspec.Struct, frozen=True, array_like=True):
+    """The content of the file: times, a number of each series for each, and edits by policy."""
+
+    times: bytes = b""
+    series: dict[str, bytes] = {}
+    edits: dict[str, list[Edit]] = {}
 
 
-class SeriesRing:
-    """The samples of the last week: times, and a number of each series for each, NaN for none."""
+class History:
+    """The history of one replica. On one event loop; the file is written in a thread."""
 
-    def __init__(self, most: int = _MOST_SAMPLES) -> None:
-        self._most = most
-        self.times: array[int] = array("q")
-        self._series: dict[str, array[float]] = {}
+    def __init__(
+        self, replica: str, path: Path | None, log: Logger, clock: Callable[[], float] = time.time
+    ) -> None:
+        """Reads the file if there is a path. Raises HistoryError."""
+        self._replica = replica
+        self._log = log
+        self._clock = clock
+        self._path = path
+        self._fails = False
+        saved = _Saved() if path is None else _read(path)
+        self._lock = None if path is None else _locked(path)
+        if saved is None:
+            log.warning("the history `%s` is damaged: it begins anew", path)
+            saved = _Saved()
+        # Times in seconds, and a number of each series for each time, NaN for none.
+        self.times = array("q", saved.times)
+        self._series = {name: array("f", numbers) for name, numbers in saved.series.items()}
+        # The texts of policies, those that were edited last at the end; and what was seen last.
+        self._edits = dict(saved.edits)
+        self._seen: Mapping[str, str | bytes] = {}
+        self._has_looked = False
+
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        return {"history": self.answer}
+
+    async def follow(self, sample: Callable[[], Awaitable[Sample]]) -> None:
+        """Takes the numbers of now each minute, until it is cancelled."""
+        while True:
+            await self.take(await sample())
+            await asyncio.sleep(EVERY_SECONDS)
+
+    async def take(self, numbers: Sample) -> None:
+        """Keeps the numbers of now."""
+        self.add(int(self._clock()), numbers)
+        if self._path is None:
+            return
+        series = {name: found.tobytes() for name, found in self._series.items()}
+        edits = {address: list(found) for address, found in self._edits.items()}
+        saved = _Saved(self.times.tobytes(), series, edits)
+        try:
+            await asyncio.to_thread(_write, self._path, saved)
+        except OSError as error:
+            if not self._fails:
+                self._log.warning("the history cannot be written: %s", os_reason(error))
+            self._fails = True
+        else:
+            self._fails = False
 
     def add(self, at: int, numbers: Sample) -> None:
-        if self.times and at <= self.times[-1]:
-            # The clock went back: what was later is not true any more.
+        """Adds the sample of now. After a clock was set back, it is not the last one."""
+        place = bisect_left(self.times, at)
+        if self.times[place : place + 1] == array("q", [at]):
             return
         for name in numbers:
             if name not in self._series and len(self._series) < _MOST_SERIES:
                 self._series[name] = array("f", [math.nan]) * len(self.times)
-        self.times.append(at)
+        self.times.insert(place, at)
         for name, found in self._series.items():
-            found.append(numbers.get(name, math.nan))
-        if len(self.times) > self._most:
-            del self.times[0]
+            found.insert(place, numbers.get(name, math.nan))
+        if len(self.times) > MOST_SAMPLES:
+            # What is ahead of the clock goes first.
+            gone = -1 if self.times[-1] > at else 0
+            del self.times[gone]
             for found in self._series.values():
-                del found[0]
-        if len(self.times) % 60 == 0:
+                del found[gone]
             self._series = {n: s for n, s in self._series.items() if not all(map(math.isnan, s))}
 
-    def sample(self, index: int) -> _SavedSample:
-        numbers = {name: found[index] for name, found in self._series.items()}
-        known = {name: number for name, number in numbers.items() if not math.isnan(number)}
-        return _SavedSample(self.times[index], known)
+    async def answer(self, asked: ViewQuestion) -> object:
+        """Numbers of the last hours: all, or those of one policy."""
+        hours, policy = asked.numbers["hours"], asked.query.get("policy")
+        return lambda: self.listed(hours, policy)
 
-    def listed(self, since: int) -> tuple[Sequence[int], Sequence[HistorySeries]]:
-        """The points since a second: of each stretch the largest number."""
-        first = next((i for i, at in enumerate(self.times) if at >= since), len(self.times))
-        size = max(1, -(-(len(self.times) - first) // _MOST_POINTS))
-        starts = range(first, len(self.times), size)
+    def listed(self, hours: int, policy: str | None = None) -> NumberHistory:
+        """The points of the last hours: of each stretch the largest number."""
+        now = int(self._clock())
+        first, end = bisect_left(self.times, now - hours * 3600), bisect_right(self.times, now)
+        size = max(1, -(-(end - first) // _MOST_POINTS))
+        starts = range(first, end, size)
+        own = ("",) if policy is None else (f"full {policy}: ", f"rejected {policy}: ")
         series = [
-            HistorySeries(name, [_largest(found[start : start + size]) for start in starts])
+            HistorySeries(name, [_largest(found[n : min(n + size, end)]) for n in starts])
             for name, found in sorted(self._series.items())
+            if name.startswith(own)
         ]
-        return [self.times[start] for start in starts], series
+        return NumberHistory(
+            self._replica, self._path is not None, [self.times[n] for n in starts], series
+        )
+
+    def look(self, read: EnforcedPolicies, objects: Mapping[str, bytes], at: str) -> None:
+        """Adds the edits of policies since the last look."""
+        if not read.registry.complete:
+            return
+        seen = {
+            each.policy.address: objects.get(file.source.name, file.source.text)
+            for file in read.validation.files
+            if not file.private
+            for each in file.policies
+        }
+        for address, content in seen.items():
+            if self._seen.get(address) is not content:
+                self._look_at(address, content, at)
+        for address in self._edits.keys() - seen.keys():
+            if not _is_gone(self._edits[address]):
+                self._keep(Edit(address, at, "", "deleted"))
+        self._seen, self._has_looked = seen, True
+
+    def of(self, address: str) -> Sequence[Edit]:
+        """The texts of one policy, the oldest first."""
+        return tuple(self._edits.get(address, ()))
+
+    def edits(self, number: int) -> Sequence[Edit]:
+        """The last edits, the newest first, each policy once; of a file only since the start."""
+        newest = (found[-1] for found in self._edits.values())
+        last = [each for each in newest if each.action != "in force since the start"]
+        return sorted(last, key=lambda each: (each.at, each.address), reverse=True)[:number]
+
+    def _look_at(self, address: str, content: str | bytes, at: str) -> None:
+        before = self._edits.get(address, [Edit(address, at, "", "deleted")])[-1]
+        mark, by, when = _author(content)
+        if before.action == "deleted":
+            known: Action = "edited" if by else "in force since the start"
+            action: Action = "created" if self._has_looked else known
+        elif _author(before.content)[0] != mark:
+            action = "changed"
+        else:
+            return
+        file, stored = ("", content) if isinstance(content, bytes) else (content, b"")
+        self._keep(Edit(address, when or at, by, action, file, stored))
+
+    def _keep(self, edit: Edit) -> None:
+        kept = [*self._edits.pop(edit.address, ()), edit]
+        self._edits[edit.address] = kept[-_MOST_TEXTS:]
+        # Those that were edited least recently give way; of a policy that is there one stays.
+        while sum(map(_size, self._edits.values())) > MOST_BYTES:
+            many = (a for a, found in self._edits.items() if len(found) > 1 or _is_gone(found))
+            if (address := next(many, None)) is None:
+                return
+            del self._edits[address][0]
+            if not self._edits[address]:
+                del self._edits[address]
+
+    def close(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+
+
+def _locked(path: Path) -> int:
+    """The lock beside a file, which no other process has. Raises HistoryError."""
+    try:
+        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise HistoryError(f"`{path}` is the history of another process") from None
+    except OSError as error:
+        raise HistoryError(f"cannot open `{path}`: {os_reason(error)}") from None
+    return lock
+
+
+def _read(path: Path) -> _Saved | None:
+    """What was written last; None if that is damaged. Raises HistoryError."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MOST_FILE)
+            is_whole = not file.read(1)
+    except FileNotFoundError:
+        data, is_whole = b"", True
+    except OSError as error:
+        raise HistoryError(f"cannot read `{path}`: {os_reason(error)}") from None
+    if not is_whole or (data and not data.startswith(_MAGIC)):
+        raise HistoryError(f"`{path}` is no history of Placet")
+    if not data:
+        return _Saved()
+    unpacking = zlib.decompressobj()
+    try:
+        found = unpacking.decompress(data[len(_MAGIC) :], _MOST_FILE)
+        return msgspec.msgpack.decode(found, type=_Saved) if unpacking.eof else None
+    except (ValueError, zlib.error):
+        return None
+
+
+def _write(path: Path, saved: _Saved) -> None:
+    """Takes the place of what was written before. Raises OSError; the file is then as it was."""
+    beside = path.with_name(f"{path.name}.new")
+    try:
+        with open(beside, "wb", opener=_private) as file:
+            file.write(_MAGIC + zlib.compress(msgspec.msgpack.encode(saved), 1))
+            file.flush()
+            os.fsync(file.fileno())
+        beside.rename(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _private(path: str, flags: int) -> int:
+    """Opens a file of which others read nothing: it has the texts of policies."""
+    return os.open(path, flags, 0o600)
+
+
+def _author(content: str | bytes) -> tuple[object, str, str]:
+    """What an edit would change, and who has written it and when, as far as an object says that."""
+    if isinstance(content, str):
+        return content, "", ""
+    found = msgspec.json.decode(content, type=EditedObject)
+    writer = found.last_writer
+    mark = (found.metadata.uid, bytes(found.spec))
+    return mark, writer.manager, writer.time or found.metadata.creationTimestamp or ""
+
+
+def _is_gone(edits: Sequence[Edit]) -> bool:
+    return edits[-1].action == "deleted"
+
+
+def _size(edits: Sequence[Edit]) -> int:
+    return sum(_TEXT_BYTES + len(each.content) for each in edits)
 
 
 def _largest(numbers: array[float]) -> float | None:
@@ -95,163 +308,45 @@ def _largest(numbers: array[float]) -> float | None:
     return round(max(known), 6) if known else None
 
 
-class HistoryFile:
-    """The file of a history, which this process alone writes."""
-
-    def __init__(self, path: Path, file: int) -> None:
-        self._path = path
-        self._file = file
-        self.written = 0
-
-    @classmethod
-    def open(cls, path: Path, ring: SeriesRing, log: Logger) -> HistoryFile:
-        """The file with its samples in the ring. Raises HistoryError."""
-        try:
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise HistoryError(f"cannot open `{path}`: {os_reason(error)}") from None
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            size = os.fstat(file).st_size
-            data = os.pread(file, MOST_FILE + 1, 0) if size <= MOST_FILE else b"?"
-        except BlockingIOError:
-            os.close(file)
-            raise HistoryError(f"`{path}` is the history of another process") from None
-        except OSError as error:
-            os.close(file)
-            raise HistoryError(f"cannot read `{path}`: {os_reason(error)}") from None
-        if data and not data.startswith(_MAGIC):
-            os.close(file)
-            raise HistoryError(f"`{path}` is no history of Placet")
-        found = cls(path, file)
-        end = found._read(data, ring)
-        if end < len(data):
-            text = "the history `%s` is damaged after %d samples: the rest is left out"
-            log.warning(text, path, found.written)
-        try:
-            os.ftruncate(file, end)
-            if not data:
-                os.pwrite(file, _MAGIC, 0)
-            os.lseek(file, 0, os.SEEK_END)
-        except OSError as error:
-            os.close(file)
-            raise HistoryError(f"cannot write `{path}`: {os_reason(error)}") from None
-        return found
-
-    def _read(self, data: bytes, ring: SeriesRing) -> int:
-        """Reads the samples; what comes after the returned offset cannot be read."""
-        at = len(_MAGIC) if data else 0
-        while at + _HEAD <= len(data):
-            size, check = (int.from_bytes(data[at + n : at + n + 4], "big") for n in (0, 4))
-            payload = data[at + _HEAD : at + _HEAD + size]
-            if size > _MOST_SAMPLE or len(payload) < size or zlib.crc32(payload) != check:
-                break
-            try:
-                sample = msgspec.msgpack.decode(payload, type=_SavedSample)
-            except msgspec.MsgspecError:
-                break
-            ring.add(sample.at, sample.numbers)
-            self.written += 1
-            at += _HEAD + size
-        return at
-
-    @property
-    def is_full(self) -> bool:
-        """Whether another sample may be too much."""
-        return os.fstat(self._file).st_size > MOST_FILE - _HEAD - _MOST_SAMPLE
-
-    def append(self, sample: _SavedSample) -> None:
-        """Raises OSError."""
-        _write(self._file, _record(sample))
-        self.written += 1
-
-    def rewrite(self, samples: Sequence[_SavedSample]) -> None:
-        """Has these samples only. Raises OSError; the file is then as it was."""
-        beside = self._path.with_name(f"{self._path.name}.new")
-        file = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _write(file, _MAGIC + b"".join(map(_record, samples)))
-            os.fsync(file)
-            beside.rename(self._path)
-        except OSError:
-            os.close(file)
-            raise
-        os.close(self._file)
-        self._file, self.written = file, len(samples)
-
-    def close(self) -> None:
-        os.close(self._file)
+# ---- the numbers of now
 
 
-def _record(sample: _SavedSample) -> bytes:
-    payload = msgspec.msgpack.encode(sample)
-    return len(payload).to_bytes(4, "big") + zlib.crc32(payload).to_bytes(4, "big") + payload
-
-
-def _write(file: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(file, data) :]
-
-
-class History:
-    """The history of one replica. `sample` works out the numbers of now."""
+class SampledNumbers:
+    """The numbers of one replica. Those of calls are of the time since the last sample."""
 
     def __init__(
         self,
-        replica: str,
-        sample: Callable[[], Awaitable[Sample]],
-        path: Path | None,
-        log: Logger,
-        clock: Callable[[], float] = time.time,
+        cluster: ClusterState,
+        fullest: Callable[[], Awaitable[Sequence[BoundFill]]],
+        rejections: Callable[[], Rejections],
+        durations: Callable[[], Durations],
     ) -> None:
-        """Reads the file if there is a path. Raises HistoryError."""
-        self._replica = replica
-        self._sample = sample
-        self._log = log
-        self._clock = clock
-        self._ring = SeriesRing()
-        self._file = None if path is None else HistoryFile.open(path, self._ring, log)
-        self._fails = False
+        self._cluster = cluster
+        self._fullest = fullest
+        self._rejections = rejections
+        self._durations = durations
+        self._before = Counter(rejections()), durations()
 
-    async def follow(self) -> None:
-        """Takes a sample each minute, until it is cancelled."""
-        while True:
-            await self.take()
-            await asyncio.sleep(EVERY_SECONDS)
-
-    async def take(self) -> None:
-        """Takes a sample, and keeps it."""
-        numbers = await self._sample()
-        before = len(self._ring.times), self._ring.times[-1:]
-        self._ring.add(int(self._clock()), numbers)
-        if self._file is not None and before != (len(self._ring.times), self._ring.times[-1:]):
-            try:
-                await asyncio.to_thread(self._save, self._file)
-            except OSError as error:
-                if not self._fails:
-                    self._log.warning("the history cannot be written: %s", os_reason(error))
-                self._fails = True
-            else:
-                self._fails = False
-
-    def _save(self, file: HistoryFile) -> None:
-        number = len(self._ring.times)
-        if file.written >= 2 * _MOST_SAMPLES or file.is_full:
-            # Of samples that would fill it soon again the newer ones stay.
-            first = number // 2 if file.is_full else 0
-            file.rewrite([self._ring.sample(index) for index in range(first, number)])
-        else:
-            file.append(self._ring.sample(number - 1))
-
-    def listed(self, hours: int, policy: str | None = None) -> NumberHistory:
-        """The numbers of the last hours: all, or those of one policy."""
-        times, series = self._ring.listed(int(self._clock()) - hours * 3600)
-        if policy is not None:
-            own = tuple(f"{kind} {policy}: " for kind in ("full", "rejected"))
-            series = [each for each in series if each.name.startswith(own)]
-        return NumberHistory(self._replica, self._file is not None, times, series)
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
+    async def take(self) -> Sample:
+        """The numbers by the names of their series; those that are not known have none."""
+        (rejected, called), now = self._before, (Counter(self._rejections()), self._durations())
+        self._before = now
+        new = now[0] - rejected
+        found = {"rejected nodes": float(new.total())}
+        for (policy, clause), nodes in new.most_common(_MOST_CLAUSES):
+            found[f"rejected {policy}: {clause}"] = float(nodes)
+        for verb, buckets in now[1].items():
+            old = [calls for _, calls in called.get(verb, ())] or [0.0] * len(buckets)
+            since = [(b, calls - o) for (b, calls), o in zip(buckets, old, strict=True)]
+            # Beyond the last bucket there is no p99.
+            if since[-1][1] > 0 and (p99 := latency(verb, since).p99) is not None:
+                found[f"p99 {verb}"] = p99
+        try:
+            found["waiting pods"] = float(len(self._cluster.snapshot().pending))
+        except NotSyncedError:
+            return found
+        for bound in (await self._fullest())[:_MOST_BOUNDS]:
+            of = f" of {bound.of}" if bound.of else ""
+            name = f"full {bound.policy}: {bound.clause}{of}"
+            found[name] = max(found.get(name, 0.0), round(100 * bound.part, 1))
+        return {name: each for name, each in found.items() if len(name.encode()) <= _LONGEST_NAME}

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TypeVar
 
 import msgspec
 from aiohttp import web
@@ -22,21 +23,28 @@ from engine.decision.verb_call import ClusterState
 from engine.engine import Engine
 from engine.errors import EngineError, NotSyncedError
 from engine.explanation.document import Cause
-from engine.explanation.fills import FilledBound, fill_of_cards, selects
+from engine.explanation.fills import BoundFill, FilledBound, fill_of_cards, selects
 from engine.objects.peer import Peer, key_of
 from engine.program.frame import Frame
+from engine.program.program import Program
+from engine.work import Work
+from grammar.messages.texts import shown
 from grammar.values.time import Timestamp
 from server.answers.overview_answers import (
     FillList,
     NodesInShort,
     ReplicaOverview,
+    SelectedPod,
+    SelectedPods,
     WaitingList,
     WaitingPods,
 )
 from server.view.explaining import Explainer
 from server.view.policy_states import PolicyStates
-from server.view.turns import Turns, waiting_first
+from server.view.routes import Answer, ViewQuestion
+from server.view.turns import STEP_SECONDS, done, waiting_first
 
+T = TypeVar("T")
 # For so long the nodes, the labels, the causes, and the fills serve those who ask.
 _NODES_SECONDS, _LABELS_SECONDS, _CAUSE_SECONDS, _FILLS_SECONDS = 1.0, 15.0, 15.0, 15.0
 # The workloads whose waiting pods are listed, and for how long one answer works out causes.
@@ -45,6 +53,8 @@ _MOST_WAITING, _WORK_SECONDS = 20, 0.5
 _MOST_CAUSES = 200
 # The pods of one policy from which its bounds are seen, those of all, and the bounds in an answer.
 _PODS_OF_POLICY, _PODS_OF_ALL, _MOST_BOUNDS = 6, 40, 200
+# The pods of a policy that are listed.
+_MOST_SELECTED = 20
 # A label by which nodes are grouped has at most so many values; so many labels are offered.
 _MOST_GROUPS, _MOST_LABELS = 200, 60
 # Nodes are grouped by the first of these that some node has.
@@ -138,10 +148,20 @@ class Overview:
         # Each kind of question is worked out once at a time; the next one finds the answer.
         self._looking, self._causing, self._filling = (asyncio.Lock() for _ in range(3))
 
-    async def at_a_glance(
-        self, label: str | None, bound: tuple[str, str, str] | None
-    ) -> ReplicaOverview:
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        return {
+            "overview": self.at_a_glance,
+            "waiting": self.waiting,
+            "fills": self.fills,
+            "selected": self.selected,
+        }
+
+    async def at_a_glance(self, asked: ViewQuestion) -> ReplicaOverview:
         """The nodes by a label, and how full a bound is there; the policy, clause and workload."""
+        label, query, bound = asked.query.get("label"), asked.query, None
+        if "policy" in query and "clause" in query:
+            bound = query["policy"], query["clause"], query.get("of", "")
         at, edits = Timestamp.now().to_second(), self._states.edits(self._cluster.pods.pod)
         try:
             snapshot = self._cluster.snapshot()
@@ -156,7 +176,7 @@ class Overview:
                 edits=edits,
             )
         async with self._looking:
-            nodes = await self._nodes(snapshot.table, label)
+            nodes = await self._done(self._nodes(snapshot.table, label))
         if bound is not None:
             nodes = _with_bound(nodes, await self._bounds(), bound)
         return ReplicaOverview(
@@ -169,14 +189,14 @@ class Overview:
             edits=edits,
         )
 
-    async def waiting(self) -> WaitingList:
+    async def waiting(self, _asked: ViewQuestion) -> WaitingList:
         """The pods that wait, and why, as far as that is worked out."""
         try:
             snapshot = self._cluster.snapshot()
         except NotSyncedError:
             return WaitingList(self._replica, (), 0, complete=True)
         async with self._causing:
-            groups = await self._groups(snapshot)
+            groups = await self._done(_groups(snapshot))
             listed = groups[:_MOST_WAITING]
             ends, complete = self._clock() + _WORK_SECONDS, True
             for group in listed:
@@ -189,21 +209,49 @@ class Overview:
         found = [self._waiting_pods(group) for group in listed]
         return WaitingList(self._replica, found, more, complete=complete)
 
-    async def fills(self) -> FillList:
+    async def fills(self, _asked: ViewQuestion) -> FillList:
         """The bounds, the fullest first."""
         known = await self._bounds()
         return FillList(self._replica, known.at, [each.fill for each in known.bounds])
 
+    async def fullest(self) -> Sequence[BoundFill]:
+        """The same for a history."""
+        return [each.fill for each in (await self._bounds()).bounds]
+
+    async def selected(self, asked: ViewQuestion) -> SelectedPods:
+        """The pods that a policy selects. Raises HTTPException and NotSyncedError."""
+        address, registry = asked.query.get("policy", ""), self._engine.registry
+        program = next((p for p in registry.programs if p.address == address), None)
+        if program is None:
+            raise web.HTTPNotFound(text=f"no policy `{shown(address)}` is in force\n")
+        return await self._done(self._selected(program, self._cluster.snapshot()))
+
+    def _selected(self, program: Program, snapshot: Snapshot) -> Work[SelectedPods]:
+        frame = Frame(None, Timestamp.now(), slots=self._engine.registry.slots)
+        listed, number, waiting = list[SelectedPod](), 0, 0
+        for pod in waiting_first(snapshot):
+            if selects(program, pod, frame) and not self._engine.exemptions.exempts(pod):
+                number += 1
+                waiting += not pod.nodeName
+                if len(listed) < _MOST_SELECTED:
+                    listed.append(SelectedPod(key_of(pod), pod.nodeName or None, pod.phase))
+            yield
+        exactly = program.select is None or program.selects_by is not None
+        return SelectedPods(self._replica, program.address, number, waiting, exactly, listed)
+
+    async def _done(self, work: Work[T]) -> T:
+        return await done(work, 0.0, self._clock, STEP_SECONDS)
+
     # ---- nodes
 
-    async def _nodes(self, table: NodeTable, label: str | None) -> NodesInShort:
-        labels = await self._labels(table)
+    def _nodes(self, table: NodeTable, label: str | None) -> Work[NodesInShort]:
+        labels = yield from self._labels(table)
         if label is None:
             label = next((each for each in _USUAL_LABELS if each in labels), "")
         kept, now = self._kept.nodes, self._clock()
         if label in kept and now - kept[label][0] < _NODES_SECONDS:
             return kept[label][1]
-        figures, turns = await self._figures(table), Turns(self._clock)
+        figures = yield from self._figures(table)
         names = sorted(table.rows)
         groups: dict[str, int] = {}
         group: list[int] = []
@@ -211,7 +259,7 @@ class Overview:
             view = table.node(name)
             value = view.labels.get(label) if view is not None else None
             group.append(-1 if value is None else groups.setdefault(value, len(groups)))
-            await turns.take()
+            yield
         each = [figures[table.rows[name]] for name in names]
         found = NodesInShort(
             label=label,
@@ -231,18 +279,18 @@ class Overview:
         self._kept.nodes[label] = now, found
         return found
 
-    async def _figures(self, table: NodeTable) -> Mapping[int, _NodeFigures]:
+    def _figures(self, table: NodeTable) -> Work[Mapping[int, _NodeFigures]]:
         """By row; only of nodes that have changed they are worked out again."""
         kept, of = self._kept, (table.owner, self._engine.registry)
         if kept.figures_of != of:
             kept.figures, kept.figures_of = {}, of
-        figures, turns = kept.figures, Turns(self._clock)
+        figures = kept.figures
         for row in table.rows.values():
             version, view = int(table.versions[row]), table.nodes[row]
             known = figures.get(row)
             if view is not None and (known is None or known.version != version):
                 figures[row] = self._figures_of(view, version)
-            await turns.take()
+            yield
         return figures
 
     def _figures_of(self, node: NodeWithPods, version: int) -> _NodeFigures:
@@ -256,38 +304,26 @@ class Overview:
             version, _percent(node, "cpu"), _percent(node, "memory"), pods, cards, state, found
         )
 
-    async def _labels(self, table: NodeTable) -> Sequence[str]:
+    def _labels(self, table: NodeTable) -> Work[Sequence[str]]:
         """The labels of few enough values, those of most nodes first."""
         at, known = self._kept.labels
         if self._clock() - at < _LABELS_SECONDS:
             return known
         values: dict[str, set[str]] = {}
-        nodes, turns = Counter[str](), Turns(self._clock)
+        nodes = Counter[str]()
         for view in table.nodes:
             for key, value in view.labels.items() if view is not None else ():
                 found = values.setdefault(key, set())
                 if len(found) <= _MOST_GROUPS:
                     found.add(value)
                 nodes[key] += 1
-            await turns.take()
+            yield
         few = [k for k, found in values.items() if len(found) <= _MOST_GROUPS and k != _HOSTNAME]
         ordered = sorted(few, key=lambda key: (key not in _USUAL_LABELS, -nodes[key], key))
         self._kept.labels = self._clock(), ordered[:_MOST_LABELS]
         return self._kept.labels[1]
 
     # ---- the pods that wait
-
-    async def _groups(self, snapshot: Snapshot) -> Sequence[_WaitingGroup]:
-        found: dict[tuple[str, str], _WaitingGroup] = {}
-        turns = Turns(self._clock)
-        for pod in snapshot.pending.values():
-            known = found.setdefault(_owner(pod), one := _WaitingGroup(pod))
-            if known is not one:
-                known.pods += 1
-                if one.order < known.order:
-                    known.first = pod
-            await turns.take()
-        return sorted(found.values(), key=lambda group: group.order)
 
     def _is_due(self, pod: Peer) -> bool:
         known = self._kept.causes.get(pod.uid)
@@ -298,10 +334,12 @@ class Overview:
     async def _find_cause(self, pod: Peer) -> None:
         registry, cause, problem = self._engine.registry, None, ""
         try:
-            document = await self._explainer.explain(pod.namespace, pod.name, None)
+            document = await self._explainer.explain(pod.namespace, pod.name)
             cause = (await asyncio.to_thread(document)).cause
         except web.HTTPException as error:
             problem = (error.text or "").strip()
+        except EngineError as error:
+            problem = str(error)
         causes = self._kept.causes
         causes.pop(pod.uid, None)
         causes[pod.uid] = _KnownCause(self._clock(), registry, cause, problem)
@@ -333,7 +371,7 @@ class Overview:
 
     async def _seen_bounds(self) -> Sequence[FilledBound]:
         found: dict[tuple[object, ...], FilledBound] = {}
-        for namespace, name in await self._sample():
+        for namespace, name in await self._done(self._sample()):
             try:
                 bounds = await self._explainer.fills(namespace, name)
             except (web.HTTPException, EngineError, TimeoutError):
@@ -343,10 +381,11 @@ class Overview:
                 # Pods of different values may count others by the same clause.
                 fill = each.fill
                 found.setdefault((fill.policy, fill.clause, fill.of, *fill.groups[:3]), each)
-        every = [*found.values(), *await self._cards()]
+        async with self._looking:
+            every = [*found.values(), *await self._done(self._cards())]
         return sorted(every, key=lambda each: -each.fill.part)[:_MOST_BOUNDS]
 
-    async def _cards(self) -> Sequence[FilledBound]:
+    def _cards(self) -> Work[Sequence[FilledBound]]:
         """The cards of each clause, by amount."""
         programs = self._engine.registry.programs
         policies = {c.name: p.address for p in reversed(programs) for c in p.cards}
@@ -356,14 +395,13 @@ class Overview:
             table = self._cluster.snapshot().table
         except NotSyncedError:
             return ()
-        async with self._looking:
-            figures = await self._figures(table)
-        turns, found = Turns(self._clock), dict[str, dict[str, Sums]]()
+        figures = yield from self._figures(table)
+        found = dict[str, dict[str, Sums]]()
         for name, row in table.rows.items():
             for key, its in figures[row].sums.items():
                 if its[0]:
                     found.setdefault(key, {})[name] = its
-            await turns.take()
+            yield
         names = {key: tuple(key.rsplit("/", 1)) for key in found}
         return [
             fill_of_cards(policies[clause], clause, amount, found[key])
@@ -371,26 +409,26 @@ class Overview:
             if clause in policies
         ]
 
-    async def _sample(self) -> Sequence[tuple[str, str]]:
+    def _sample(self) -> Work[Sequence[tuple[str, str]]]:
         """Pods of each policy that counts: those that wait, then one of each workload."""
         try:
             snapshot = self._cluster.snapshot()
         except NotSyncedError:
             return ()
-        registry, turns = self._engine.registry, Turns(self._clock)
+        registry = self._engine.registry
         programs = [p for p in registry.programs if any(c.count.weight is None for c in p.counts)]
         if not programs:
             return ()
         one_of_each: dict[tuple[str, str], Peer] = {}
         for pod in waiting_first(snapshot):
             one_of_each.setdefault(_owner(pod), pod)
-            await turns.take()
+            yield
         frame = Frame(None, Timestamp.now(), slots=registry.slots)
         chosen: dict[tuple[str, str], None] = {}
         for program in programs:
             of_policy = 0
             for pod in one_of_each.values():
-                await turns.take()
+                yield
                 if selects(program, pod, frame):
                     chosen[pod.namespace, pod.name] = None
                     of_policy += 1
@@ -399,6 +437,18 @@ class Overview:
             if len(chosen) >= _PODS_OF_ALL:
                 break
         return list(chosen)
+
+
+def _groups(snapshot: Snapshot) -> Work[Sequence[_WaitingGroup]]:
+    found: dict[tuple[str, str], _WaitingGroup] = {}
+    for pod in snapshot.pending.values():
+        known = found.setdefault(_owner(pod), one := _WaitingGroup(pod))
+        if known is not one:
+            known.pods += 1
+            if one.order < known.order:
+                known.first = pod
+        yield
+    return sorted(found.values(), key=lambda group: group.order)
 
 
 def _owner(pod: Peer) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from logging import Logger
 
 import msgspec
+from aiohttp import web
 
 from engine.cluster.events import PodEvent
 from engine.cluster.shared_pause import shared_pause
@@ -18,15 +19,14 @@ from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.explanation.audit_document import (
     AuditList,
-    DecisionAudit,
     audit_list,
-    decision_audits,
     policy_audit,
 )
 from engine.explanation.decided_effects import DecidedEffect, DecidedEffects
 from engine.objects.peer import Peer
 from engine.program.program import Program
 from grammar.messages.diagnostics import Diagnostic
+from grammar.messages.texts import shown
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 from policies.resource import ClusterSpec, Manifest, PolicyStatus
@@ -43,8 +43,9 @@ from server.answers.view_answers import (
     State,
     problems,
 )
+from server.view.history import History
 from server.view.policy_yaml import as_written, moved
-from server.view.revisions import Revisions
+from server.view.routes import Answer, ViewQuestion
 
 _LOOK_SECONDS = 15.0
 # The numbers that are kept of a policy: only those that differ from the ones before.
@@ -107,8 +108,9 @@ class _KnownPolicy:
 class PolicyStates:
     """The policies of one replica. `objects` gives the JSON of policy objects by name.
 
-    `log` hears once of each policy that rejects every node, or scores all nodes alike. `events`
-    gives the events about an object that this replica has written, with their times.
+    `log` hears once of each policy that rejects every node, or scores all nodes alike. `seen`
+    keeps the texts of policies. `events` gives the events about an object that this replica has
+    written, with their times.
     """
 
     def __init__(
@@ -118,22 +120,21 @@ class PolicyStates:
         journal: Journal,
         read: Callable[[], EnforcedPolicies],
         objects: Callable[[], Mapping[str, bytes] | None],
+        seen: History,
         log: Logger,
         events: Callable[[bytes], Sequence[tuple[str, PodEvent]]] = lambda _: (),
-        now: Callable[[], Timestamp] = Timestamp.now,
     ) -> None:
         self._replica = replica
         self._engine = engine
         self._journal = journal
-        self._effects = DecidedEffects(journal)
+        self.effects = DecidedEffects(journal)
         self._log = log
         self._told: dict[str, str] = {}
         self._read = read
         self._objects = objects
         self._events = events
-        self._now = now
         self._history: dict[str, deque[Sample]] = {}
-        self._revisions = Revisions()
+        self._seen = seen
 
     async def follow(self) -> None:
         """Keeps the numbers of pods, until it is cancelled."""
@@ -144,7 +145,7 @@ class PolicyStates:
     async def look(self) -> None:
         """Adds the numbers of now to the history of each object, if they are others."""
         now = self._gathered()
-        self._revisions.look(now.read, now.objects, now.at)
+        self._seen.look(now.read, now.objects, now.at)
         self._tell(now.effects)
         for number, name in enumerate(now.objects):
             if number % _TURN == _TURN - 1:
@@ -155,16 +156,10 @@ class PolicyStates:
                 kept.append(Sample(now.at, pods))
         self._history = {n: kept for n, kept in self._history.items() if n in now.objects}
 
-    def addresses(self) -> list[str]:
-        """Those of all policies, in force or not."""
-        files = (file for file in self._read().validation.files if not file.private)
-        return [each.policy.address for file in files for each in file.policies]
-
     def edits(self, pod: Callable[[str], Peer | None]) -> Sequence[PolicyEdit]:
         """The last edits of policies, the newest first; `pod` gives one by `namespace/name`."""
-        read, at = self._read(), self._now().to_second()
-        self._revisions.look(read, self._objects() or {}, at)
-        newest = self._revisions.edits(_MOST_EDITS)
+        self._seen.look(self._read(), self._objects() or {}, Timestamp.now().to_second())
+        newest = self._seen.edits(_MOST_EDITS)
         decisions = Counter[str]()
         placed: dict[str, list[PodOnNode]] = {each.address: [] for each in newest}
         since = {each.address: _nanos(each.at) for each in newest}
@@ -196,13 +191,37 @@ class PolicyStates:
                 self._log.warning("policy %s %s", address, effect.text)
         self._told = {address: effect.kind for address, effect in void.items()}
 
-    def audits(self) -> AuditList:
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        return {
+            "policies": self.policies,
+            "clusterPolicy": self.policy,
+            "policy": self.policy,
+            "revisions": self.revisions,
+            "audit": self.audits,
+        }
+
+    async def audits(self, _asked: ViewQuestion) -> AuditList:
         """What policies in audit mode would have rejected."""
         return audit_list(self._replica, self._engine.audits.log)
 
-    def audits_of(self, uid: str) -> Sequence[DecisionAudit]:
-        """What they would have done with a pod."""
-        return decision_audits(self._engine.audits.log, uid)
+    async def policies(self, _asked: ViewQuestion) -> object:
+        """The policies and their state."""
+        return self.listing()
+
+    async def policy(self, asked: ViewQuestion) -> object:
+        """One policy: its text, what is wrong with it, and the numbers of its pods over time."""
+        address = "/".join(asked.names.values())
+        if (answer := self.detail(address)) is None:
+            raise web.HTTPNotFound(text=f"there is no policy `{shown(address)}`\n")
+        return answer
+
+    async def revisions(self, asked: ViewQuestion) -> object:
+        """The texts that a policy had."""
+        address, now = asked.query.get("policy", ""), self._gathered()
+        self._seen.look(now.read, now.objects, now.at)
+        found = self._seen.of(address)[::-1]
+        return lambda: RevisionList(self._replica, address, [each.in_full() for each in found])
 
     def listing(self) -> Callable[[], PolicyList]:
         """What makes the list, in a thread."""
@@ -248,23 +267,16 @@ class PolicyStates:
 
         return make
 
-    def revisions(self, address: str) -> Callable[[], RevisionList]:
-        """What makes the list of the texts that a policy had, in a thread."""
-        now = self._gathered()
-        self._revisions.look(now.read, now.objects, now.at)
-        found = self._revisions.of(address)[::-1]
-        return lambda: RevisionList(self._replica, address, [each.in_full() for each in found])
-
     def _gathered(self) -> _Now:
         flying = (known.pod for known, _ in self._engine.in_flight.first(_MOST_IN_FLIGHT))
         programs = {program.address: program for program in self._engine.registry.programs}
         return _Now(
-            self._now().to_second(),
+            Timestamp.now().to_second(),
             self._read(),
             programs,
             self._engine.expensive,
             _overruled(self._journal),
-            self._effects.of(programs.values()),
+            self.effects.of(programs.values()),
             self._objects() or {},
             [pod for pod in flying if pod is not None],
         )

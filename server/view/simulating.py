@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 import msgspec
-from aiohttp import web
 
 from engine.cache.cache import Cache
 from engine.cache.cache_copy import copied
@@ -24,20 +23,18 @@ from engine.cache.cluster_copy import ClusterCopy
 from engine.cache.node_table import Snapshot
 from engine.cache.tallies import Scope
 from engine.engine import Engine
-from engine.errors import EngineError
 from engine.program.tables import Tables
 from engine.simulation.pod_list import PodList, PodReader
-from engine.simulation.preparation import Prepared, SimulationOptions, prepared
-from engine.simulation.result import SimulationResult, played
+from engine.simulation.preparation import SimulationOptions, prepared
+from engine.simulation.result import played
 from engine.simulation.simulation_document import SimulationAnswer, answer_of
-from engine.simulation.what_if import Changed, NodesToAdd, WhatIf
+from engine.simulation.what_if import NodesToAdd, WhatIf
 from engine.work import Work
 from grammar.messages.diagnostics import UserError
 from grammar.values.time import Timestamp
-from server.answers.simulation_answers import MOST_ADDED, MOST_PODS, AddedNodes, SimulationQuestion
-from server.view.drafts import Drafts
+from server.answers.simulation_answers import MOST_PODS, AddedNodes, SimulationQuestion
 from server.view.trial import Keys, KnownUids
-from server.view.turns import Line, Turns, done
+from server.view.turns import STEP_SECONDS, Line, done
 
 T = TypeVar("T")
 # The time of a step, in which a verb gets far enough, and the rest after it.
@@ -68,96 +65,75 @@ class Simulator:
         replica: str,
         engine: Engine,
         cluster: WholeCluster,
-        drafts: Drafts,
         tables: Callable[[], Tables],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._replica = replica
         self._engine = engine
         self._cluster = cluster
-        self._drafts = drafts
         self._tables = tables
         self._clock = clock
         self._line = Line("the simulation", "several simulations have not ended")
 
-    async def simulate(self, request: web.Request) -> Callable[[], SimulationAnswer]:
-        """What makes the answer, in a thread. Raises HTTPException."""
-        question = await self._drafts.question(request)
-        if sum(each.count for each in question.addNodes) > MOST_ADDED:
-            raise web.HTTPBadRequest(text=f"`addNodes` has more than {MOST_ADDED} nodes\n")
-        try:
-            self._cluster.snapshot()
-            return await self._line.turn(self._answer(question))
-        except UserError as error:
-            text = f"{error.message} ({error.hint})" if error.hint else error.message
-            raise web.HTTPBadRequest(text=f"{text}\n") from None
-        except EngineError as error:
-            raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
+    async def simulate(
+        self, question: SimulationQuestion, pods: Callable[[], Awaitable[PodList | None]]
+    ) -> Callable[[], SimulationAnswer]:
+        """What makes the answer, in a thread; `pods` reads those that come with the question.
 
-    async def _answer(self, question: SimulationQuestion) -> Callable[[], SimulationAnswer]:
-        pods: PodList | None = None
-        if question.pods is not None:
-            pods = await self._drafts.pods(question, self._uids)
+        Raises HTTPException, EngineError and UserError.
+        """
+        self._cluster.snapshot()
+        return await self._line.turn(self._answer(question, pods))
+
+    async def _answer(
+        self, question: SimulationQuestion, read: Callable[[], Awaitable[PodList | None]]
+    ) -> Callable[[], SimulationAnswer]:
+        pods = await read()
         bodies = dict[str, bytes | msgspec.Raw]()
         for node in question.drain:
             if self._cluster.snapshot().node(node) is not None:
                 bodies.update(await self._cluster.pods_on(node))
         with _young_garbage_only():
-            found, changed, notes = await self._on_copy(question, pods, bodies)
-        return lambda: answer_of(found, changed, notes, self._replica)
+            return await self._on_copy(question, pods, bodies)
 
     async def _on_copy(
         self,
         question: SimulationQuestion,
         pods: PodList | None,
         bodies: Mapping[str, bytes | msgspec.Raw],
-    ) -> tuple[SimulationResult, Changed, Sequence[str]]:
-        """What becomes of the pods, what was changed for it, and notes. Nothing else is kept."""
+    ) -> Callable[[], SimulationAnswer]:
+        """What becomes of the pods. Nothing else is kept of the copy."""
         copy = await self._done(copied(self._cluster.pods))
         cluster = ClusterCopy(copy, read_at=Timestamp.now())
         try:
             if pods is None and not question.drain:
                 pods = await self._done(_waiting(copy, question.namespace))
             change = WhatIf([_nodes(each) for each in question.addNodes], question.drain, bodies)
-            ready = await self._done(self._prepared(cluster, pods, question, change))
+            options = SimulationOptions(
+                weight=question.weight,
+                plugins=question.pluginScores,
+                preempts=question.preempt,
+                most=MOST_PODS,
+                portion=_STEP_SECONDS,
+                real=self._clock,
+                tables=self._tables(),
+                exemptions=self._engine.exemptions,
+            )
+            engine = self._engine
+            ready = await self._done(
+                prepared(cluster, engine.codec, engine.registry, pods, options, change)
+            )
             found = await self._done(played(ready.simulation, lambda _: None))
             # To give the copy back is a step by itself.
             await asyncio.sleep(0)
         finally:
             copy.close()
-        return found, ready.changed, pods.notes if pods is not None else ()
+        changed, notes = ready.changed, pods.notes if pods is not None else ()
+        return lambda: answer_of(found, changed, notes, self._replica)
 
-    def _prepared(
-        self,
-        cluster: ClusterCopy,
-        pods: PodList | None,
-        question: SimulationQuestion,
-        change: WhatIf,
-    ) -> Work[Prepared]:
-        options = SimulationOptions(
-            weight=question.weight,
-            plugins=question.pluginScores,
-            preempts=question.preempt,
-            most=MOST_PODS,
-            portion=_STEP_SECONDS,
-            real=self._clock,
-            tables=self._tables(),
-            exemptions=self._engine.exemptions,
-        )
-        engine = self._engine
-        return prepared(cluster, engine.codec, engine.registry, pods, options, change)
-
-    async def _uids(self, wanted: Keys) -> KnownUids:
+    async def uids(self, wanted: Keys) -> KnownUids:
         """The uids of workloads that have pods in the cluster."""
-        turns, found = Turns(self._clock), dict[tuple[str, str], str]()
-        for space in sorted({key.partition("/")[0] for _, key in wanted}):
-            for _, pod in self._cluster.pods.within(Scope(space)):
-                if (root := pod.workload) is not None:
-                    key = root.kind, f"{space}/{root.name}"
-                    if key in wanted:
-                        found[key] = root.uid
-                await turns.take()
-        return found
+        return await done(_uids(self._cluster.pods, wanted), 0.0, self._clock, STEP_SECONDS)
 
     async def _done(self, work: Work[T]) -> T:
         return await done(work, _REST_SECONDS, self._clock, _STEP_SECONDS / 2)
@@ -176,6 +152,18 @@ def _young_garbage_only() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*usual)
+
+
+def _uids(cache: Cache, wanted: Keys) -> Work[KnownUids]:
+    found: dict[tuple[str, str], str] = {}
+    for space in sorted({key.partition("/")[0] for _, key in wanted}):
+        for _, pod in cache.within(Scope(space)):
+            if (root := pod.workload) is not None:
+                key = root.kind, f"{space}/{root.name}"
+                if key in wanted:
+                    found[key] = root.uid
+            yield
+    return found
 
 
 def _nodes(each: AddedNodes) -> NodesToAdd:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -50,16 +51,21 @@ from policies.validation import Validation, Validator
 from server.answers.simulation_answers import MOST_PODS
 from server.answers.view_answers import (
     ChangedPod,
+    CheckedDraft,
     CompletedDraft,
     DescribedName,
     DraftObjects,
     DraftOnNodes,
+    DraftText,
+    Point,
     Problem,
+    Trial,
     TriedDraft,
     problems,
 )
 from server.view.policy_yaml import as_yaml
 
+T = TypeVar("T")
 # The seconds after which no further pod is asked about, and the names in an answer.
 _SECONDS, _MOST_NAMES = 3.0, 20
 # The pods that are asked about for what the draft's policies do.
@@ -69,24 +75,19 @@ _FILE = Path("cluster")
 _ZONE = "topology.kubernetes.io/zone"
 # The bytes of placed pods that can be asked about; other placed pods only count.
 _MOST_BYTES = 64 * 1024 * 1024
-_LOST = "the process for drafts has begun anew in the middle (try again)"
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
-    """A text of policies, with what is in force beside it.
+class Beside:
+    """What is in force beside a draft.
 
     `files` are the policy files by name and text, `objects` the policy objects by name and JSON.
-    `data` are the tables of the server, by their names. `before` is the text that the draft takes
-    the place of; without one it joins what is in force, and takes the place of its namesakes there.
+    `data` are the tables of the server, by their names.
     """
 
-    name: str
-    text: str
     files: Sequence[tuple[str, str]]
     objects: Mapping[str, bytes]
     data: Mapping[str, DataText] = field(default_factory=dict)
-    before: str | None = None
 
 
 @dataclass(slots=True)
@@ -107,39 +108,52 @@ class _Trial:
     bytes_of_placed: int = 0
 
 
-@dataclass(slots=True)
-class _Kept:
-    """What the process keeps between two jobs: it has one trial at a time."""
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A draft with what is beside it: what is wrong, and how the policies were checked."""
 
-    trial: _Trial | None = None
+    told: Sequence[Problem]
+    stored: Mapping[str, StoredObject]
+    validation: Validation
+
+    @property
+    def is_wrong(self) -> bool:
+        return any(each.severity == "error" for each in self.told)
 
 
-_kept = _Kept()
+# What the process keeps between two jobs: it has one trial at a time.
+_trials: list[_Trial] = []
 
 
-def check_draft(draft: Draft, schema: Schema) -> Sequence[Problem]:
+def answered(function: Callable[..., T], *args: object) -> T | UserError:
+    """The answer of one of the functions below, or what it says is wrong. Runs in the process."""
+    try:
+        return function(*args)
+    except UserError as error:
+        return error
+
+
+def check_draft(beside: Beside, draft: DraftText, schema: Schema) -> CheckedDraft:
     """What is wrong with a draft."""
-    return _checked(draft, schema)[0]
+    return CheckedDraft(_checked(beside, draft, schema).told)
 
 
-def complete_draft(draft: Draft, offset: int, schema: Schema) -> CompletedDraft:
+def complete_draft(beside: Beside, point: Point, schema: Schema) -> CompletedDraft:
     """What can stand at a place of a draft."""
-    text = _document(draft, schema)
-    return CompletedDraft(complete(text, min(offset, len(draft.text)), NoSamples()))
+    text = _document(beside, point, schema)
+    return CompletedDraft(complete(text, min(point.offset, len(point.text)), NoSamples()))
 
 
-def describe_name(draft: Draft, offset: int, schema: Schema) -> DescribedName:
+def describe_name(beside: Beside, point: Point, schema: Schema) -> DescribedName:
     """What the name at a place of a draft stands for."""
-    found = meaning(_document(draft, schema), min(offset, len(draft.text)), NoSamples())
-    if found is None:
-        return DescribedName(None, ())
-    return DescribedName(found.heading, found.about)
+    text = _document(beside, point, schema)
+    found = meaning(text, min(point.offset, len(point.text)), NoSamples())
+    return DescribedName(None, ()) if found is None else DescribedName(found.heading, found.about)
 
 
-def objects_of(draft: Draft, schema: Schema) -> DraftObjects:
+def objects_of(beside: Beside, draft: DraftText, schema: Schema) -> DraftObjects:
     """The policies of a draft as objects, which are without errors, too."""
-    told = _checked(draft, schema)[0]
-    if any(each.severity == "error" for each in told):
+    if _checked(beside, draft, schema).is_wrong:
         return DraftObjects(None, "the draft has errors")
     if is_manifest(draft.name):
         return DraftObjects(draft.text, "")
@@ -149,7 +163,7 @@ def objects_of(draft: Draft, schema: Schema) -> DraftObjects:
     except NoObjectError as error:
         return DraftObjects(None, str(error))
     text = "---\n".join(as_yaml(each) for each in made)
-    told = _checked(replace(draft, name="draft.yaml", text=text), schema)[0]
+    told = _checked(beside, DraftText(text, "draft.yaml"), schema).told
     problem = next((each.message for each in told if each.severity == "error"), "")
     return DraftObjects(None if problem else text, problem)
 
@@ -161,11 +175,8 @@ KnownUids = Mapping[tuple[str, str], str]
 
 def pods_of(
     text: str, namespace: str, most: int, uids: KnownUids, _schema: Schema
-) -> tuple[PodList, Keys] | str:
-    """The pods of manifests, at most so many, and the workloads whose uids would be of use.
-
-    A text says why there are none.
-    """
+) -> tuple[PodList, Keys]:
+    """The pods of manifests, at most so many, and the workloads whose uids would be of use."""
     wanted = set[tuple[str, str]]()
 
     def known(kind: str, key: str) -> str | None:
@@ -176,49 +187,51 @@ def pods_of(
         data = text.encode()
         is_json = data.lstrip().startswith((b"{", b"["))
         contents = list(as_json(data, is_yaml=not is_json))
-        return pods_in(contents, PodReader(Path("pods"), namespace, most), known), frozenset(wanted)
     except DocumentError as error:
-        return f"`pods` cannot be read: {error}"
-    except UserError as error:
-        return f"{error.message} ({error.hint})" if error.hint else error.message
+        raise UserError(f"`pods` cannot be read: {error}") from None
+    return pods_in(contents, PodReader(Path("pods"), namespace, most), known), frozenset(wanted)
 
 
-def pod_of(text: str, name: str | None, schema: Schema) -> NamedPod | str:
-    """A pod of manifests, the first one without a name; a text says why there is none."""
-    found = pods_of(text, DEFAULT_NAMESPACE, MOST_PODS, {}, schema)
-    if isinstance(found, str):
-        return found
-    bodies = found[0].bodies
-    body = bodies.get(next(iter(bodies)) if name is None else name)
+def pod_of(text: str, name: str | None, schema: Schema) -> NamedPod:
+    """A pod of manifests, the first one without a name."""
+    found, _ = pods_of(text, DEFAULT_NAMESPACE, MOST_PODS, {}, schema)
+    body = found.bodies.get(next(iter(found.bodies)) if name is None else name)
     if body is None:
-        return f"no pod of the manifests is called `{shown(name or '')}`"
-    return NamedPod.created(msgspec.json.decode(body), found[0].owners)
+        raise UserError(f"no pod of the manifests is called `{shown(name or '')}`")
+    return NamedPod.created(msgspec.json.decode(body), found.owners)
 
 
-def begin(draft: Draft, schema: Schema) -> TriedDraft | Needs:
-    """Begins a trial: what its policies read of a cluster, or the errors of the draft."""
-    told, sources, stored, after = _checked(draft, schema)
-    if any(each.severity == "error" for each in told):
-        return TriedDraft(told, 0, 0, 0, ())
-    files = [each.checked.file for each in stored.values()]
-    earlier = [] if draft.before is None else [Source(draft.name, draft.before)]
-    before = Validator(schema).validate([*earlier, *sources], files)
-    for file in before.files:
-        if file.source in earlier and any(d.severity == "error" for d in file.diagnostics):
-            return TriedDraft(problems(file.diagnostics, file.source), 0, 0, 0, ())
-    policies = enforced(before, stored), enforced(after, stored)
-    read = needs_of(checked for each in policies for checked in each.policies)
+def begin(beside: Beside, draft: Trial, schema: Schema) -> TriedDraft | Needs:
+    """Begins a trial: what its policies read of a cluster, or the errors of the draft.
+
+    A draft with a text `before` takes the place of that one; another one joins what is in force,
+    and takes the place of its namesakes there.
+    """
+    checked = _checked(beside, draft, schema)
+    if checked.is_wrong:
+        return TriedDraft(checked.told, 0, 0, 0, ())
+    name = draft.name if draft.before else "draft.policy"
+    earlier = DraftText(draft.before or "", name)
+    before = _checked(beside, earlier, schema, checked.stored)
+    if before.is_wrong:
+        return TriedDraft(before.told, 0, 0, 0, ())
+    policies = [enforced(each.validation, each.stored) for each in (before, checked)]
+    read = needs_of(each for found in policies for each in found.policies)
     codec = ObjectCodec(schema, read.annotations)
-    own = (p.policy.address for f in after.files if f.source.name == draft.name for p in f.policies)
+    own = frozenset(
+        each.policy.address
+        for file in checked.validation.files
+        if file.source.name == draft.name
+        for each in file.policies
+    )
     reader = ClusterFileReader(codec)
-    _kept.trial = _Trial(told, frozenset(own), policies, codec, reader, draft.data)
+    _trials[:] = [_Trial(checked.told, own, policies, codec, reader, beside.data)]
     return read
 
 
-def take(text: bytes, _schema: Schema) -> str | None:
-    """Takes a part of the cluster, in JSON or YAML; what it says is why it cannot be read."""
-    if (trial := _kept.trial) is None:
-        return _LOST
+def take(text: bytes, _schema: Schema) -> None:
+    """Takes a part of the cluster, in JSON or YAML."""
+    trial = _begun()
     try:
         for document in as_json(text, is_yaml=False):
             first = len(trial.objects.pods)
@@ -231,56 +244,61 @@ def take(text: bytes, _schema: Schema) -> str | None:
                     trial.pods[key] = own
                     trial.bytes_of_placed += len(own) if key in placed else 0
     except (ClusterFileError, DocumentError, msgspec.MsgspecError) as error:
-        return str(error)
-    return None
+        raise UserError(str(error)) from None
 
 
-def finish(_schema: Schema) -> TriedDraft | str:
-    """What changes with the draft, or why it cannot be told. The cluster is given back."""
-    trial, _kept.trial = _kept.trial, None
-    if trial is None:
-        return _LOST
+def finish(_schema: Schema) -> TriedDraft:
+    """What changes with the draft. The cluster is given back."""
+    trial = _begun()
+    _trials.clear()
     if not trial.objects.nodes:
-        return "the cluster has no nodes"
+        raise UserError("the cluster has no nodes")
     cluster = ClusterCopy(cache_of(trial.objects), data=trial.data)
     try:
         engines = [offline_engine(each.registry, cluster, trial.codec) for each in trial.policies]
     except UserError as error:
-        return error.message
-    found = _tried(trial.told, engines, cluster, trial.pods)
-    return msgspec.structs.replace(found, effects=_effects(trial, engines[-1], cluster))
+        # What it hints at is of no use: the rows are those of the server.
+        raise UserError(error.message) from None
+    found = effects(engines[-1], cluster, trial.pods, _MOST_ASKED)
+    own = [each for each in found if each.policy in trial.own]
+    return _tried(trial, engines, cluster, own)
+
+
+def _begun() -> _Trial:
+    if not _trials:
+        raise UserError("the process for drafts has begun anew in the middle", "try again")
+    return _trials[0]
 
 
 def _checked(
-    draft: Draft, schema: Schema
-) -> tuple[Sequence[Problem], Sequence[Source], Mapping[str, StoredObject], Validation]:
-    """What is wrong with a draft, what is beside it, and all of it together."""
-    sources = [Source(*file) for file in draft.files]
-    stored = {n: check_stored(n, raw, schema, UNKNOWN_SIZE) for n, raw in draft.objects.items()}
-    own = Source(draft.name, draft.text)
-    # The first policy of a name counts, so those of the draft come first.
+    beside: Beside,
+    draft: DraftText,
+    schema: Schema,
+    stored: Mapping[str, StoredObject] | None = None,
+) -> _Checked:
+    """A draft and what is beside it; the first policy of a name counts, so its own come first."""
+    if stored is None:
+        read = beside.objects.items()
+        stored = {name: check_stored(name, raw, schema, UNKNOWN_SIZE) for name, raw in read}
+    own, others = Source(draft.name, draft.text), (Source(*file) for file in beside.files)
     files = [each.checked.file for each in stored.values()]
-    after = Validator(schema).validate([own, *sources], files)
-    found = next(each for each in after.files if each.source is own)
-    return problems(found.diagnostics, own), sources, stored, after
+    validation = Validator(schema).validate([own, *others], files)
+    found = next(each for each in validation.files if each.source is own)
+    return _Checked(problems(found.diagnostics, own), stored, validation)
 
 
-def _document(draft: Draft, schema: Schema) -> EditedDocument:
-    _, _, _, validation = _checked(draft, schema)
-    found = document(draft.name, validation, schema)
+def _document(beside: Beside, draft: DraftText, schema: Schema) -> EditedDocument:
+    found = document(draft.name, _checked(beside, draft, schema).validation, schema)
     assert found is not None, "the draft is among the files"
     return found
 
 
 def _tried(
-    told: Sequence[Problem],
-    engines: Sequence[Engine],
-    cluster: ClusterCopy,
-    pods: Mapping[str, bytes],
+    trial: _Trial, engines: Sequence[Engine], cluster: ClusterCopy, own: Sequence[EffectOfPolicy]
 ) -> TriedDraft:
     """Asks about pods without a node first, until the time is over."""
     names = sorted(cluster.snapshot().table.rows)
-    known = {key: pod for key in pods if (pod := cluster.pods.pod(key)) is not None}
+    known = {key: pod for key in trial.pods if (pod := cluster.pods.pod(key)) is not None}
     order = sorted(known, key=lambda key: (bool(known[key].nodeName), key))
     ends, asked = time.monotonic() + _SECONDS, 0
     changed: list[ChangedPod] = []
@@ -289,37 +307,45 @@ def _tried(
         if time.monotonic() >= ends:
             break
         asked += 1
-        asking = NamedPod.of(pods[key])
+        asking = NamedPod.of(trial.pods[key])
         with cluster.asking(asking):
             before, after = (_answer(engine, asking.body, names) for engine in engines)
         if before != after:
-            changed.append(_change(key, known[key].nodeName or None, before, after))
-            admits.update(after.passing - before.passing)
-            rejects.update(before.passing - after.passing)
+            more, gone = after.passing - before.passing, before.passing - after.passing
+            admits.update(more)
+            rejects.update(gone)
+            changed.append(
+                ChangedPod(
+                    pod=key,
+                    on=known[key].nodeName or None,
+                    before=len(before.passing),
+                    after=len(after.passing),
+                    admits=sorted(more)[:_MOST_NAMES],
+                    rejects=sorted(gone)[:_MOST_NAMES],
+                    bestBefore=before.best,
+                    bestAfter=after.best,
+                    error=after.error,
+                )
+            )
+    on_nodes = _on_nodes(names, cluster, admits, rejects)
+    pods = len(cluster.snapshot().pods())
+    return TriedDraft(trial.told, len(names), pods, asked, changed, own, on_nodes)
+
+
+def _on_nodes(
+    names: Sequence[str], cluster: ClusterCopy, admits: Counter[str], rejects: Counter[str]
+) -> DraftOnNodes:
     views = [cluster.snapshot().table.node(name) for name in names]
     zones = [view.labels.get(_ZONE) if view is not None else None for view in views]
     groups = {zone: n for n, zone in enumerate(sorted({z for z in zones if z is not None}))}
-    return TriedDraft(
-        told,
-        len(names),
-        len(cluster.snapshot().pods()),
-        asked,
-        changed,
-        onNodes=DraftOnNodes(
-            _ZONE,
-            list(groups),
-            names,
-            [-1 if zone is None else groups[zone] for zone in zones],
-            [admits[name] for name in names],
-            [rejects[name] for name in names],
-        ),
+    return DraftOnNodes(
+        _ZONE,
+        list(groups),
+        names,
+        [-1 if zone is None else groups[zone] for zone in zones],
+        [admits[name] for name in names],
+        [rejects[name] for name in names],
     )
-
-
-def _effects(trial: _Trial, engine: Engine, cluster: ClusterCopy) -> Sequence[EffectOfPolicy]:
-    """What the draft's policies do, by some of the pods."""
-    found = effects(engine, cluster, trial.pods, _MOST_ASKED)
-    return [each for each in found if each.policy in trial.own]
 
 
 def _answer(engine: Engine, body: bytes, names: Sequence[str]) -> PodAnswer:
@@ -327,17 +353,3 @@ def _answer(engine: Engine, body: bytes, names: Sequence[str]) -> PodAnswer:
         return answer_of(Inspection.of(engine, body), names)
     except EngineError as error:
         return PodAnswer(error=str(error))
-
-
-def _change(key: str, node: str | None, before: PodAnswer, after: PodAnswer) -> ChangedPod:
-    return ChangedPod(
-        key,
-        node,
-        len(before.passing),
-        len(after.passing),
-        sorted(after.passing - before.passing)[:_MOST_NAMES],
-        sorted(before.passing - after.passing)[:_MOST_NAMES],
-        before.best,
-        after.best,
-        after.error,
-    )

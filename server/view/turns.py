@@ -1,6 +1,7 @@
-"""Turns: ends a step of the event loop after some milliseconds, for who goes over a cluster.
+"""Turns: who goes over a cluster on the event loop, and who waits for that.
 
-A line has the questions that are answered one after the other, and lets only some wait.
+Work ends a step of the loop after some milliseconds. A line has the questions that are answered one
+after the other, and lets only some wait.
 """
 
 from __future__ import annotations
@@ -19,24 +20,8 @@ from engine.work import Work
 T = TypeVar("T")
 # Questions that wait for their turn, and the seconds of one.
 _MOST_WAITING, _MOST_SECONDS = 4, 20.0
-# The longest step on the event loop, and what is done between two looks at the clock.
-STEP_SECONDS, _PER_LOOK = 0.001, 32
-
-
-class Turns:
-    """The turns of one question."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._ends = clock() + STEP_SECONDS
-        self._number = 0
-
-    async def take(self) -> None:
-        """Lets others have the loop at the end of a step."""
-        self._number += 1
-        if self._number % _PER_LOOK == 0 and self._clock() >= self._ends:
-            await asyncio.sleep(0)
-            self._ends = self._clock() + STEP_SECONDS
+# The longest step on the event loop of who only reads.
+STEP_SECONDS = 0.001
 
 
 class Line:

@@ -16,7 +16,7 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -26,11 +26,10 @@ from cachetools import TTLCache
 from engine.cluster.client import Api, TokenBucket
 from engine.errors import ApiError, EngineError
 from grammar.messages.texts import shown
-from server.view.api_description import API
+from server.view.routes import API, ROUTES
 
 _TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
-_RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-T = TypeVar("T")
+_ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 # What was answered holds for so long; a token that was not accepted is asked about again sooner.
 _KEPT_SECONDS, _REFUSED_SECONDS = 60.0, 5.0
 _MOST_KEPT = 1000
@@ -41,10 +40,8 @@ _REVIEW_SECONDS = 5.0
 _CHALLENGE = {
     "WWW-Authenticate": 'Basic realm="any name, and a token of the cluster as the password"'
 }
-# The value of `policy`, `namespace/name`, in the query of these.
-_OF_A_POLICY = (f"{API}/selected", f"{API}/revisions", f"{API}/history")
-
-
+# The rights that paths take; all others are about the cluster.
+_RIGHTS = {f"{API}{each.path}": each.right for each in ROUTES}
 # What an expression reads of the pod itself and of the node, but not of the pods there.
 _READS_OWN = re.compile(r"(?:pod|node|now)\b(?!.*\bpods\b)", re.DOTALL)
 
@@ -58,21 +55,16 @@ class User(msgspec.Struct, frozen=True):
     extra: dict[str, list[str]] = {}
 
 
-class _TokenStatus(msgspec.Struct, frozen=True):
+class _ReviewStatus(msgspec.Struct, frozen=True):
+    """What a TokenReview says, or a SubjectAccessReview, which has `allowed` alone."""
+
     authenticated: bool = False
     user: User = User()
-
-
-class _AccessStatus(msgspec.Struct, frozen=True):
     allowed: bool = False
 
 
-class _TokenReview(msgspec.Struct, frozen=True):
-    status: _TokenStatus = _TokenStatus()
-
-
-class _AccessReview(msgspec.Struct, frozen=True):
-    status: _AccessStatus = _AccessStatus()
+class _Review(msgspec.Struct, frozen=True):
+    status: _ReviewStatus = _ReviewStatus()
 
 
 class ViewAccess:
@@ -111,8 +103,7 @@ class ViewAccess:
         if digest in self._refused:
             raise _unauthorized("the API server does not accept this token")
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
-        answer = await self._ask(_TOKENS, {**body, "spec": {"token": token}})
-        status = _decoded(answer, _TokenReview).status
+        status = await self._ask(_TOKENS, {**body, "spec": {"token": token}})
         if not status.authenticated:
             self._refused[digest] = None
             raise _unauthorized("the API server does not accept this token")
@@ -132,27 +123,30 @@ class ViewAccess:
             "resourceAttributes": about,
         }
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
-        answer = await self._ask(_RIGHTS, {**body, "spec": spec})
-        allowed = self._rights[digest, namespace] = _decoded(answer, _AccessReview).status.allowed
-        return allowed
+        status = await self._ask(_ACCESS, {**body, "spec": spec})
+        self._rights[digest, namespace] = status.allowed
+        return status.allowed
 
-    async def _ask(self, path: str, body: Mapping[str, object]) -> bytes:
+    async def _ask(self, path: str, body: Mapping[str, object]) -> _ReviewStatus:
         if not self._bucket.try_take():
             raise web.HTTPTooManyRequests(
                 text="too many users at once are unknown: try again in a second\n"
             )
         encoded = msgspec.json.encode(body)
         try:
-            return await self._api.request(
+            found = await self._api.request(
                 "POST", path, body=encoded, timeout_seconds=_REVIEW_SECONDS
             )
+            return msgspec.json.decode(found, type=_Review).status
         except ApiError as error:
             why = f"{error}"
             if error.status == 403:
                 why += " (apply deploy/rbac/view, or `rbac.view` of the chart)"
-            raise web.HTTPServiceUnavailable(text=f"cannot ask who you are: {why}\n") from None
         except EngineError as error:
-            raise web.HTTPServiceUnavailable(text=f"cannot ask who you are: {error}\n") from None
+            why = f"{error}"
+        except ValueError:
+            why = "the API server gives no review"
+        raise web.HTTPServiceUnavailable(text=f"cannot ask who you are: {why}\n")
 
 
 def guard(access: ViewAccess) -> Middleware:
@@ -197,15 +191,17 @@ def _is_for_all(path: str) -> bool:
 
 def _namespace(request: web.Request) -> str:
     """The namespace that an answer is about; empty where it is about the cluster."""
-    found = request.match_info.get("namespace")
-    if found is not None:
-        return found
-    if request.path == f"{API}/decisions":
-        return request.query.get("namespace", "")
-    if request.path in _OF_A_POLICY:
-        namespace, slash, _ = request.query.get("policy", "").partition("/")
-        return namespace if slash else ""
-    return ""
+    resource = request.match_info.route.resource
+    match _RIGHTS.get(resource.canonical) if resource is not None else None:
+        case "path":
+            return request.match_info["namespace"]
+        case "query":
+            return request.query.get("namespace", "")
+        case "policy":
+            namespace, slash, _ = request.query.get("policy", "").partition("/")
+            return namespace if slash else ""
+        case _:
+            return ""
 
 
 def _of_namespace(value: Any, prefix: str) -> Any:
@@ -228,14 +224,6 @@ def _is_other(value: Any, prefix: str) -> bool:
         return _READS_OWN.match(str(value["expression"])) is None
     pod = value.get("name") if "presence" in value else value.get("pod")
     return isinstance(pod, str) and "/" in pod and not pod.startswith(prefix)
-
-
-def _decoded(body: bytes, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except msgspec.MsgspecError:
-        text = "cannot ask who you are: the API server gives no review\n"
-        raise web.HTTPServiceUnavailable(text=text) from None
 
 
 def _unauthorized(text: str) -> web.HTTPUnauthorized:

@@ -25,10 +25,7 @@ VIEWS = {
     "why": ("#/pods/shop/web-1", ".caveat"),
     "policies": ("#/policies", "tbody tr"),
     "policy": ("#/policies/shop/shop", ".text li"),
-    "workload": ("#/workloads/shop/Deployment/reports", "tbody tr"),
-    "find": ("#/find?text=web", ".lines li"),
     "trends": ("#/trends", "h1"),
-    "health": ("#/health", "tbody tr"),
 }
 
 

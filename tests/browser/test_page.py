@@ -62,7 +62,7 @@ def test_a_paused_list_says_how_many_are_new(page: Page, demo: Demo) -> None:
 
 
 def test_a_stream_that_breaks_off_begins_again(page: Page, demo: Demo) -> None:
-    page.goto(f"{demo.view}/ui/#/health")
+    page.goto(f"{demo.view}/ui/#/policies")
     page.route("**/stream", lambda route: route.abort())
     page.goto(f"{demo.view}/ui/#/decisions")
     expect(page.locator(".live")).to_have_text("reconnecting")
@@ -154,11 +154,11 @@ def test_a_pod_that_nobody_knows_has_an_empty_state(page: Page, demo: Demo) -> N
 def test_another_replica_is_chosen_at_the_top(page: Page, demo: Demo) -> None:
     port = urlsplit(demo.view).port
     page.route("http://127.0.0.1:9/**", lambda route: route.fulfill(body="the other one"))
-    page.goto(f"{demo.view}/ui/?replicas=placet-0:{port},placet-1:9#/health")
+    page.goto(f"{demo.view}/ui/?replicas=placet-0:{port},placet-1:9#/policies")
     chosen = page.get_by_label("Replica")
     expect(chosen).to_have_value(str(port))
     chosen.select_option("placet-1")
-    page.wait_for_url(f"http://127.0.0.1:9/ui/?replicas=placet-0:{port},placet-1:9#/health")
+    page.wait_for_url(f"http://127.0.0.1:9/ui/?replicas=placet-0:{port},placet-1:9#/policies")
     page.goto(f"{demo.view}/ui/#/decisions")
     expect(page.locator(".whose span").first).to_be_visible()
 
@@ -178,14 +178,6 @@ ARM = """policy shop in namespace "shop" {
   filter "arm" { require node.labels["kubernetes.io/arch"] == "arm64" }
 }
 """
-
-
-def test_a_wish_in_the_playground_finds_policies(page: Page, demo: Demo) -> None:
-    page.goto(f"{demo.view}/ui/#/playground")
-    page.get_by_label("What should it do?").fill("at most three per zone")
-    page.get_by_role("button", name="Find policies").click()
-    page.locator("ul.lines button").first.click()
-    expect(page.get_by_label("Text of the draft")).to_contain_text("per domain node.zone")
 
 
 def test_an_edit_in_the_playground_moves_the_counts(page: Page, demo: Demo) -> None:
@@ -216,7 +208,7 @@ def test_an_edit_in_the_playground_moves_the_counts(page: Page, demo: Demo) -> N
     page.keyboard.press("Control+Enter")
     expect(result).to_contain_text("16 pass no node any more")
     # What was written is still there, and nothing of it is in force.
-    page.get_by_role("link", name="Health").click()
+    page.get_by_role("link", name="Home").click()
     page.get_by_role("link", name="Playground").click()
     expect(page.get_by_label("Text of the draft")).to_contain_text("sparc")
     page.goto(f"{demo.view}/ui/#/policies/shop/shop")
@@ -277,16 +269,6 @@ def test_the_editor_comes_only_with_the_playground(page: Page, demo: Demo) -> No
     assert [url for url in asked if url.endswith("/ui/vendor/codemirror.js")]
 
 
-def test_health_compares_latency_with_the_timeout(page: Page, demo: Demo) -> None:
-    page.goto(f"{demo.view}/ui/#/health")
-    expect(page.get_by_text("httpTimeout, 5 s")).to_be_visible()
-    expect(page.locator("tr", has_text="filter")).to_have_text(re.compile(r"filter\d+.* ms"))
-    rejections = page.get_by_role("region", name="Rejections")
-    row = rejections.locator("tr", has_text="shop/shop").first
-    expect(row.locator(".number")).to_have_text(re.compile(r"[1-9]"))
-    expect(page.get_by_text("This server watches no cluster")).to_be_visible()
-
-
 def test_the_members_of_a_gang_and_what_is_held(page: Page) -> None:
     """A gang of three gathers; one member is held since 12 seconds, and leads to its node."""
     with running(held_gang()) as found:
@@ -326,12 +308,9 @@ VIEWS = {
     "node": (f"#/pods/{POD}/general-c1", ".node [open] .values"),
     "then": ("#/pods/shop/web-7d9c6b-6new", ".group"),
     "unknown": ("#/pods/shop/nobody", ".empty"),
-    "find": ("#/find?text=web", ".lines li"),
-    "workload": ("#/workloads/shop/Deployment/reports", ".cause"),
     "policies": ("#/policies", "tbody tr"),
     "policy": ("#/policies/shop/shop", ".text li"),
     "playground": ("#/playground/shop/shop", ".cm-line"),
-    "health": ("#/health", "tbody tr"),
 }
 
 

@@ -44,19 +44,6 @@ def test_the_funnel_ends_with_the_nodes_that_are_left(page: Page, demo: Demo) ->
     assert [before - after for before, after in itertools.pairwise(left)] == gone
 
 
-def test_the_parts_of_the_scores_stand_side_by_side(page: Page, demo: Demo) -> None:
-    page.goto(f"{demo.view}/ui/#/pods/shop/web-7d9c6b-0x")
-    page.get_by_role("button", name="What each clause adds").click()
-    compared = page.locator(".compared li")
-    expect(compared).to_have_count(5)
-    expect(page.locator(".legend")).to_contain_text("shop/shop: pack")
-    first = compared.first.locator("svg")
-    expect(first).to_have_attribute(
-        "aria-label", "shop/shop: arm 5, shop/shop: pack 1.63, shop/shop: spot 0"
-    )
-    everybody_can_use_it(page, "scores")
-
-
 def test_pasted_workloads_are_placed_and_each_pod_says_why(page: Page, demo: Demo) -> None:
     page.goto(f"{demo.view}/ui/")
     page.get_by_role("link", name="Place pods").click()

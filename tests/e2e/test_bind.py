@@ -128,9 +128,9 @@ def test_without_the_right_to_bind_the_remedy_is_named(
     web = cluster.pod("web")
     server.filter(web, ["n1"])
     assert refusal(server.bind(web, "n1")) == (
-        f"placet: cannot bind pods: the service account `{cluster.namespace}/placet` may not create "
-        "pods/binding: run `kubectl apply -f deploy/rbac/bind/placet.yaml` with this subject in "
-        "its bindings"
+        f"placet: cannot bind pods: the service account `{cluster.namespace}/placet` may not "
+        "create pods/binding: run `kubectl apply -f deploy/rbac/bind/placet.yaml` with this "
+        "subject in its bindings"
     )
     assert cluster.placements() == {}
 

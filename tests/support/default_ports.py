@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 from server.settings import Settings
-from server.view.view import DEFAULT_PORT
+from server.view.page import DEFAULT_PORT
 
 DEFAULT_PORTS = (Settings().port, DEFAULT_PORT)
 

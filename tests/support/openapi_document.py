@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from server.view.api_description import description
+from server.view.routes import description
 
 
 class _Dumper(yaml.SafeDumper):

@@ -9,7 +9,7 @@ import struct
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Event, Thread
 
@@ -29,6 +29,7 @@ from engine.drift.drift_document import DriftDocument
 from engine.enforced import EnforcedPolicies, enforced
 from engine.engine import Engine
 from engine.errors import EngineError
+from engine.explanation.audit_document import decision_audits
 from grammar.meaning.costs import UNKNOWN_SIZE
 from grammar.tree.source import Source
 from policies.admission import check_stored
@@ -41,15 +42,14 @@ from server.http.sockets import CONNECTIONS, listening
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
 from server.settings import Settings
+from server.view.decisions import Decisions
 from server.view.drafts import Drafts
 from server.view.explaining import Explainer
-from server.view.finding import Finder
 from server.view.history import History
 from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
 from server.view.simulating import Simulator
 from server.view.view import View, view_app
-from server.view.z_pages import ZPages
 from tests.support.builders import node
 from tests.support.engines import CODEC, SCHEMA, Known, Silent, cache_of
 from tests.support.served import PROCESSES
@@ -147,6 +147,11 @@ class Cluster:
             yield part
 
 
+def history_of(path: Path | None = None) -> History:
+    """A history without numbers."""
+    return History("placet-0", path, logging.getLogger("placet"))
+
+
 @dataclass
 class Parts:
     """The parts of a view."""
@@ -157,7 +162,7 @@ class Parts:
     ending: bool = False
     data: Mapping[str, DataText] = field(default_factory=dict)
     status: Callable[[str, Journal], ReplicaStatus] = status_of
-    history: History = field(default_factory=lambda: history_of({}))
+    history: History = field(default_factory=history_of)
     events: Sequence[tuple[str, PodEvent]] = ()
     process: CheckingProcess = PROCESSES[1]
 
@@ -183,15 +188,6 @@ class Parts:
         )
 
 
-def history_of(numbers: Mapping[str, float], path: Path | None = None) -> History:
-    """A history whose samples are always the same."""
-
-    async def sample() -> Mapping[str, float]:
-        return numbers
-
-    return History("placet-0", sample, path, logging.getLogger("placet"))
-
-
 def explainer_of(parts: Parts) -> Explainer:
     cluster = parts.cluster
     return Explainer(
@@ -207,6 +203,7 @@ def states_of(parts: Parts) -> PolicyStates:
         parts.journal,
         lambda: cluster.enforced,
         lambda: cluster.bodies,
+        parts.history,
         logging.getLogger("placet"),
         lambda raw: [e for e in parts.events if e[1].regarding.uid == regarding(raw).uid],
     )
@@ -227,28 +224,25 @@ def view_over(parts: Parts) -> web.Application:
     """The application of a view."""
     explainer, states = explainer_of(parts), states_of(parts)
     drafts = Drafts(
-        parts.replica,
         parts.process,
         lambda: parts.cluster.enforced,
         lambda: parts.cluster.bodies,
         parts.cluster.documents,
         parts.tables,
+        explainer,
+        Simulator(parts.replica, parts.engine, parts.cluster, dict),
     )
+    overview = Overview(parts.replica, parts.engine, parts.cluster.state, explainer, states)
+    audits = partial(decision_audits, parts.engine.audits.log)
+    decisions = Decisions(parts.replica, parts.journal, audits, parts.ends)
     view = View(
         parts.replica,
-        parts.journal,
         lambda: parts.status(parts.replica, parts.journal),
         parts.cluster if parts.cluster.drift is not None else None,
-        explainer,
-        states,
-        drafts,
-        Overview(parts.replica, parts.engine, parts.cluster.state, explainer, states),
-        Finder(parts.replica, parts.engine, parts.journal, parts.cluster.state, states.addresses),
-        parts.history,
-        Simulator(parts.replica, parts.engine, parts.cluster, drafts, dict),
-        parts.ends,
+        decisions,
+        (states, explainer, overview, parts.history, drafts),
     )
-    return view_app(view, ZPages("1.2.3", lambda: {"placet.dev": {"listen": "127.0.0.1:12345"}}))
+    return view_app(view)
 
 
 # ---- an API server

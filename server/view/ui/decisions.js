@@ -2,7 +2,7 @@
 import { html, useLayoutEffect, useState } from "./vendor/preact-htm.js";
 import {
   API, Badge, Bar, Empty, Problem, Waiting, address, answer, clock, count, duration, parseAddress, podAddress,
-  policyAddress,
+  Table, policyAddress,
 } from "./parts.js";
 
 const KEPT = 1000, SHOWN = 50;
@@ -110,21 +110,19 @@ export function Decisions() {
 }
 
 const List = ({ found }) => html`
-  <table class="decisions"><thead><tr>
-    <th scope="col">Time</th><th scope="col">Pod</th><th scope="col">Governed by</th>
-    <th scope="col">Nodes that pass</th><th scope="col">Took</th><th scope="col">Outcome</th></tr></thead>
-  <tbody>${found.map((one) => html`<${Row} key=${one.number} one=${one} />`)}</tbody></table>`;
+  <${Table} label="Decisions" head=${["Time", "Pod", "Governed by", "Nodes that pass", "Took", "Outcome"]}>${found.map((one) =>
+    html`<${Row} key=${one.number} one=${one} />`)}<//>`;
 
 function Row({ one }) {
   const [text, kind] = OUTCOMES[outcome(one)];
   return html`<tr>
     <td class="time"><time datetime=${one.at} title=${one.at}>${clock(one.at)}</time></td>
     <td class="pod"><a href=${podAddress(one.pod)}>${one.pod}</a></td>
-    <td class="policy">${one.governing
+    <td>${one.governing
       ? html`<a href=${policyAddress(one.governing)}>${one.governing}</a>` : html`<span class="quiet">none</span>`}</td>
     <td class="nodes"><span class="number">${one.passing} of ${one.offered}</span>
       <${Bar} part=${one.passing} whole=${one.offered} kind=${kind} /></td>
     <td class="took">${one.seconds !== null && html`<span class="number">filter ${duration(one.seconds)}</span>`}
       ${one.scoredSeconds !== null && html` <span class="number">prioritize ${duration(one.scoredSeconds)}</span>`}</td>
-    <td class="outcome"><${Badge} kind=${kind}>${text}<//></td></tr>`;
+    <td><${Badge} kind=${kind}>${text}<//></td></tr>`;
 }

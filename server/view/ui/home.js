@@ -2,22 +2,12 @@
 import { html, useEffect, useState } from "./vendor/preact-htm.js";
 import { NodeMap, STEPS } from "./nodemap.js";
 import {
-  API, Badge, Bar, Names, Problem, Waiting, address, ago, answer, count, encodedPath, parseAddress, podAddress,
+  API, Badge, Bar, Names, Problem, Waiting, address, ago, answer, count, encodedPath, missing, podAddress,
   policyAddress, sentence, useAnswer,
 } from "./parts.js";
 
 const BY = [["cpu", "requested cpu"], ["memory", "requested memory"], ["cards", "cards in use"],
   ["bound", "a bound that fills up"], ["pod", "the verdict for a pod"]];
-const REMEMBERED = "placet-home";
-
-function remembered() {
-  try { return JSON.parse(localStorage.getItem(REMEMBERED)) || {}; } catch { return {}; }
-}
-
-function remember(what) {
-  try { localStorage.setItem(REMEMBERED, JSON.stringify({ ...remembered(), ...what })); } catch { /* a private window */ }
-}
-
 export const boundQuery = (bound) => new URLSearchParams({ policy: bound.policy, clause: bound.clause, of: bound.of }).toString();
 
 // Asks again at once while the replica works out causes, and after some seconds when it has them.
@@ -38,9 +28,7 @@ function useWaiting() {
 }
 
 export function Home({ filters, status }) {
-  const before = remembered();
-  const label = filters.label || before.label || "", by = filters.by || before.by || "cpu";
-  const { pod, bound, node } = filters;
+  const { label = "", by = "cpu", pod, bound, node } = filters;
   const query = new URLSearchParams();
   if (label) query.set("label", label);
   const wanted = `${API}/overview?${query}${by === "bound" && bound ? `&${bound}` : ""}`;
@@ -53,15 +41,15 @@ export function Home({ filters, status }) {
   useEffect(() => { if (overview.data) setLast(overview.data); }, [overview.data]);
   const data = overview.data || last;
   const go = (more) => location.replace(address(["home"], { label, by, pod, bound, node, ...more }));
-  if (overview.error && !data) return html`<h1>Home</h1><${Problem} ...${overview} />`;
-  if (!data) return html`<h1>Home</h1><${Waiting} />`;
+  if (!data) return html`<h1>Home</h1>${missing(overview)}`;
   return html`<h1 class="numbers">${data.nodes ? html`
       <span><b>${data.nodes.names.length.toLocaleString("en")}</b> ${data.nodes.names.length === 1 ? "node" : "nodes"}</span>${" "}
       <span><b>${data.pods.toLocaleString("en")}</b> ${data.pods === 1 ? "pod" : "pods"} placed</span>${" "}
       <span class=${data.waiting ? "wrong" : ""}><b>${data.waiting.toLocaleString("en")}</b> ${data.waiting === 1 ? "waits" : "wait"}</span>`
       : "The cluster is not known"}</h1>
     ${overview.error && html`<${Problem} ...${overview} />`}
-    ${data.problem && html`<p class="cause">${sentence(data.problem)} <a href="#/health">See its informers in Health.</a></p>`}
+    ${data.problem && html`<p class="cause">${sentence(data.problem)}</p>`}
+    ${status.data && status.data.failing.map((each) => html`<div class="problem" role="alert"><strong>${each.name}:</strong> ${sentence(each.failure)}</div>`)}
     <div class="home"><div>
       ${data.nodes && html`<${Nodes} nodes=${data.nodes} label=${label} by=${by} pod=${pod} bound=${bound} node=${node}
         verdict=${verdict} fills=${fills.data} waiting=${waiting.data} go=${go} />`}
@@ -85,16 +73,12 @@ function verdictsOf(explained) {
 
 function Nodes({ nodes, label, by, pod, bound, node, verdict, fills, waiting, go }) {
   const verdicts = verdict.data ? verdictsOf(verdict.data) : null;
-  const choose = (more) => {
-    remember(more);
-    go(more);
-  };
   const known = BY.filter(([name]) => name !== "cards" || nodes.cards);
   return html`<section class="nodes-section" aria-labelledby="nodes"><h2 id="nodes">Nodes</h2>
     <form class="filters" onSubmit=${(event) => event.preventDefault()}>
-      <label>Grouped by <select value=${nodes.label} onChange=${(event) => choose({ label: event.target.value })}>
+      <label>Grouped by <select value=${nodes.label} onChange=${(event) => go({ label: event.target.value })}>
         ${[...new Set([nodes.label, ...nodes.labels])].map((each) => html`<option value=${each}>${each || "nothing"}</option>`)}</select></label>
-      <label>Coloured by <select value=${by} onChange=${(event) => choose({ by: event.target.value })}>
+      <label>Coloured by <select value=${by} onChange=${(event) => go({ by: event.target.value })}>
         ${known.map(([name, text]) => html`<option value=${name}>${text}</option>`)}</select></label>
       ${by === "pod" && html`<${PodField} pod=${pod} waiting=${waiting} go=${go} />`}
       ${by === "bound" && html`<label>Bound <select value=${bound || ""} onChange=${(event) => go({ bound: event.target.value })}>
@@ -155,10 +139,9 @@ function Fullest({ nodes, by, go }) {
 
 // ---- beside them
 
-function WaitingPods({ found: { data, error, status }, go }) {
-  return html`<section class="first" aria-labelledby="waiting"><h2 id="waiting">Pods that wait</h2>
-    ${error && html`<${Problem} error=${error} status=${status} />`}
-    ${!data && !error && html`<${Waiting} />`}
+function WaitingPods({ found, go }) {
+  const { data } = found;
+  return html`<section class="first" aria-labelledby="waiting"><h2 id="waiting">Pods that wait</h2>${missing(found)}
     ${data && !data.waiting.length && html`<p class="quiet">No pod waits for a node.</p>`}
     ${data && html`<ul class="cards">${data.waiting.map((each) => html`<li key=${each.pod}>
       <p><a href=${podAddress(each.pod)}>${each.pod}</a>${each.pods > 1 && html` <${Badge} kind="plain">and ${each.pods - 1} like it<//>`}
@@ -170,10 +153,9 @@ function WaitingPods({ found: { data, error, status }, go }) {
       ${data.more > 0 && html`<p class="quiet">${count(data.more, "pod")} more of other workloads.</p>`}`}</section>`;
 }
 
-function Fills({ found: { data, error, status }, go }) {
-  return html`<section aria-labelledby="fills"><h2 id="fills">What fills up</h2>
-    ${error && html`<${Problem} error=${error} status=${status} />`}
-    ${!data && !error && html`<${Waiting} />`}
+function Fills({ found, go }) {
+  const { data } = found;
+  return html`<section aria-labelledby="fills"><h2 id="fills">What fills up</h2>${missing(found)}
     ${data && !data.bounds.length && html`<p class="quiet">No strict limit, share or spread has a bound that pods fill.</p>`}
     ${data && html`<ul class="cards">${data.bounds.slice(0, 5).map((each) => html`<li key=${boundQuery(each)}>
       <${Fill} bound=${each} />

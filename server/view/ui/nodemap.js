@@ -1,6 +1,6 @@
 // Node map: nodes as squares on canvases, one for each group, in the colours of what is asked about them.
-import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact-htm.js";
-import { count } from "./parts.js";
+import { html, useLayoutEffect, useRef, useState } from "./vendor/preact-htm.js";
+import { count, useScheme } from "./parts.js";
 
 // The parts of a colour scale: below so many percent.
 export const STEPS = [25, 50, 75, 90, Infinity];
@@ -42,18 +42,6 @@ function useWidth() {
   return [element, width];
 }
 
-// The colours of the page are those of the system, and it says when they change.
-function useScheme() {
-  const [dark, setDark] = useState(matchMedia("(prefers-color-scheme: dark)").matches);
-  useEffect(() => {
-    const query = matchMedia("(prefers-color-scheme: dark)");
-    const changed = () => setDark(query.matches);
-    query.addEventListener("change", changed);
-    return () => query.removeEventListener("change", changed);
-  }, []);
-  return dark;
-}
-
 export function NodeMap({ nodes, by, verdicts, chosen, choose }) {
   const [element, width] = useWidth();
   const dark = useScheme();
@@ -93,8 +81,7 @@ function Squares({ name, places, nodes, colours: names, size, width, dark, chose
 
 function load(nodes, places) {
   const known = places.map((place) => nodes.cpu[place]).filter((percent) => percent >= 0);
-  if (!known.length) return "";
-  return `, cpu ${Math.round(known.reduce((sum, each) => sum + each, 0) / known.length)} %`;
+  return known.length ? `, cpu ${Math.round(known.reduce((sum, each) => sum + each, 0) / known.length)} %` : "";
 }
 
 function draw(canvas, { columns, lines, size }, places, nodes, names, chosen) {

@@ -1,7 +1,7 @@
 // Outcome: which pods would get another answer, by a draft or by another text of a policy, and what the draft does.
 import { html, useState } from "./vendor/preact-htm.js";
 import { NodeMap } from "./nodemap.js";
-import { Badge, Names, Problem, Waiting, count, podAddress } from "./parts.js";
+import { Badge, Names, Problem, Table, Waiting, count, podAddress } from "./parts.js";
 
 const SHOWN = 200;
 
@@ -19,10 +19,8 @@ export function Outcome({ trial: { running, error, status, data }, quiet }) {
     ${changed.length > 0 && html`<p class="kinds">${kinds(changed).map(([text, number, kind]) =>
       html`<${Badge} kind=${kind}>${number.toLocaleString("en")} ${text}<//> `)}</p>
     <${OnNodes} nodes=${data.onNodes} changed=${changed} />
-    <div class="scroll" tabindex="0" role="region" aria-label="Pods with another answer"><table class="changes"><thead><tr>
-      <th scope="col">Pod</th><th scope="col" class="right">Nodes that pass</th><th scope="col">No longer</th>
-      <th scope="col">In addition</th><th scope="col">Best node</th></tr></thead>
-      <tbody>${changed.slice(0, SHOWN).map((each) => html`<${Changed} key=${each.pod} one=${each} />`)}</tbody></table></div>
+    <${Table} class="changes" label="Pods with another answer"
+      head=${["Pod", ">Nodes that pass", "No longer", "In addition", "Best node"]}>${changed.slice(0, SHOWN).map((each) => html`<${Changed} key=${each.pod} one=${each} />`)}<//>
     ${changed.length > SHOWN && html`<p class="quiet">The first ${SHOWN} are shown.</p>`}`}
     <${Effects} effects=${data.effects} />`;
 }
@@ -81,7 +79,7 @@ function Changed({ one }) {
   return html`<tr><td class="pod">${namespace ? html`<a href=${podAddress(one.pod)}>${one.pod}</a>` : one.pod}${!one.on && html` <${Badge} kind="bad">waits<//>`}
       ${one.error && html`<div class="wrong">${one.error}</div>`}</td>
     <td class="right">${one.before} → ${one.after}</td>
-    <td class="gone" data-label="no longer">${one.rejects.length > 0 && html`<${Names} names=${one.rejects} link=${link} first=${4} />`}</td>
-    <td class="come" data-label="in addition">${one.admits.length > 0 && html`<${Names} names=${one.admits} link=${link} first=${4} />`}</td>
-    <td class="best" data-label="best node">${best}</td></tr>`;
+    <td class="gone">${one.rejects.length > 0 && html`<${Names} names=${one.rejects} link=${link} first=${4} />`}</td>
+    <td class="come">${one.admits.length > 0 && html`<${Names} names=${one.admits} link=${link} first=${4} />`}</td>
+    <td>${best}</td></tr>`;
 }

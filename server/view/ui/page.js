@@ -1,15 +1,13 @@
 // Page: the frame with the menu and the replica's name, and the view that the address names.
-import { html, render, useEffect, useRef, useState } from "./vendor/preact-htm.js";
+import { html, render, useEffect, useState } from "./vendor/preact-htm.js";
 import { API, Badge, Empty, Problem, Waiting, parseAddress, useAnswer } from "./parts.js";
 import { Decisions } from "./decisions.js";
-import { Find, Workload } from "./find.js";
 import { Home } from "./home.js";
-import { Health } from "./health.js";
 import { Place } from "./place.js";
 import { Policies, Policy } from "./policies.js";
 import { Why } from "./why.js";
 
-const MENU = [["home", "Home"], ["decisions", "Decisions"], ["policies", "Policies"], ["place", "Place pods"], ["playground", "Playground"], ["trends", "Trends"], ["health", "Health"], ["find", "Find"]];
+const MENU = [["home", "Home"], ["decisions", "Decisions"], ["policies", "Policies"], ["place", "Place pods"], ["playground", "Playground"], ["trends", "Trends"]];
 
 function useHash() {
   const [hash, setHash] = useState(location.hash);
@@ -39,9 +37,7 @@ function Lazy({ view, names, filters }) {
 function View({ names, filters, status }) {
   const [first = "home", ...rest] = names;
   if (first === "home") return html`<${Home} filters=${filters} status=${status} />`;
-  if (first === "find") return html`<${Find} />`;
   if (first === "place") return html`<${Place} filters=${filters} />`;
-  if (first === "workloads" && rest.length === 3) return html`<${Workload} key=${rest.join("/")} names=${rest} />`;
   if (first === "decisions") return html`<${Decisions} />`;
   if (first === "pods" && rest.length >= 2) {
     return html`<${Why} key=${`${rest[0]}/${rest[1]}`} namespace=${rest[0]} name=${rest[1]} node=${rest[2]} />`;
@@ -49,42 +45,15 @@ function View({ names, filters, status }) {
   if (first === "policies" && rest.length) return html`<${Policy} names=${rest} status=${status} />`;
   if (first === "policies") return html`<${Policies} />`;
   if (first in LATER) return html`<${Lazy} key=${first} view=${first} names=${rest} filters=${filters} />`;
-  if (first === "health") return html`<${Health} status=${status} />`;
   return html`<${Empty} title="There is no such view">
     Go <a href="#/home">home</a>.<//>`;
 }
 
-// `/` leads to what finds anything, and `?` shows the keys; not while somebody writes.
-function useKeys(keys) {
-  useEffect(() => {
-    const pressed = (event) => {
-      const written = event.composedPath()[0];
-      if (event.ctrlKey || event.metaKey || event.altKey || written.isContentEditable
-        || /^(INPUT|SELECT|TEXTAREA)$/.test(written.tagName)) return;
-      if (event.key === "/") {
-        event.preventDefault();
-        location.hash = "#/find";
-      } else if (event.key === "?") keys.current.showModal();
-    };
-    addEventListener("keydown", pressed);
-    return () => removeEventListener("keydown", pressed);
-  }, []);
-}
-
-const KEYS = [["/", "find anything"], ["?", "show these keys"], ["Ctrl-Enter", "try the draft of the playground"],
-  ["Ctrl-Space", "complete a name there"], ["Esc", "close this"]];
-
-const Keys = ({ dialog }) => html`<dialog ref=${dialog} aria-labelledby="keys"><h2 id="keys">Keys</h2>
-  <dl class="keys">${KEYS.map(([key, text]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${text}</dd></div>`)}</dl>
-  <button onClick=${() => dialog.current.close()}>Close</button></dialog>`;
-
 function Frame() {
-  const keys = useRef(null);
-  useKeys(keys);
   const { names, filters } = parseAddress(useHash());
   const status = useAnswer(`${API}/status`, { seconds: 5 });
   const chosen = names[0] === "pods" ? "decisions" : names[0] || "home";
-  const title = names[0] === "pods" || names[0] === "workloads" ? names.slice(1).slice(0, 3).join("/") : (MENU.find(([n]) => n === chosen) || [])[1];
+  const title = names[0] === "pods" ? names.slice(1, 3).join("/") : (MENU.find(([n]) => n === chosen) || [])[1];
   useEffect(() => { document.title = title ? `${title} · Placet` : "Placet"; }, [title]);
   return html`
     <a class="skip" href="#main" onClick=${toMain}>Skip to the content</a>
@@ -96,8 +65,7 @@ function Frame() {
       </nav>
       <${Whose} ...${status} />
     </header>
-    <main id="main" tabindex="-1"><${View} names=${names} filters=${filters} status=${status} /></main>
-    <${Keys} dialog=${keys} />`;
+    <main id="main" tabindex="-1"><${View} names=${names} filters=${filters} status=${status} /></main>`;
 }
 
 // The address of the page must stay, so that the link moves the focus only.

@@ -145,6 +145,27 @@ export const Bar = ({ part, whole, kind = "" }) => html`
 
 export const Badge = ({ kind, children }) => html`<span class=${`badge ${kind}`}>${children}</span>`;
 
+// What is said while there is no answer, or instead of one; null once there is one.
+export const missing = ({ data, error, status }) =>
+  error ? html`<${Problem} error=${error} status=${status} />` : data ? null : html`<${Waiting} />`;
+
+// A table that scrolls by itself. A column that begins with `>` has numbers.
+export const Table = ({ label, head, children, ...more }) => html`
+  <div class="scroll" tabindex="0" role="region" aria-label=${label}><table ...${more}><thead><tr>${head.map((text) =>
+    html`<th scope="col" class=${text[0] === ">" ? "right" : undefined}>${text.replace(/^>/, "")}</th>`)}</tr></thead>
+  <tbody>${children}</tbody></table></div>`;
+
+// The colours of the page are those of the system, and it says when they change.
+export function useScheme() {
+  const [dark, setDark] = useState(matchMedia("(prefers-color-scheme: dark)").matches);
+  useEffect(() => {
+    const query = matchMedia("(prefers-color-scheme: dark)"), changed = () => setDark(query.matches);
+    query.addEventListener("change", changed);
+    return () => query.removeEventListener("change", changed);
+  }, []);
+  return dark;
+}
+
 // Names of nodes; the rest comes when it is asked for.
 export function Names({ names, link, first = 24 }) {
   const [shown, setShown] = useState(first);

@@ -1,6 +1,6 @@
 // Place: where the pods of manifests would go, also if nodes came, and why each goes there. Nothing is written.
 import { html, useEffect, useState } from "./vendor/preact-htm.js";
-import { Badge, Problem, Waiting, address, count, patiently, sentence } from "./parts.js";
+import { Badge, Problem, Table, Waiting, address, count, patiently, sentence } from "./parts.js";
 import { Now } from "./why.js";
 
 const FIRST = `apiVersion: apps/v1
@@ -73,7 +73,7 @@ export function Place({ filters: { pod, node } }) {
       ${found.data && html`<${Placed} found=${found.data} shown=${shown} />`}</div>
     ${shown && html`<h2>Why ${shown}</h2>
       <p class="quiet">Asked about by itself, on the cluster as it is: without the other pods, and without nodes that are added.</p>
-      ${why.error ? html`<${Problem} ...${why} />` : why.data ? html`<${Now} found=${why.data} chosen=${node} one=${one} ask=${ask}
+      ${why.error ? html`<${Problem} ...${why} />` : why.data ? html`<${Now} found=${why.data} chosen=${node} one=${one}
         link=${(name) => address(["place"], { pod: shown, node: name })} />` : html`<${Waiting} />`}`}`;
 }
 
@@ -85,13 +85,11 @@ function Placed({ found, shown }) {
     ...["cpu", "memory"].map((name) => [`Requested ${name}`, found.allocation[name] ? `${Math.round(100 * found.allocation[name].part)} %` : null])];
   return html`<section aria-labelledby="placed"><h2 id="placed">${sentence(found.summary)}</h2>
     <dl class="facts">${facts.map(([key, value]) => value !== null && html`<div><dt>${key}</dt><dd>${value}</dd></div>`)}</dl>
-    <div class="scroll" tabindex="0" role="region" aria-label="Where each pod goes"><table><thead><tr><th scope="col">Pod</th>
-      <th scope="col">Goes to</th><th scope="col">Policy</th><th scope="col">Why not</th></tr></thead>
-    <tbody>${found.pods.slice(0, SHOWN).map((each) => html`<tr key=${each.pod}>
+    <${Table} label="Where each pod goes" head=${["Pod", "Goes to", "Policy", "Why not"]}>${found.pods.slice(0, SHOWN).map((each) => html`<tr key=${each.pod}>
       <td><a href=${address(["place"], { pod: each.pod })} aria-current=${each.pod === shown ? "true" : undefined}>${each.pod}</a></td>
       <td>${each.node ?? html`<${Badge} kind="bad">nowhere<//>`}${found.added.includes(each.node) && html` <${Badge} kind="plain">new<//>`}</td>
       <td>${each.policy}</td><td>${Object.entries(each.reasons || {}).map(([reason, nodes]) => html`<div>${reason} (${count(nodes, "node")})</div>`)}
-        ${each.nearest && html`<div class="quiet">nearest: ${each.nearest.node}: ${each.nearest.reasons.join("; ")}</div>`}</td></tr>`)}</tbody></table></div>
+        ${each.nearest && html`<div class="quiet">nearest: ${each.nearest.node}: ${each.nearest.reasons.join("; ")}</div>`}</td></tr>`)}<//>
     ${found.pods.length > SHOWN && html`<p class="quiet">The first ${SHOWN} are shown.</p>`}
     ${found.notes.map((note) => html`<p class="quiet">${sentence(note)}</p>`)}</section>`;
 }

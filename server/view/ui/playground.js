@@ -13,11 +13,10 @@ const FIRST = `policy draft in namespace "default" {
 // What was written stays while the page is open, whatever view it shows.
 const kept = { name: "draft.policy", text: FIRST, from: null, cluster: "" };
 
-export function Playground({ names, filters }) {
+export function Playground({ names }) {
   const [load, setLoad] = useState({ text: kept.text });
   const [problems, setProblems] = useState([]);
   const [failure, setFailure] = useState(null);
-  const [link, setLink] = useState(null);
   const [trial, setTrial] = useState({});
   const [pasted, setPasted] = useState(Boolean(kept.cluster));
   const listing = useAnswer(`${API}/policies`);
@@ -57,14 +56,6 @@ export function Playground({ names, filters }) {
     if (found.data) setProblems(found.data.diagnostics);
     setTrial(found);
   };
-  useEffect(() => {
-    setLink(null);
-    if (!filters.text) return;
-    unpacked(filters.text).then((text) => {
-      Object.assign(kept, { text, from: null, name: filters.name === "draft.yaml" ? "draft.yaml" : "draft.policy" });
-      setLoad({ text });
-    }, () => setLink({ error: "the link has no draft that can be read", remedy: "Ask whoever sent it for another one." }));
-  }, [filters.text]);
   const errors = problems.filter((each) => each.severity === "error").length;
   return html`<div class="title"><h1>Playground</h1></div>
     <p>Write a draft, and see which pods would get another answer. Nothing is written to the cluster.</p>
@@ -80,37 +71,14 @@ export function Playground({ names, filters }) {
       <button type="button" class="main" disabled=${trial.running || errors > 0} onClick=${run}
         title="Ctrl-Enter in the text">Try it</button>
     </form>
-    <${Recipes} find=${(words) => ask("complete", wished(words))} choose=${(text) => {
-      Object.assign(kept, { name: "draft.policy", text, from: null });
-      setLoad({ text });
-    }} />
     ${pasted && html`<label class="pasted">The output of <code>kubectl get nodes,pods,replicasets -A -o json</code>
       <textarea rows="5" spellcheck="false" onInput=${(event) => { kept.cluster = event.target.value; }}>${kept.cluster}</textarea></label>`}
     <${Editor} load=${load} change=${(text) => { kept.text = text; }} check=${check} run=${run}
       complete=${complete} describe=${describe} />
     <${Taken} objects=${() => ask("objects", { text: kept.text, name: kept.name })} />
-    ${(link || failure) && html`<${Problem} ...${link || failure} />`}
+    ${failure && html`<${Problem} ...${failure} />`}
     <${Problems} problems=${problems} />
     <section aria-live="polite"><h2>What would change</h2><${Outcome} trial=${trial} quiet=${html`Press <em>Try it</em>, or Ctrl-Enter in the text.`} /></section>`;
-}
-
-// A draft with a wish in a comment, which completes to policies.
-const wished = (words) => ({ text: `# ${words}`, name: "draft.policy", offset: [...`# ${words}`].length });
-
-// Tested policies for what somebody wishes, in words; one that is chosen takes the place of the draft.
-function Recipes({ find, choose }) {
-  const [found, setFound] = useState(null);
-  const search = async (event) => {
-    event.preventDefault();
-    setFound(await find(new FormData(event.target).get("wish")));
-  };
-  return html`<form class="filters" onSubmit=${search}>
-      <label>What should it do? <input name="wish" placeholder="at most three per zone" /></label>
-      <button type="submit">Find policies</button></form>
-    ${found && found.error && html`<${Problem} ...${found} />`}
-    ${found && found.data && (found.data.candidates.length > 0 ? html`<ul class="lines">${found.data.candidates.map((each) => html`<li>
-      <button type="button" onClick=${() => choose(each.text + "\n")}>${each.label}</button> ${each.note}</li>`)}</ul>`
-      : html`<p class="quiet">No policy is about that: use other words.</p>`)}`;
 }
 
 function begin(policy, setLoad) {
@@ -121,64 +89,20 @@ function begin(policy, setLoad) {
   location.hash = address(["playground", ...policy.split("/").filter(Boolean)]);
 }
 
-// ---- what leaves the page: the text, a file, or a link that has the text in it
-
-const through = async (bytes, stream) =>
-  new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
-
-async function packed(text) {
-  const bytes = await through(new TextEncoder().encode(text), new CompressionStream("deflate-raw"));
-  let found = "";
-  for (const byte of bytes) found += String.fromCharCode(byte);
-  return btoa(found).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
-}
-
-// Of a link that somebody sends only so much is unpacked as a draft may have.
-const MOST_TEXT = 256 * 1024;
-
-async function unpacked(text) {
-  const bytes = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (each) => each.charCodeAt(0));
-  const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw")).getReader();
-  const decoder = new TextDecoder("utf-8", { fatal: true });
-  let found = "";
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return found + decoder.decode();
-    found += decoder.decode(value, { stream: true });
-    if (found.length > MOST_TEXT) throw new Error("too long");
-  }
-}
-
+// A draft leaves the page as an object; its text can be selected.
 function Taken({ objects }) {
   const [said, setSaid] = useState("");
-  const copy = async (text, what) => {
+  const copy = async () => {
+    const found = await objects();
+    if (found.error || !found.data.text) { setSaid(sentence(found.error || found.data.problem)); return; }
     try {
-      await navigator.clipboard.writeText(text);
-      setSaid(`${what} copied.`);
+      await navigator.clipboard.writeText(found.data.text);
+      setSaid("PlacementPolicy copied.");
     } catch {
       setSaid("The browser lets the page copy nothing.");
     }
   };
-  const copyObjects = async () => {
-    const found = await objects();
-    if (found.data && found.data.text) copy(found.data.text, "PlacementPolicy");
-    else setSaid(sentence(found.error || found.data.problem));
-  };
-  const link = async () => {
-    const hash = address(["playground"], { name: kept.name, text: await packed(kept.text) });
-    location.hash = hash;
-    copy(`${location.href.split("#")[0]}${hash}`, "Link");
-  };
-  const save = () => {
-    const file = document.createElement("a");
-    file.href = URL.createObjectURL(new Blob([kept.text], { type: "text/plain" }));
-    file.download = kept.name;
-    file.click();
-    setTimeout(() => URL.revokeObjectURL(file.href), 1000);
-  };
-  return html`<p class="taken"><button type="button" onClick=${() => copy(kept.text, "Text")}>Copy the text</button>
-    <button type="button" onClick=${copyObjects}>Copy as PlacementPolicy</button>
-    <button type="button" onClick=${save}>Save as a file</button> <button type="button" onClick=${link}>Copy a link</button>
+  return html`<p class="taken"><button type="button" onClick=${copy}>Copy as PlacementPolicy</button>
     <span role="status" class="quiet">${said}</span></p>`;
 }
 

@@ -1,30 +1,26 @@
 // Policies: the state of each, its text with what is wrong in it, and the pods of its share over time.
 import { html } from "./vendor/preact-htm.js";
 import {
-  API, Badge, Bar, Empty, Problem, Waiting, address, clock, count, encodedPath, moment, podAddress, policyAddress, useAnswer,
+  API, Badge, Bar, Empty, Table, address, count, encodedPath, missing, moment, podAddress, policyAddress, useAnswer,
 } from "./parts.js";
-import { Gangs } from "./health.js";
-import { Bounds, Drift, Events, Line, Rejections, Revisions, Selected } from "./policy.js";
+import { Bounds, Drift, Events, Gangs, Revisions, Selected } from "./policy.js";
 
 const STATES = { "in force": "good", "last valid version in force": "part", "not in force": "bad" };
 
 export function Policies() {
-  const { data, error, status } = useAnswer(`${API}/policies`, { seconds: 10 });
+  const found = useAnswer(`${API}/policies`, { seconds: 10 }), { data } = found;
   const head = html`<div class="title"><h1>Policies</h1></div>`;
-  if (error) return html`${head}<${Problem} error=${error} status=${status} />`;
-  if (!data) return html`${head}<${Waiting} />`;
+  if (!data) return html`${head}${missing(found)}`;
   if (!data.policies.length) return html`${head}<${Empty} title="There is no policy">
     Every pod may go to every node. Apply a PlacementPolicy, or start placet serve with --policies PATH.<//>`;
-  return html`${head}<table class="policies"><thead><tr><th scope="col">Policy</th><th scope="col">State</th>
-    <th scope="col">Mode</th><th scope="col" class="right">Weight</th><th scope="col">Pods</th></tr></thead>
-    <tbody>${data.policies.map((each) => html`<tr key=${each.address}>
+  return html`${head}<${Table} label="Policies" head=${["Policy", "State", "Mode", ">Weight", "Pods"]}>${data.policies.map((each) => html`<tr key=${each.address}>
       <td class="pod"><a href=${policyAddress(each.address)}>${each.address}</a></td>
       <td class="state"><${Badge} kind=${STATES[each.state]}>${each.state}<//>
         ${each.expensive && html` <${Badge} kind="bad">expensive<//>`}
         ${each.errors > 0 && html` <span class="wrong">${count(each.errors, "error")}</span>`}
         ${each.warnings > 0 && html` <span class="quiet">${count(each.warnings, "warning")}</span>`}</td>
       <td class="mode">${each.mode || (each.state === "in force" && html`<span class="quiet">only for use</span>`)}</td><td class="weight right">${each.weight === null ? "" : each.weight}</td>
-      <td class="pods"><${Pods} pods=${each.pods} /></td></tr>`)}</tbody></table>`;
+      <td class="pods"><${Pods} pods=${each.pods} /></td></tr>`)}<//>`;
 }
 
 function Pods({ pods }) {
@@ -35,13 +31,12 @@ function Pods({ pods }) {
 }
 
 export function Policy({ names, status: { data: known } }) {
-  const { data, error, status } = useAnswer(`${API}/policies/${encodedPath(names)}`, { seconds: 10 });
+  const found = useAnswer(`${API}/policies/${encodedPath(names)}`, { seconds: 10 }), { data } = found;
   const head = html`<nav class="back" aria-label="Back"><a href="#/policies">All policies</a></nav>
     <h1>${names.join("/")}</h1>`;
-  if (status === 404) return html`${head}<${Empty} title="There is no such policy here">
+  if (found.status === 404) return html`${head}<${Empty} title="There is no such policy here">
     It may be deleted since, or belong to another replica.<//>`;
-  if (error) return html`${head}<${Problem} error=${error} status=${status} />`;
-  if (!data) return html`${head}<${Waiting} />`;
+  if (!data) return html`${head}${missing(found)}`;
   const own = (each) => each.policy === data.address;
   const facts = [["Mode", data.mode], ["Weight", data.weight], ["Digest", data.digest], ["From", data.origin]];
   return html`${head}
@@ -51,14 +46,14 @@ export function Policy({ names, status: { data: known } }) {
     ${data.overruledBy.length > 0 && html`<section><h2>Conflicts</h2>
       <p>These govern pods that this policy selects too:</p><ul class="lines">${data.overruledBy.map((each) => html`
         <li><a href=${policyAddress(each)}>${each}</a></li>`)}</ul></section>`}
-    <p><a href=${address(["decisions"], { text: names.join("/") })}>The last pods that it governed</a></p>
+    <p><a href=${address(["decisions"], { text: names.join("/") })}>The last pods that it governed</a>,
+      and <a href=${address(["trends"], { policy: data.address })}>how full its bounds were and what its clauses rejected</a></p>
     <${Selected} policy=${data.address} effect=${data.effect} />
     <${Bounds} policy=${data.address} />
     ${known && html`<${Gangs} gangs=${known.gangs.filter(own)} some=${known.someGangs.filter(own)} />`}
-    <${Rejections} policy=${data.address} />
     <${Drift} policy=${data.address} />
     ${data.audit && html`<${Audit} audit=${data.audit} />`}
-    ${data.pods.matched !== null && html`<${Share} pods=${data.pods} history=${data.history} />`}
+    ${data.pods.matched !== null && html`<${Share} pods=${data.pods} />`}
     <section><h2>Text</h2>
       <p class="quiet">${data.diagnostics.length ? count(data.diagnostics.length, "problem") : "Nothing is wrong with it."}${" "}
         <a href=${address(["playground", ...names])}>Edit it in the playground</a>, where nothing is written.</p>
@@ -75,18 +70,15 @@ function Audit({ audit }) {
   return html`<section class="audit"><h2>Audit</h2>
     <p>It would have kept ${count(audit.waiting, "pod")} of ${count(audit.workloads, "workload")} pending ${since},
       and sent ${count(audit.elsewhere, "pod")} to another node.</p>
-    <div class="scroll" tabindex="0" role="region" aria-label="Pods that it would have rejected"><table><thead><tr>
-      <th scope="col">Pod</th><th scope="col">Would have</th><th scope="col">Clause</th><th scope="col" class="right">Nodes</th>
-      <th scope="col">Since</th><th scope="col">Is on</th></tr></thead>
-    <tbody>${audit.pods.slice(0, 20).map((each) => html`<tr key=${each.uid}>
+    <${Table} label="Pods that it would have rejected" head=${["Pod", "Would have", "Clause", ">Nodes", "Since", "Is on"]}>${audit.pods.slice(0, 20).map((each) => html`<tr key=${each.uid}>
       <td class="pod"><a href=${podAddress(each.pod)}>${each.pod}</a> <span class="quiet">${each.workload}</span></td>
       <td>${each.wouldWait ? "waited" : "gone elsewhere"}</td>
       <td>${each.clauses.map((clause) => clause.clause).join(", ")}</td>
       <td class="right number">${each.rejected} of ${each.offered}</td>
-      <td><time datetime=${each.since}>${moment(each.since)}</time></td><td>${each.node}</td></tr>`)}</tbody></table></div></section>`;
+      <td><time datetime=${each.since}>${moment(each.since)}</time></td><td>${each.node}</td></tr>`)}<//></section>`;
 }
 
-function Share({ pods, history }) {
+function Share({ pods }) {
   const facts = [["Matched", pods.matched], ["Placed", pods.placed], ["Target", pods.target],
     ["In flight", pods.inFlight], ["Beyond the bounds", pods.violations]];
   if (pods.target !== null && pods.placed !== null) facts.push(["Drift", pods.placed - pods.target]);
@@ -94,29 +86,13 @@ function Share({ pods, history }) {
     ${pods.target !== null && html`<${Bar} part=${pods.placed || 0} whole=${Math.max(pods.target, pods.placed || 0)} kind="good" />`}
     <dl class="facts">${facts.map(([key, value]) => value !== null && html`<div><dt>${key}</dt>
       <dd class="number">${value}</dd></div>`)}</dl>
-    ${history.length > 1 && html`<${History} history=${history} />`}</section>`;
-}
-
-// Placed pods over time as a line, the target as a dashed one. The samples stand at their times.
-function History({ history }) {
-  const value = (sample) => sample.pods.placed ?? sample.pods.matched ?? 0;
-  const times = history.map((sample) => Date.parse(sample.at));
-  const [first, last] = [times[0], times[times.length - 1]];
-  const most = Math.max(1, ...history.flatMap((sample) => [value(sample), sample.pods.target ?? 0]));
-  const at = (index) => 100 * (times[index] - first) / Math.max(1, last - first);
-  const line = (of) => history.map((sample, index) =>
-    of(sample) === null ? "" : `${at(index).toFixed(2)},${(38 - 36 * of(sample) / most).toFixed(2)}`).join(" ");
-  return html`<figure><svg class="history" viewBox="0 0 100 40" preserveAspectRatio="none" role="img"
-      aria-label=${`from ${value(history[0])} to ${value(history[history.length - 1])} pods, at most ${most}`}>
-      <polyline class="wanted" points=${line((sample) => sample.pods.target)} />
-      <polyline class="placed" points=${line(value)} /></svg>
-    <figcaption class="quiet">${clock(history[0].at)} to ${clock(history[history.length - 1].at)}, at most ${count(most, "pod")}</figcaption></figure>`;
+</section>`;
 }
 
 function Text({ text, diagnostics }) {
   return html`<div class="scroll text" tabindex="0" role="region" aria-label="Text of the policy"><ol>
     ${text.replace(/\n$/, "").split("\n").map((line, index) => html`
-      <li class=${diagnostics.some((each) => each.line === index + 1) ? "marked" : ""}><${Line} line=${line} />
+      <li class=${diagnostics.some((each) => each.line === index + 1) ? "marked" : ""}><code>${line || " "}</code>
       ${diagnostics.filter((each) => each.line === index + 1).map((each) => html`<div class=${`note ${each.severity}`}>
         <strong>${each.severity} ${each.code}</strong> ${each.message}
         ${each.notes.map((note) => html`<div>${note}</div>`)}

@@ -1,12 +1,12 @@
 // Trends: pods that wait, rejections, fills and latencies over a week, or since the replica started.
-import { html, useEffect, useRef, useState } from "./vendor/preact-htm.js";
+import { html, useEffect, useRef } from "./vendor/preact-htm.js";
 import uPlot from "./vendor/uplot.js";
-import { API, Empty, Problem, Waiting, address, useAnswer } from "./parts.js";
+import { API, Empty, address, missing, useAnswer, useScheme } from "./parts.js";
 
 const SPANS = [["1", "hour"], ["24", "day"], ["168", "week"]];
 const CHARTS = [
   ["Pods that wait", (name) => name === "waiting pods", (number) => number.toLocaleString("en")],
-  ["Nodes rejected in a minute", (name) => name === "rejected nodes", (number) => number.toLocaleString("en")],
+  ["Nodes rejected in a minute", (name, policy) => name.startsWith(policy ? "rejected " : "rejected nodes"), (number) => number.toLocaleString("en")],
   ["How full bounds are", (name) => name.startsWith("full "), (number) => `${number} %`],
   ["99 of 100 calls took at most", (name) => name.startsWith("p99 "), (number) => `${(number * 1000).toFixed(1)} ms`],
 ];
@@ -14,19 +14,18 @@ const CHARTS = [
 const LINES = ["load-3", "load-4", "passes", "rejected", "unfit", "load-2"];
 
 export function Trends({ filters }) {
-  const hours = filters.hours || "24";
-  const { data, error, status } = useAnswer(`${API}/history?hours=${encodeURIComponent(hours)}`, { seconds: 30 });
-  return html`<div class="title"><h1>Trends</h1></div>
+  const { hours = "24", policy } = filters;
+  const found = useAnswer(`${API}/history?${new URLSearchParams({ hours, ...(policy && { policy }) })}`, { seconds: 30 }), { data } = found;
+  return html`<div class="title"><h1>Trends${policy && ` of ${policy}`}</h1></div>
     <form class="filters" onSubmit=${(event) => event.preventDefault()}><label>The last <select value=${hours}
-      onChange=${(event) => location.replace(address(["trends"], { hours: event.target.value }))}>
+      onChange=${(event) => location.replace(address(["trends"], { policy, hours: event.target.value }))}>
       ${SPANS.map(([value, text]) => html`<option value=${value}>${text}</option>`)}</select></label></form>
-    ${error && html`<${Problem} error=${error} status=${status} />`}
-    ${!data && !error && html`<${Waiting} />`}
+    ${missing(found)}
     ${data && html`<p class="quiet">${data.kept ? "The numbers survive a restart of the replica, for a week."
       : html`The numbers begin with the replica. <code>--history FILE</code> has them survive a restart.`} There is one each minute.</p>
       ${data.times.length < 2 ? html`<${Empty} title="Nothing to show yet">The second sample comes within two minutes.<//>`
-        : CHARTS.map(([title, belongs, write]) => html`<${Chart} key=${title} title=${title} write=${write} times=${data.times}
-            series=${data.series.filter((each) => belongs(each.name) && each.numbers.some((number) => number !== null))} />`)}`}`;
+        : (policy ? CHARTS.slice(1, 3) : CHARTS).map(([title, belongs, write]) => html`<${Chart} key=${title} title=${title} write=${write} times=${data.times}
+            series=${data.series.filter((each) => belongs(each.name, policy) && each.numbers.some((number) => number !== null))} />`)}`}`;
 }
 
 // Hours of a day, days of a week.
@@ -36,17 +35,7 @@ function moments(times) {
   return (seconds) => new Date(seconds * 1000).toLocaleString("en-GB", form);
 }
 
-const named = (name) => name.replace(/^(full|p99) /, "");
-
-function useScheme() {
-  const [dark, setDark] = useState(matchMedia("(prefers-color-scheme: dark)").matches);
-  useEffect(() => {
-    const query = matchMedia("(prefers-color-scheme: dark)"), changed = () => setDark(query.matches);
-    query.addEventListener("change", changed);
-    return () => query.removeEventListener("change", changed);
-  }, []);
-  return dark;
-}
+const named = (name) => name.replace(/^(full|p99|rejected) /, "");
 
 function Chart({ title, write, times, series }) {
   const element = useRef(null), dark = useScheme();

@@ -1,8 +1,8 @@
 // Why: one pod: what would be decided now and why, one node in full, and the last decision beside it.
-import { html, useEffect, useState } from "./vendor/preact-htm.js";
+import { html } from "./vendor/preact-htm.js";
 import {
   API, Badge, Bar, Empty, Names, Problem, Waiting, clock, count, encodedPath, podAddress, policyAddress,
-  answer, sentence, useAnswer,
+  Table, sentence, useAnswer,
 } from "./parts.js";
 
 export function Why({ namespace, name, node }) {
@@ -23,12 +23,11 @@ export function Why({ namespace, name, node }) {
     ${now.status === 404 ? html`<p class="quiet">${sentence(now.error)} So only its last decision is shown.</p>`
       : html`<${Problem} ...${now} />`}
     <${Then} then=${then.data} />`;
-  const ask = (name) => answer(`${API}/explain/${path}?node=${encodeURIComponent(name)}`);
-  return html`${head}<${Now} found=${now.data} chosen=${node} one=${one} ask=${ask} link=${(name) => podAddress(pod, name)} />`;
+  return html`${head}<${Now} found=${now.data} chosen=${node} one=${one} link=${(name) => podAddress(pod, name)} />`;
 }
 
-// `link` gives the address of the same view with a node, or without one, and `ask` what is said of a node.
-export function Now({ found, chosen, one, ask, link }) {
+// `link` gives the address of the same view with a node, or without one.
+export function Now({ found, chosen, one, link }) {
   return html`
     ${found.cause && found.cause.kind !== "placed" && html`<p class="cause"><strong>${sentence(found.cause.text)}</strong>
       ${found.cause.hint && html` ${sentence(found.cause.hint)}`}</p>`}
@@ -47,7 +46,7 @@ export function Now({ found, chosen, one, ask, link }) {
     ${found.nodes > 0 && html`<${Funnel} found=${found} />`}
     <section><h2>Nodes by reason</h2>
       ${found.nodes === 0 && html`<${Empty} title="This replica knows no node">
-        See its informers in <a href="#/health">Health</a>.<//>`}
+        <code>placet status</code> shows what it watches.<//>`}
       ${found.groups.map((group, index) => html`<${Group} key=${index} group=${group} nodes=${found.nodes} link=${link} />`)}
     </section>
     ${found.unfit.length > 0 && html`<section><h2>kube-scheduler's own reasons</h2>
@@ -55,17 +54,15 @@ export function Now({ found, chosen, one, ask, link }) {
         group=${{ rejectedBy: [each], nodes: each.nodes, names: each.names }} />`)}</section>`}
     ${found.nearest.length > 0 && html`<section><h2>Nearest misses</h2>
       <p class="quiet">Few clauses reject these nodes.</p>
-      <div class="scroll" tabindex="0" role="region" aria-label="Nearest misses"><table><thead><tr><th scope="col">Node</th><th scope="col">Why</th></tr></thead>
-      <tbody>${found.nearest.map((miss) => html`<tr key=${miss.node}><td><a href=${link(miss.node)}>${miss.node}</a></td>
+      <${Table} label="Nearest misses" head=${["Node", "Why"]}>${found.nearest.map((miss) => html`<tr key=${miss.node}><td><a href=${link(miss.node)}>${miss.node}</a></td>
         <td>${miss.rejectedBy.map((each) => html`<div>${each.text}
-          ${each.detail && html`<div class="quiet shortfall">${each.detail}</div>`}</div>`)}</td></tr>`)}</tbody></table></div></section>`}
+          ${each.detail && html`<div class="quiet shortfall">${each.detail}</div>`}</div>`)}</td></tr>`)}<//></section>`}
     ${found.relaxations.length > 0 && html`<${Relaxations} relaxations=${found.relaxations} />`}
     ${found.clauses.length > 0 && html`<${Clauses} clauses=${found.clauses} nodes=${found.nodes} />`}
     ${found.scores && found.scores.length > 0 && html`<section><h2>Scores</h2>
       <ul class="scores">${found.scores.slice(0, 50).map(({ node, score }) => html`<li key=${node}>
         <a href=${link(node)}>${node}</a><${Bar} part=${score} whole=${10} />
         <span class="number">${score} of 10</span></li>`)}</ul>
-      ${found.scores.length > 1 && html`<${Compared} key=${found.at} scores=${found.scores} ask=${ask} link=${link} />`}
       ${found.scores.length > 50 && html`<p class="quiet">${count(found.scores.length - 50, "node")} more, with lower scores.</p>`}
     </section>`}
     ${(found.then || found.on || found.said !== null) && html`<section><h2>Then and now</h2>
@@ -94,41 +91,6 @@ function Funnel({ found }) {
     <ol class="funnel">${steps.map(([text, number, gone, kind]) => html`<li key=${text}><span>${text}</span>
       <${Bar} part=${number} whole=${steps[0][1]} kind=${number ? "good" : "bad"} />
       <span class="number">${gone > 0 && html`<b class=${kind === "bad" ? "wrong" : "quiet"}>−${gone.toLocaleString("en")}</b> `}${number.toLocaleString("en")} left</span></li>`)}</ol></section>`;
-}
-
-// The best nodes side by side: what each clause adds to the score of each of them.
-const COMPARED = 5;
-
-function Compared({ scores, ask, link }) {
-  const [found, setFound] = useState(null);
-  const load = async () => {
-    setFound([]);
-    for (const { node } of scores.slice(0, COMPARED)) {
-      const next = await ask(node);
-      if (next.error) { setFound((old) => [...old, { node, error: next.error }]); return; }
-      setFound((old) => [...old, { node, terms: next.data.node.terms }]);
-    }
-  };
-  if (!found) return html`<p><button onClick=${load}>What each clause adds to the best nodes</button></p>`;
-  const clauses = [...new Set(found.flatMap((each) => (each.terms || []).map((term) => `${term.policy}: ${term.clause}`)))];
-  return html`<div aria-live="polite"><h3>What each clause adds</h3>
-    <p class="legend">${clauses.map((name, index) => html`<span><i class=${`key term-${index % 4}`}></i>${name}</span>`)}</p>
-    <ul class="scores compared">${found.map((each) => html`<li key=${each.node}><a href=${link(each.node)}>${each.node}</a>
-      ${each.error ? html`<span class="wrong">${sentence(each.error)}</span>` : html`<${Stacked} terms=${each.terms} clauses=${clauses} />
-        <span class="number">${short(each.terms.reduce((sum, term) => sum + term.adds, 0))} of 10</span>`}</li>`)}</ul>
-    ${found.length < Math.min(COMPARED, scores.length) && html`<${Waiting} />`}</div>`;
-}
-
-function Stacked({ terms, clauses }) {
-  let at = 0;
-  const said = terms.map((term) => `${term.policy}: ${term.clause} ${short(term.adds)}`).join(", ");
-  return html`<svg class="bar terms" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label=${said}>
-    <rect class="all" width="100" height="8" />
-    ${terms.map((term) => {
-      const x = 10 * at, width = 10 * Math.max(0, term.adds);
-      at += Math.max(0, term.adds);
-      return html`<rect class=${`term-${clauses.indexOf(`${term.policy}: ${term.clause}`) % 4}`} x=${x} width=${width} height="8"><title>${term.clause} ${short(term.adds)}</title></rect>`;
-    })}</svg>`;
 }
 
 // The sentence first: how many nodes pass, what rejects the others, and the best node.
@@ -166,11 +128,9 @@ function Gang({ gang, link }) {
     <p><${Badge} kind=${GANG[gang.state] || "plain"}>${gang.state}<//> ${sentence(gang.text)}${since}${again}</p>
     <p class="quiet">${gang.policy}: ${gang.clause}. ${gang.quorum === null ? "Some" : gang.quorum} are placed together:
       ${" "}${numbers.map(([number, what]) => `${number} ${what}`).join(", ")}.</p>
-    <div class="scroll" tabindex="0" role="region" aria-label="Members"><table><thead><tr><th scope="col">Member</th>
-      <th scope="col">Is</th><th scope="col">Node</th></tr></thead>
-    <tbody>${shown.map((each) => html`<tr key=${each.pod}><td><a href=${podAddress(each.pod)}>${each.pod}</a></td>
+    <${Table} label="Members" head=${["Member", "Is", "Node"]}>${shown.map((each) => html`<tr key=${each.pod}><td><a href=${podAddress(each.pod)}>${each.pod}</a></td>
       <td>${each.presence}${each.seconds === null ? "" : ` since ${Math.round(each.seconds)} s`}</td>
-      <td>${each.node && html`<a href=${link(each.node)}>${each.node}</a>`}</td></tr>`)}</tbody></table></div>
+      <td>${each.node && html`<a href=${link(each.node)}>${each.node}</a>`}</td></tr>`)}<//>
     ${gang.exist > shown.length && html`<p class="quiet">and ${gang.exist - shown.length} more</p>`}</section>`;
 }
 
@@ -193,12 +153,10 @@ function Group({ group, nodes, link }) {
 }
 
 const Clauses = ({ clauses, nodes }) => html`<section><h2>Clauses</h2>
-  <div class="scroll" tabindex="0" role="region" aria-label="Clauses"><table><thead><tr><th scope="col">Clause</th><th scope="col" class="right">Rejects</th>
-    <th scope="col" class="right">Rejects alone</th><th scope="col" class="right">Errors</th></tr></thead>
-  <tbody>${clauses.map((each) => html`<tr key=${`${each.policy} ${each.clause}`}>
+  <${Table} label="Clauses" head=${["Clause", ">Rejects", ">Rejects alone", ">Errors"]}>${clauses.map((each) => html`<tr key=${`${each.policy} ${each.clause}`}>
     <td>${each.policy}: ${each.clause}<${Bar} part=${each.fails} whole=${nodes} kind="bad" /></td>
     <td class="right">${each.fails}</td><td class="right">${each.failsOnlyThis}</td>
-    <td class="right">${each.errors || ""}</td></tr>`)}</tbody></table></div></section>`;
+    <td class="right">${each.errors || ""}</td></tr>`)}<//></section>`;
 
 // ---- one node
 
@@ -215,7 +173,7 @@ const OneNode = ({ node }) => html`
   ${node.terms.length > 0 && html`<${Terms} terms=${node.terms} />`}`;
 
 const Values = ({ values }) => values && values.length > 0 && html`<ul class="values">${values.map((each) => html`
-  <li data-depth=${Math.min(each.depth, 6)}><code>${each.expression}</code>
+  <li style=${{ paddingLeft: `${Math.min(each.depth, 5)}rem` }}><code>${each.expression}</code>
     ${each.error ? html`<span class="wrong">${each.error}</span>` : html`<code class="value">${each.value}</code>`}</li>`)}</ul>`;
 
 const Counts = ({ counts }) => html`<p>${sentence(counts.text)}</p>
@@ -236,13 +194,11 @@ function Terms({ terms }) {
     <svg class="bar terms" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
       <rect class="all" width="100" height="8" />
       ${parts.map(({ x, width }, index) => html`<rect class=${`term-${index % 4}`} x=${x} width=${width} height="8" />`)}</svg>
-    <div class="scroll" tabindex="0" role="region" aria-label="Score"><table><thead><tr><th scope="col">Clause</th><th scope="col" class="right">Points</th>
-      <th scope="col" class="right">Weight</th><th scope="col" class="right">Adds</th></tr></thead>
-    <tbody>${terms.map((each, index) => html`<tr><td><span class=${`key term-${index % 4}`}></span>${each.policy}: ${each.clause}
+    <${Table} label="Score" head=${["Clause", ">Points", ">Weight", ">Adds"]}>${terms.map((each, index) => html`<tr><td><span class=${`key term-${index % 4}`}></span>${each.policy}: ${each.clause}
         ${each.value && html`<${Values} values=${each.value.values} />`}</td>
       <td class="right">${each.missing ? "no number" : short(each.points)}</td>
       <td class="right">${short(each.weight)}</td><td class="right">${short(each.adds)}</td></tr>`)}
-      <tr class="sum"><td>Together</td><td></td><td></td><td class="right">${short(sum)}</td></tr></tbody></table></div>`;
+      <tr class="sum"><td>Together</td><td></td><td></td><td class="right">${short(sum)}</td></tr><//>`;
 }
 
 const short = (number) => Number(number.toFixed(2)).toLocaleString("en");

@@ -20,7 +20,7 @@ from schemathesis.specs.openapi.checks import (
 
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
-from server.view.api_description import TOKEN_HEADER, description
+from server.view.routes import TOKEN_HEADER, description
 from tests.server.view.test_explaining import NODES, OTHERS, POLICIES, web
 from tests.support.builders import raw
 from tests.support.engines import engine_of

@@ -92,6 +92,7 @@ async def test_a_page_of_another_site_gets_no_token(view: Asked) -> None:
         (b"[]", 400),
         ({"text": 3}, 400),
         ({"text": "", "more": 1}, 400),
+        (b'{"text": "\xff"}', 400),
         ({"text": "x" * 262_145}, 400),
         (b" " * 6_400_000, 413),
     ],

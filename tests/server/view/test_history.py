@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from engine.decision.journal import Journal
-from server.view.history import History, HistoryError, HistoryFile, SeriesRing
+from server.view.history import History, HistoryError, SampledNumbers
 from server.view.overview import Overview
-from server.view.samples import SampledNumbers
 from tests.support.builders import node, pod, raw
 from tests.support.engines import Known, cache_of, engine_over
 from tests.support.view_server import Cluster, Parts, explainer_of, states_of
@@ -29,27 +29,26 @@ class Clock:
         return self.now
 
 
-def history(path: Path | None, clock: Clock, numbers: Mapping[str, float]) -> History:
-    async def sample() -> Mapping[str, float]:
-        return dict(numbers)
-
-    return History("placet-0", sample, path, LOG, clock)
+def history(path: Path | None, clock: Clock) -> History:
+    return History("placet-0", path, LOG, clock)
 
 
-async def taken(found: History, clock: Clock, number: int) -> None:
+async def taken(found: History, clock: Clock, number: int, numbers: Mapping[str, float]) -> None:
     for _ in range(number):
-        await found.take()
+        await found.take(numbers)
         clock.now += MINUTE
 
 
+WAITING = {"waiting pods": 1.0}
+
+
 async def test_a_restart_keeps_the_numbers(tmp_path: Path) -> None:
-    file, clock, numbers = tmp_path / "history", Clock(), {"waiting pods": 3.0}
-    first = history(file, clock, numbers)
-    await taken(first, clock, 3)
+    file, clock = tmp_path / "history", Clock()
+    first = history(file, clock)
+    await taken(first, clock, 3, {"waiting pods": 3.0})
     first.close()
-    numbers |= {"full shop/web: zone": 75.0}
-    second = history(file, clock, numbers)
-    await taken(second, clock, 1)
+    second = history(file, clock)
+    await taken(second, clock, 1, {"waiting pods": 3.0, "full shop/web: zone": 75.0})
     listed = second.listed(1)
     assert listed.kept
     assert [series.name for series in listed.series] == ["full shop/web: zone", "waiting pods"]
@@ -61,97 +60,121 @@ async def test_a_restart_keeps_the_numbers(tmp_path: Path) -> None:
 
 async def test_without_a_file_the_numbers_begin_with_the_replica() -> None:
     clock = Clock()
-    found = history(None, clock, {"waiting pods": 1.0})
-    await taken(found, clock, 90)
+    found = history(None, clock)
+    await taken(found, clock, 90, WAITING)
     assert not found.listed(1).kept
     assert len(found.listed(1).times) == 60
     assert len(found.listed(2).times) == 90
 
 
-async def test_a_damaged_end_is_left_out_and_said(
+async def test_a_damaged_file_is_left_out_and_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file, clock = tmp_path / "history", Clock()
-    first = history(file, clock, {"waiting pods": 1.0})
-    await taken(first, clock, 3)
+    first = history(file, clock)
+    await taken(first, clock, 3, WAITING)
     first.close()
     whole = file.read_bytes()
-    for damaged in (whole[:-3], whole[:-2] + b"xx", whole + b"\xff" * 100):
+    for damaged in (whole[:-3], whole[:-2] + b"xx", whole[:25] + b"xx" + whole[27:]):
         file.write_bytes(damaged)
         caplog.clear()
-        second = history(file, clock, {"waiting pods": 2.0})
-        kept = len(second.listed(1).times)
-        assert kept == (3 if damaged.startswith(whole) else 2)
-        assert f"is damaged after {kept} samples" in caplog.text
-        clock.now += MINUTE
-        await taken(second, clock, 1)
+        second = history(file, clock)
+        assert len(second.listed(1).times) == 0
+        assert "is damaged: it begins anew" in caplog.text
+        await taken(second, clock, 1, WAITING)
         second.close()
-        third = history(file, clock, {})
-        assert len(third.listed(1).times) == kept + 1
+        third = history(file, clock)
+        assert len(third.listed(1).times) == 1
         third.close()
+
+
+async def test_on_a_full_disk_the_last_whole_one_stays(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What could not be written comes with the next one that can."""
+    file, clock = tmp_path / "history", Clock()
+    first = history(file, clock)
+    await taken(first, clock, 3, WAITING)
+    whole = file.read_bytes()
+    full = tmp_path / "history.new"
+    full.symlink_to("/dev/full")
+    await taken(first, clock, 1, WAITING)
+    assert caplog.messages == ["the history cannot be written: no space left on device"]
+    assert file.read_bytes() == whole
+    assert not full.is_symlink()
+    await taken(first, clock, 2, WAITING)
+    first.close()
+    again = history(file, clock)
+    assert len(again.listed(1).times) == 6
+    again.close()
+
+
+async def test_a_clock_that_is_set_back_loses_nothing(tmp_path: Path) -> None:
+    """What is ahead of the clock is not shown, and comes back with its time."""
+    file, clock = tmp_path / "history", Clock()
+    first = history(file, clock)
+    await taken(first, clock, 5, WAITING)
+    clock.now += 30 * 86_400
+    await taken(first, clock, 5, WAITING)
+    first.close()
+    clock.now -= 30 * 86_400
+    again = history(file, clock)
+    await taken(again, clock, 2, {"waiting pods": 2.0})
+    assert again.listed(1).series[0].numbers[-2:] == [2, 2]
+    assert len(again.listed(1).times) == 7
+    clock.now += 30 * 86_400
+    assert len(again.listed(1).times) == 5
+    again.close()
 
 
 def test_a_file_of_others_is_not_touched(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("something else")
     with pytest.raises(HistoryError, match="is no history of Placet"):
-        history(file, Clock(), {})
+        history(file, Clock())
     assert file.read_text() == "something else"
     with pytest.raises(HistoryError, match="cannot open"):
-        history(tmp_path / "nowhere" / "history", Clock(), {})
+        history(tmp_path / "nowhere" / "history", Clock())
     large = tmp_path / "large"
-    large.write_bytes(b"placet history 1\n")
+    large.write_bytes(f"placet history 2 {sys.byteorder}\n".encode())
     with large.open("r+b") as grown:
         grown.truncate((64 << 20) + 1)
     with pytest.raises(HistoryError, match="is no history of Placet"):
-        history(large, Clock(), {})
+        history(large, Clock())
 
 
 def test_two_processes_do_not_share_a_file(tmp_path: Path) -> None:
     file = tmp_path / "history"
-    first = history(file, Clock(), {})
+    first = history(file, Clock())
     with pytest.raises(HistoryError, match="is the history of another process"):
-        history(file, Clock(), {})
+        history(file, Clock())
     first.close()
-    history(file, Clock(), {}).close()
+    history(file, Clock()).close()
 
 
-def test_a_file_is_written_anew(tmp_path: Path) -> None:
-    """It then has what the memory has, and stays that of this process."""
-    path, ring = tmp_path / "history", SeriesRing(most=10)
-    file = HistoryFile.open(path, ring, LOG)
-    for at in range(30):
-        ring.add(at, {"waiting pods": float(at)})
-        file.append(ring.sample(len(ring.times) - 1))
-    before = path.stat().st_size
-    file.rewrite([ring.sample(index) for index in range(10)])
-    assert path.stat().st_size < before / 2
-    file.append(ring.sample(9))
-    with pytest.raises(HistoryError, match="another process"):
-        HistoryFile.open(path, SeriesRing(), LOG)
-    file.close()
-    again = SeriesRing()
-    HistoryFile.open(path, again, LOG).close()
-    assert list(again.times) == list(range(20, 30))
-
-
-def test_the_memory_is_bounded() -> None:
-    ring = SeriesRing(most=100)
+def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.view.history.MOST_SAMPLES", 100)
+    clock = Clock()
+    clock.now = 1_000.0
+    found = history(None, clock)
     for at in range(1_000):
-        ring.add(at, {f"series {at // 10}": 1.0, "waiting pods": float(at % 7)})
-    times, series = ring.listed(0)
-    assert (len(times), times[0]) == (100, 900)
-    assert len(series) <= 128
-    assert all(len(each.numbers) == 100 for each in series)
+        found.add(at, {f"series {at // 10}": 1.0, "waiting pods": float(at % 7)})
+    listed = found.listed(1)
+    assert (len(listed.times), listed.times[0]) == (100, 900)
+    assert len(listed.series) <= 128
+    assert all(len(each.numbers) == 100 for each in listed.series)
 
 
 def test_many_samples_become_few_points() -> None:
     """The largest number stands for those beside it, so that no peak is lost."""
-    ring = SeriesRing()
+    clock = Clock()
+    clock.now = 7_199.0
+    found = history(None, clock)
     for at in range(7_200):
-        ring.add(at, {"waiting pods": 99.0 if at == 5_003 else 1.0})
-    times, (series,) = ring.listed(0)
-    assert len(times) == 720
+        found.add(at, {"waiting pods": 99.0 if at == 5_003 else 1.0})
+    listed = found.listed(2)
+    (series,) = listed.series
+    assert len(listed.times) == 720
     assert series.numbers[500] == 99
     assert series.numbers.count(1) == 719
 
@@ -169,7 +192,7 @@ async def test_a_sample_has_the_numbers_of_its_minute() -> None:
         "r", parts.engine, parts.cluster.state, explainer_of(parts), states_of(parts)
     )
     rejected, calls = {("web", "all"): 5}, {"filter": [(0.01, 10.0), (float("inf"), 10.0)]}
-    samples = SampledNumbers(Known(cache), overview, lambda: rejected, calls.copy)
+    samples = SampledNumbers(Known(cache), overview.fullest, lambda: rejected, calls.copy)
     rejected[("web", "all")] = 12
     assert await samples.take() == {
         "waiting pods": 1,
@@ -186,20 +209,7 @@ async def test_a_sample_has_the_numbers_of_its_minute() -> None:
 async def test_the_numbers_of_one_policy() -> None:
     numbers = {"rejected shop/web: a": 3.0, "full shop/web: b": 50.0, "rejected nodes": 3.0}
     clock = Clock()
-    found = history(None, clock, {**numbers, "rejected shop/web-2: a": 1.0})
-    await taken(found, clock, 1)
+    found = history(None, clock)
+    await taken(found, clock, 1, {**numbers, "rejected shop/web-2: a": 1.0})
     own = [each.name for each in found.listed(1, "shop/web").series]
     assert own == ["full shop/web: b", "rejected shop/web: a"]
-
-
-async def test_a_file_that_is_almost_full_keeps_its_newer_half(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("server.view.history.MOST_FILE", (16 << 10) + 400)
-    clock = Clock()
-    found = history(tmp_path / "history", clock, {"rejected nodes": 1.0})
-    await taken(found, clock, 30)
-    found.close()
-    again = history(tmp_path / "history", clock, {})
-    assert 5 <= len(again.listed(1).times) < 30
-    again.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 from aiohttp import ClientSession
 
 from engine.decision.journal import Journal
-from server.view.view import POLICY, page_files
+from server.view.page import POLICY, page_files
 from tests.browser.vendor import (
     CHART,
     EDITOR,

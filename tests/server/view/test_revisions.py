@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
+import pytest
 
 from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies
+from server.view.history import History
 from server.view.policy_yaml import as_written
-from server.view.revisions import Revisions
-from tests.support.view_server import Cluster, Parts, states_of
+from tests.support.view_server import Cluster, Parts, history_of, states_of
 
 NAME = "placementpolicies/shop/share"
 AT = "2026-11-21T12:00:00Z"
@@ -38,7 +40,7 @@ def read(text: str = "", bodies: Mapping[str, bytes] | None = None) -> EnforcedP
     return Cluster(text, bodies=bodies or {}).enforced
 
 
-def look(seen: Revisions, at: str, text: str = "", *, stored: bytes | None = None) -> None:
+def look(seen: History, at: str, text: str = "", *, stored: bytes | None = None) -> None:
     named = {} if stored is None else {NAME: stored}
     seen.look(read(text, named), named, at)
 
@@ -47,7 +49,7 @@ RULES = 'filter "a" {\n  require true\n}\n'
 
 
 def test_an_edit_of_an_object_has_its_manager_and_a_status_is_none() -> None:
-    seen = Revisions()
+    seen = history_of()
     look(seen, AT, stored=policy(RULES))
     look(seen, "2026-11-21T12:01:00Z", stored=policy(RULES, status=5))
     assert len(seen.of("shop/share")) == 1
@@ -61,7 +63,7 @@ def test_an_edit_of_an_object_has_its_manager_and_a_status_is_none() -> None:
 
 
 def test_a_file_has_edits_since_the_start_alone() -> None:
-    seen = Revisions()
+    seen = history_of()
     look(seen, AT, 'policy web { filter "a" { require true } }')
     assert seen.edits(10) == []
     look(seen, "2026-11-21T12:01:00Z", 'policy web { filter "b" { require true } }')
@@ -94,14 +96,31 @@ def test_an_object_is_written_as_its_author_did() -> None:
     )
 
 
-def test_what_is_kept_is_bounded() -> None:
-    seen = Revisions(most_bytes=500_000)
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.view.history.MOST_BYTES", 500_000)
+    seen = history_of()
     for number in range(25):
         look(seen, AT, f"policy web {{}} policy api {{}} # {number} {'x' * 60_000}")
     kept = seen.of("web"), seen.of("api")
     assert sum(len(each.content) for found in kept for each in found) <= 500_000
     assert all(3 <= len(found) <= 5 for found in kept)
     assert kept[0][-1].in_full().text.startswith("policy web {} policy api {} # 24")
+
+
+async def test_a_restart_knows_what_was_there_before(tmp_path: Path) -> None:
+    """And an edit while nobody looked is one."""
+    first = history_of(tmp_path / "history")
+    look(first, AT, "policy web {} policy api {} policy old {}")
+    await first.take({})
+    first.close()
+    again = history_of(tmp_path / "history")
+    look(again, "2026-11-21T13:00:00Z", "policy web {} policy api {} policy new {}")
+    actions = {each: [edit.action for edit in again.of(each)] for each in ("api", "old", "new")}
+    start = "in force since the start"
+    assert actions == {"api": [start, "changed"], "old": [start, "deleted"], "new": [start]}
+    look(again, "2026-11-21T14:00:00Z", "policy web {} policy api {} policy new {}")
+    assert len(again.of("api")) == 2
+    again.close()
 
 
 BROKEN = 'filter "a" {\n  require node.nme == "x"\n}\n'

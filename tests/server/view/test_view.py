@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import math
+import struct
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from socket import SO_LINGER, SOL_SOCKET
 from typing import Any
 
 import msgspec
@@ -21,10 +24,10 @@ from engine.engine import Engine
 from engine.errors import EngineError
 from grammar.messages.texts import escaped_values
 from grammar.values.time import Timestamp
-from server.answers.view_answers import latency
 from server.call import CallRecord
 from server.metrics.metrics import Metrics
-from server.view.view import json_of
+from server.view.page import json_of
+from server.view.status import latency
 from tests.support.builders import node, pod, raw
 from tests.support.engines import engine_of
 from tests.support.view_server import Parts, view_of
@@ -251,6 +254,39 @@ async def test_the_stream_ends_with_the_server(view: Asked) -> None:
         view.parts.ending = True
         async with asyncio.timeout(60):
             assert b"replica" in await response.content.read()
+
+
+@pytest.mark.fake_clock
+async def test_a_client_that_goes_away_is_no_fault(
+    journal: Journal, engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither in the middle of a body nor of a stream."""
+    parts = Parts(journal)
+    async with view_of(parts) as url, ClientSession(url) as session, asyncio.timeout(60):
+        async with session.get("/api/v1/session") as response:
+            token = (await response.json())["token"]
+        head = f"Host: localhost\r\nPlacet-Token: {token}\r\nContent-Length: 99\r\n\r\n{{"
+        for request in (f"POST /api/v1/check HTTP/1.1\r\n{head}", STREAM):
+            port = int(url.rpartition(":")[2])
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(request.encode())
+            await writer.drain()
+            if request is STREAM:
+                await reader.readuntil(b"replica")
+            # The view reads the body by now.
+            await asyncio.sleep(0.2)
+            # With a reset, which comes while the view writes.
+            linger = struct.pack("ii", 1, 0)
+            writer.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, linger)
+            writer.transport.abort()
+            for number in range(3):
+                engine.filter(raw(pod(f"p{number}", "ads")), NAMES, None, math.inf)
+                await asyncio.sleep(0.15)
+        parts.ending = True
+    assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
+
+
+STREAM = "GET /api/v1/decisions/stream HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 async def _events(content: Any) -> AsyncIterator[tuple[str, Any]]:

@@ -9,14 +9,14 @@ import pytest
 
 from engine.cache.cache import Cache
 from engine.cache.node_table import Snapshot
+from engine.decision.journal import Journal
 from engine.engine import Engine
 from engine.errors import NotSyncedError
-from engine.explanation.effects import EffectsOfPods
 from engine.objects.codec import ObjectCodec
-from engine.work import finished
-from server.runtime.first_effects import FirstEffects
+from server.view.explaining import Explainer
 from tests.support import builders
 from tests.support.engines import SCHEMA, Known, Silent, registry_of
+from tests.support.view_server import Cluster
 
 pytestmark = pytest.mark.fake_clock
 LOG = logging.getLogger("placet.test")
@@ -32,13 +32,6 @@ policy half in namespace "ads" {
   filter "first" { require node.name == "n0" }
 }
 """
-
-
-class Effects:
-    """Asks about each pod at once."""
-
-    async def effects(self, found: EffectsOfPods, pod: bytes) -> None:
-        finished(found.ask(pod))
 
 
 class Whole:
@@ -81,6 +74,10 @@ def cluster() -> tuple[Cache, dict[str, bytes]]:
     return known, bodies
 
 
+def explainer_over(engine: Engine, cluster: Whole) -> Explainer:
+    return Explainer("r", engine, Journal(), cluster, SCHEMA, lambda: Cluster("").enforced)
+
+
 async def test_a_policy_with_a_clause_without_effect_has_a_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -88,7 +85,7 @@ async def test_a_policy_with_a_clause_without_effect_has_a_line(
     engine = Engine(registry_of(POLICIES), Known(known), CODEC, Silent())
     whole = Whole(known, bodies)
     with caplog.at_level(logging.INFO, "placet.test"):
-        await FirstEffects(engine, whole, Effects(), LOG).tell()
+        await explainer_over(engine, whole).tell_effects(LOG)
     assert whole.asked == [["ads/ad-1", "shop/web-1"]]
     (line,) = caplog.messages
     assert line == (
@@ -103,7 +100,7 @@ async def test_a_start_waits_for_the_cluster(caplog: pytest.LogCaptureFixture) -
 
     late = Late(known, bodies)
     with caplog.at_level(logging.INFO, "placet.test"):
-        await FirstEffects(engine, late, Effects(), LOG).tell()
+        await explainer_over(engine, late).tell_effects(LOG)
     assert late.looks == 2
     assert len(caplog.messages) == 1
 
@@ -116,5 +113,5 @@ class Unreadable(Whole):
 async def test_pods_that_cannot_be_read_are_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     known, bodies = cluster()
     engine = Engine(registry_of(POLICIES), Known(known), CODEC, Silent())
-    await FirstEffects(engine, Unreadable(known, bodies), Effects(), LOG).tell()
+    await explainer_over(engine, Unreadable(known, bodies)).tell_effects(LOG)
     assert caplog.messages == ["what each policy does is not told: 2 pods cannot be read"]

@@ -1,0 +1,321 @@
+"""Routes: the API of the view as a table, and its OpenAPI document, which is made of the table.
+
+A row names the path, the struct of the answer, and the right that it takes. Handlers, operations of
+the document and rules of access all come from the rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import cleandoc
+from typing import Any, Literal
+
+import msgspec
+from aiohttp import web
+
+from engine.drift.drift_document import DriftDocument
+from engine.explanation.audit_document import AuditList
+from engine.explanation.decision_document import DecisionDetail, Listing
+from engine.explanation.document import PodExplanation
+from engine.simulation.simulation_document import SimulationAnswer
+from server.answers.overview_answers import (
+    FillList,
+    NumberHistory,
+    ReplicaOverview,
+    RevisionList,
+    SelectedPods,
+    WaitingList,
+)
+from server.answers.simulation_answers import SimulationQuestion
+from server.answers.view_answers import (
+    CheckedDraft,
+    CompletedDraft,
+    DescribedName,
+    DraftObjects,
+    DraftSession,
+    DraftText,
+    PastedPod,
+    Point,
+    PolicyDetail,
+    PolicyList,
+    ReplicaStatus,
+    Trial,
+    TriedDraft,
+)
+
+API = "/api/v1"
+VERSION = "1"
+# A request with a draft has the token in this header.
+TOKEN_HEADER = "Placet-Token"  # noqa: S105 - the name of a header
+_SCHEMAS = "#/components/schemas/{name}"
+Json = dict[str, Any]
+# Whose pods somebody must be allowed to list: those of the cluster, of the namespace in the path
+# or in the query, or of the namespace of the `policy` in the query.
+Right = Literal["cluster", "path", "query", "policy"]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryParameter:
+    """A parameter of the query: a text, or with `most` a number from 1 to that."""
+
+    name: str
+    what: str
+    most: int = 0
+    usual: int = 0
+
+    def number(self, given: str | None) -> int:
+        """The number that is given, or the usual one. Raises HTTPBadRequest."""
+        text = str(self.usual) if given is None else given
+        if text.isdecimal() and text.isascii() and 1 <= int(text[:9]) <= self.most:
+            return int(text)
+        raise web.HTTPBadRequest(text=f"{self.name} is a number from 1 to {self.most}\n")
+
+
+@dataclass(frozen=True, slots=True)
+class ViewQuestion:
+    """A question to the view: the names in its path, the query with its numbers, and the body."""
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    # A struct of the type that the row names.
+    body: Any = None
+
+
+# The answer to a question: a struct, or a function that makes it in a thread. It raises
+# HTTPException, EngineError and UserError.
+Answer = Callable[[ViewQuestion], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A route of the API: its path, what it answers with and is asked with, and who answers.
+
+    `fails` are the statuses beyond those that follow from the path, the query and the body.
+    """
+
+    path: str
+    summary: str
+    answer: type
+    body: type | None = None
+    query: Sequence[QueryParameter] = ()
+    right: Right = "cluster"
+    fails: Sequence[int] = ()
+    named: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.named or self.path.split("/")[1]
+
+    @property
+    def statuses(self) -> Sequence[int]:
+        """The statuses of all failures."""
+        found = {403, *self.fails, *(_OF_DRAFTS if self.body is not None else ())}
+        if "{" in self.path:
+            found.add(404)
+        if any(each.most for each in self.query):
+            found.add(400)
+        return sorted(found)
+
+
+_OF_POLICY = (QueryParameter("policy", "the address of a policy"),)
+_OF_NODE = (QueryParameter("node", "a node, of which each clause is shown with what it read"),)
+_OF_LISTING = (
+    QueryParameter("limit", "the most decisions", most=1000, usual=100),
+    QueryParameter("namespace", "only those about pods of this namespace"),
+)
+_OF_OVERVIEW = (
+    QueryParameter("label", "the label by whose values nodes are grouped; the zone without one"),
+    QueryParameter("policy", "with `clause`: a bound, to be told how full it is on each node"),
+    QueryParameter("clause", "the clause of the bound"),
+    QueryParameter("of", "the workload of the bound, if it is of workloads"),
+)
+_OF_HISTORY = (
+    QueryParameter("hours", "the hours", most=168, usual=168),
+    QueryParameter("policy", "only the fills and rejections of the policy of this address"),
+)
+_OF_DRAFTS = (400, 401, 413, 415, 422, 429)
+_OF_CLUSTER = (404, 409, 429, 503)
+_POD, _POLICY = "{namespace}/{name}", "/policies/{namespace}/{name}"
+ROUTES: Sequence[Route] = (
+    Route("/decisions", "the last decisions, newest first", Listing, None, _OF_LISTING, "query"),
+    Route(
+        f"/decisions/{_POD}",
+        "the last decision about a pod",
+        DecisionDetail,
+        right="path",
+        named="decision",
+    ),
+    Route("/status", "the state of the replica and of what it knows", ReplicaStatus),
+    Route(
+        f"/explain/{_POD}",
+        "what would be decided about a pod now, and why",
+        PodExplanation,
+        query=_OF_NODE,
+        right="path",
+        fails=_OF_CLUSTER,
+    ),
+    Route(
+        "/overview",
+        "the cluster at a glance: nodes, numbers of pods, and the last edits of policies",
+        ReplicaOverview,
+        query=_OF_OVERVIEW,
+    ),
+    Route("/waiting", "the pods without a node, and why they wait", WaitingList),
+    Route("/fills", "how full the bounds of strict counts are", FillList),
+    Route(
+        "/selected",
+        "the pods that a policy selects",
+        SelectedPods,
+        query=_OF_POLICY,
+        right="policy",
+        fails=(404, 503),
+    ),
+    Route(
+        "/revisions",
+        "the texts that a policy had, as far as the replica has seen",
+        RevisionList,
+        query=_OF_POLICY,
+        right="policy",
+    ),
+    Route("/audit", "what policies in audit mode would have rejected", AuditList),
+    Route(
+        "/drift",
+        "the pods that break rules where they are, and what a repair would do; the leader knows",
+        DriftDocument,
+    ),
+    Route(
+        "/history",
+        "pods that wait, rejections, latencies and fills of the last hours",
+        NumberHistory,
+        query=_OF_HISTORY,
+        right="policy",
+    ),
+    Route("/policies", "the policies and their state", PolicyList),
+    Route(
+        "/policies/{name}",
+        "one cluster policy, or a file without a policy that can be read",
+        PolicyDetail,
+        named="clusterPolicy",
+    ),
+    Route(_POLICY, "one policy of a namespace", PolicyDetail, right="path", named="policy"),
+    Route("/session", f"the token that drafts are sent with as `{TOKEN_HEADER}`", DraftSession),
+    Route("/check", "the diagnostics of a draft; nothing is written", CheckedDraft, DraftText),
+    Route("/complete", "what can stand at a place of a draft", CompletedDraft, Point),
+    Route("/describe", "what the name at a place of a draft stands for", DescribedName, Point),
+    Route("/objects", "the policies of a draft as objects", DraftObjects, DraftText),
+    Route(
+        "/place",
+        "where a pod of manifests would go by itself, and why; nothing is written",
+        PodExplanation,
+        PastedPod,
+        fails=_OF_CLUSTER,
+    ),
+    Route(
+        "/simulate",
+        "where pods would go, also if nodes came or were drained; nothing is written",
+        SimulationAnswer,
+        SimulationQuestion,
+        fails=_OF_CLUSTER,
+    ),
+    Route(
+        "/evaluate",
+        "the diagnostics of a draft, and the pods whose verdicts it changes; nothing is written",
+        TriedDraft,
+        Trial,
+        fails=_OF_CLUSTER,
+    ),
+)
+# What a status says, whatever the path.
+_FAILS = {
+    400: "a question, a draft, pods or a cluster that cannot be read",
+    401: f"the header `{TOKEN_HEADER}` has not the token of this start",
+    403: "a page of another site",
+    404: "there is nothing of this name",
+    409: "a policy or an object with errors keeps the pod waiting",
+    413: "a body that is too large",
+    415: "a body that is compressed",
+    422: "a draft or pods that take too much time or memory",
+    429: "other requests of this kind have not ended",
+    503: "the replica does not know the cluster, cannot read it, or takes too long",
+}
+_ABOUT = (
+    "What one replica of Placet decides and knows. It listens on 127.0.0.1, and answers no pages of"
+    " other sites. Errors are one sentence of plain text. Nothing changes the cluster."
+)
+_STREAM = (
+    "decisions as they are made, as server-sent events: `replica` at first, a `decision` with a"
+    " Summary for each, and `dropped` with the number of decisions that were not sent before it"
+)
+
+
+def description() -> Json:
+    """The document."""
+    types = [t for each in ROUTES for t in (each.answer, each.body) if t is not None]
+    references, schemas = msgspec.json.schema_components(
+        types, schema_hook=lambda _: {"description": "any JSON"}, ref_template=_SCHEMAS
+    )
+    for schema in schemas.values():
+        if "description" in schema:
+            schema["description"] = cleandoc(schema["description"])
+    known = dict(zip(types, references, strict=True))
+    paths: dict[str, Json] = {
+        f"{API}{each.path}": {"post" if each.body else "get": _operation(each, known)}
+        for each in ROUTES
+    }
+    stream = _answers("text/event-stream", {"type": "string"})
+    own = _answers("application/json", {"type": "object"})
+    paths[f"{API}/decisions/stream"] = {"get": _named("stream", _STREAM, stream)}
+    paths[f"{API}/openapi.json"] = {"get": _named("description", "this document", own)}
+    document = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "The view of Placet",
+            "version": VERSION,
+            "description": _ABOUT,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": dict(sorted(paths.items())),
+        "components": {"schemas": schemas},
+    }
+    # As it is read: defaults that are tuples here are lists there.
+    found: Json = msgspec.json.decode(msgspec.json.encode(document))
+    return found
+
+
+def _operation(each: Route, known: Mapping[type, Json]) -> Json:
+    responses = _answers("application/json", known[each.answer], each.statuses)
+    found = _named(each.name, each.summary, responses)
+    text: Json = {"type": "string"}
+    parameters: list[Json] = [
+        {"name": name, "in": "path", "required": True, "schema": {**text, "minLength": 1}}
+        for name in re.findall(r"\{(\w+)\}", each.path)
+    ]
+    for one in each.query:
+        schema = {"type": "integer", "minimum": 1, "maximum": one.most} if one.most else text
+        parameters.append(
+            {"name": one.name, "in": "query", "description": one.what, "schema": schema}
+        )
+    if each.body is not None:
+        parameters.append({"name": TOKEN_HEADER, "in": "header", "required": True, "schema": text})
+        found["requestBody"] = {"required": True, "content": _content(known[each.body])}
+    return {**found, "parameters": parameters} if parameters else found
+
+
+def _named(name: str, summary: str, responses: Json) -> Json:
+    return {"operationId": name, "summary": summary, "responses": responses}
+
+
+def _answers(kind: str, schema: Json, fails: Sequence[int] = (403,)) -> Json:
+    """The answer, and what is said instead, by status."""
+    found: Json = {"200": {"description": "the answer", "content": _content(schema, kind)}}
+    for status in fails:
+        content = _content({"type": "string"}, "text/plain")
+        found[str(status)] = {"description": _FAILS[status], "content": content}
+    return found
+
+
+def _content(schema: Json, kind: str = "application/json") -> Json:
+    return {kind: {"schema": schema}}

@@ -1,0 +1,171 @@
+"""Status: what one replica is and knows now, for the view and the metrics.
+
+It is read on the event loop that decides, so it takes what is there and counts nothing anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from engine.decision.journal import Journal
+from engine.engine import Engine
+from engine.explanation.decided_effects import DecidedEffects
+from engine.gangs.gang import GangStatus
+from engine.program.tables import SourceStatus
+from grammar.values.time import Timestamp
+from server.answers.view_answers import (
+    CertificateInUse,
+    ClauseRejections,
+    DataSource,
+    FailedCheck,
+    GangInShort,
+    GangsOfPolicy,
+    InFlight,
+    Latency,
+    PolicyInForce,
+    ReplicaStatus,
+)
+from server.http.health import Readiness
+from server.metrics.metrics import Metrics
+
+# The pods in flight that are named, and the gangs and clauses.
+_MOST_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class StatusReader:
+    """A reader of the status of a server; a call reads it.
+
+    `cluster` gives the state of what is watched, None without a watched cluster. `data` gives the
+    sources of tables, and `certificate` that of new connections.
+    """
+
+    replica: str
+    version: str
+    readiness: Readiness
+    engine: Engine
+    journal: Journal
+    effects: DecidedEffects
+    metrics: Metrics
+    cluster: Callable[[], Mapping[str, object] | None]
+    data: Callable[[], Sequence[SourceStatus]]
+    certificate: Callable[[], CertificateInUse | None]
+    started: str = field(default_factory=lambda: Timestamp.now().to_second())
+
+    def __call__(self) -> ReplicaStatus:
+        engine, readiness = self.engine, self.readiness()
+        gangs = engine.gangs.statuses()
+        ranked = sorted(self.metrics.rejections().items(), key=lambda each: (-each[1], each[0]))
+        return ReplicaStatus(
+            replica=self.replica,
+            version=self.version,
+            at=Timestamp.now().to_second(),
+            started=self.started,
+            ready=all(check.is_warning for check in readiness if check.failure),
+            failing=[FailedCheck(c.name, c.failure, c.is_warning) for c in readiness if c.failure],
+            policies=self._policies(),
+            notInForce=sorted(program.address for program in engine.registry.refusing),
+            cluster=self.cluster(),
+            podsInFlight=len(engine.in_flight),
+            inFlight=[
+                InFlight(known.name, round(seconds, 1), known.offered)
+                for known, seconds in engine.in_flight.first(_MOST_NAMED)
+            ],
+            gangs=self._gangs(gangs),
+            someGangs=_some(gangs),
+            data=[_source(each) for each in self.data()],
+            latency=[latency(*each) for each in sorted(self.metrics.calls.durations().items())],
+            rejections=[ClauseRejections(*names, n) for names, n in ranked[:_MOST_NAMED]],
+            decisions=self.journal.number,
+            recorded=len(self.journal),
+            certificate=self.certificate(),
+        )
+
+    def _policies(self) -> Sequence[PolicyInForce]:
+        engine, programs = self.engine, self.engine.registry.programs
+        effects = self.effects.of(programs)
+        return [
+            PolicyInForce(
+                program.address,
+                program.cluster,
+                "audit" if program.audit else "enforce",
+                program.weight,
+                program.digest,
+                program.address in engine.expensive,
+                engine.unmet.get(program.address, ""),
+                effects[program.address].text if program.address in effects else "",
+            )
+            for program in programs
+        ]
+
+    def _gangs(self, known: Sequence[GangStatus]) -> Sequence[GangsOfPolicy]:
+        """The numbers of each policy that has gangs, by its address."""
+        number = Counter((gang.policy, gang.state) for gang in known)
+        longest: dict[str, float] = {}
+        for gang in known:
+            if gang.state != "gathering":
+                longest[gang.policy] = max(longest.get(gang.policy, 0.0), gang.seconds)
+        return [
+            GangsOfPolicy(
+                address,
+                number[address, "waiting"],
+                number[address, "gathering"],
+                number[address, "given up"],
+                round(longest.get(address, 0.0), 1),
+            )
+            for address in sorted(p.address for p in self.engine.registry.programs if p.gangs)
+        ]
+
+
+def _some(known: Sequence[GangStatus]) -> Sequence[GangInShort]:
+    """Those that gather first, then those that wait longest."""
+    order = sorted(known, key=lambda each: (each.state != "gathering", -each.seconds, each.name))
+    return [
+        GangInShort(
+            each.policy,
+            each.clause,
+            each.name,
+            each.state,
+            each.quorum,
+            each.held,
+            len(each.nodes),
+            each.waiting,
+            round(each.seconds, 1),
+            each.text,
+        )
+        for each in order[:_MOST_NAMED]
+    ]
+
+
+def _source(each: SourceStatus) -> DataSource:
+    return DataSource(
+        each.name,
+        each.kind,
+        each.policies,
+        each.rows,
+        None if each.age is None else round(each.age, 1),
+        each.is_stale,
+        each.error,
+        each.left_out,
+        each.cause,
+    )
+
+
+def latency(verb: str, buckets: Sequence[tuple[float, float]]) -> Latency:
+    """The latency of a verb from cumulative counts by upper bound; the last one is infinite."""
+    calls = buckets[-1][1] if buckets else 0
+    return Latency(verb, int(calls), *(_within(buckets, calls * part) for part in (0.5, 0.9, 0.99)))
+
+
+def _within(buckets: Sequence[tuple[float, float]], rank: float) -> float | None:
+    """The bound that so many calls are below, in proportion between the bounds of a bucket."""
+    low, below = 0.0, 0.0
+    for bound, count in buckets:
+        if rank > 0 and count >= rank:
+            if bound == float("inf"):
+                return None
+            return round(low + (bound - low) * (rank - below) / (count - below), 6)
+        low, below = bound, count
+    return None
