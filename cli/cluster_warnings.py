@@ -17,14 +17,12 @@ from engine.cards.card_functions import with_cards
 from engine.objects.codec import ObjectCodec
 from engine.offline import question_frame
 from grammar.checker.policy_checker import Checked
-from grammar.checks.clause_numbers import vanishing_percentages_of
-from grammar.checks.costs import with_estimates
-from grammar.checks.references import unknown_labels
+from grammar.meaning.costs import ClusterFacts
 from grammar.meaning.evaluator import evaluate
 from grammar.messages.diagnostics import UserError
 from grammar.tree.clauses import Share
 from grammar.values.errors import EvaluationError
-from policies.validation import Validation
+from policies.validation import Validation, in_cluster
 
 
 class ClusterWarnings:
@@ -49,19 +47,9 @@ class ClusterWarnings:
         return Validation(tuple(files))
 
     def _warned(self, checked: Checked, *, quick: bool) -> Checked:
-        found = [*unknown_labels(checked, self._labels, self._nodes)]
-        if not checked.broken and not quick:
-            found += vanishing_percentages_of(checked, partial(self._replicas, checked))
-        # What the nodes say of a label is more than what Kubernetes says of it.
-        spans = [each.span for each in found]
-        known = (
-            each
-            for each in checked.diagnostics
-            if each.code != "P0346"
-            or not any(s.start <= each.span.end and each.span.start <= s.end for s in spans)
-        )
-        checked = replace(checked, diagnostics=(*known, *found))
-        return with_estimates(checked, self._cluster.pods.size)
+        replicas = None if quick else partial(self._replicas, checked)
+        size = self._cluster.pods.size
+        return in_cluster(checked, ClusterFacts(self._labels, self._nodes, size, replicas))
 
     def _replicas(self, checked: Checked, clause: Share) -> Mapping[str, int]:
         """The replicas of each workload with a pod that policy and clause select, by name.

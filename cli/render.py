@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 
 from cli.streams import beneath
 from grammar.checker.policy_checker import Checked
-from grammar.checks.costs import describe
+from grammar.meaning.costs import describe
 from grammar.messages.diagnostics import Diagnostic, human, plain
 from grammar.messages.texts import counted, escaped, escaped_json, excerpt
 from grammar.tree.source import Source, Span
@@ -291,7 +291,7 @@ def cost_table(checked: Checked, source: Source, limit: int) -> Iterator[str]:
 
     The most expensive parts of an expression follow it.
     """
-    described = list(describe(checked))
+    described = list(describe(checked.policy, checked.environment))
     yield f"cost of {checked.policy.address} in steps for one node, of {limit:,}"
     if not described:
         yield "  nothing"

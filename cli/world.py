@@ -34,7 +34,7 @@ from engine.explanation.written import Values
 from engine.objects.codec import ObjectCodec
 from engine.offline import offline_engine
 from engine.program.tables import TableSpec
-from grammar.checks.costs import UNKNOWN_SIZE
+from grammar.meaning.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.catalogue import listed
 from grammar.messages.diagnostics import nearest

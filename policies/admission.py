@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 
 from grammar.checker.policy_checker import Checked
-from grammar.checks.costs import LIMIT, UNKNOWN_SIZE, ClusterSize, with_estimates
+from grammar.meaning.costs import LIMIT, UNKNOWN_SIZE, ClusterSize
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, Severity
+from grammar.rules import slow
 from grammar.tree.clauses import File
 from grammar.tree.source import Source
 from policies import validation as uses
@@ -69,8 +70,14 @@ def check_object(
         policy, wrong = policy_of(read.manifest, page)
         file, found = File((policy,)), [*found, *wrong]
     checked = of_objects(checked_file(page.source, file, found, schema, LIMIT))
-    policies = tuple(with_estimates(policy, size) for policy in checked.policies)
+    policies = tuple(_timed(policy, size) for policy in checked.policies)
     return CheckedObject(read.manifest, replace(checked, policies=policies))
+
+
+def _timed(checked: Checked, size: ClusterSize) -> Checked:
+    """The policy with a warning if it can be slow in a cluster of this size."""
+    found = tuple(slow(checked, size))
+    return replace(checked, diagnostics=(*checked.diagnostics, *found)) if found else checked
 
 
 def _rules(value: object) -> str:

@@ -7,18 +7,17 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import islice, pairwise
 
-from grammar import checks
+from grammar import rules
 from grammar.checker import data_checker, parameters
 from grammar.checker.policy_checker import Checked, check_policy
-from grammar.checks.costs import LIMIT
-from grammar.checks.gangs import gangs_of, together
-from grammar.checks.mutual import has_mutual_limit, unknown_of_selector
 from grammar.meaning.access import beyond
+from grammar.meaning.costs import LIMIT, ClusterFacts
 from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.rules.gangs import gangs_of, together
+from grammar.rules.mutual import has_mutual_limit, unknown_of_selector
 from grammar.syntax.lexemes import Lexemes
-from grammar.syntax.other_schedulers import directives
 from grammar.syntax.parser import parse_file
 from grammar.tree.ast import Expr, Ident
 from grammar.tree.clauses import Argument, Def, File, Let, Policy, Use
@@ -433,7 +432,7 @@ def _check(source: Source, schema: Schema, cost_limit: int) -> CheckedFile:
     """The checked file, with hints that nobody has tried yet."""
     if not is_manifest(source.name):
         read, wrong = parse_file(source)
-        return checked_file(source, read, [*wrong, *directives(source)], schema, cost_limit)
+        return checked_file(source, read, wrong, schema, cost_limit)
     # Importing YAML takes as long as checking most files.
     from policies.manifests import mendable, parse_manifests  # noqa: PLC0415
 
@@ -483,13 +482,13 @@ def _mended_in(found: Iterable[Diagnostic], spans: Sequence[Span]) -> tuple[Diag
 
 
 def _further(checked: Checked, cost_limit: int, *, filled: bool = False) -> Checked:
-    """The policy with the diagnostics of the static checks, which need a policy without errors.
+    """The policy with the findings of the rules, which need a policy without errors.
 
     A `filled` one has a value for each parameter, and no examples.
     """
     if checked.broken:
         return checked
-    found = checks.run(checked, cost_limit)
+    found = rules.run(checked, cost_limit)
     if not filled and any(p.default is None for p in checked.policy.parameters):
         # The examples of values would get warnings.
         found = [d for d in found if d.severity == "error"]
@@ -499,6 +498,20 @@ def _further(checked: Checked, cost_limit: int, *, filled: bool = False) -> Chec
         places = [e.span for e in idents if e.name in named]
         found = [d for d in found if d.code not in _BY_DEFAULT or not _holds_any(d.span, places)]
     return replace(checked, diagnostics=(*checked.diagnostics, *found))
+
+
+def in_cluster(checked: Checked, cluster: ClusterFacts) -> Checked:
+    """The policy with the warnings that follow from a cluster among its diagnostics."""
+    found = rules.run_in_cluster(checked, cluster)
+    # What the nodes say of a label is more than what Kubernetes says of it.
+    spans = [each.span for each in found if each.code != "P0402"]
+    known = (
+        each
+        for each in checked.diagnostics
+        if each.code != "P0346"
+        or not any(s.start <= each.span.end and each.span.start <= s.end for s in spans)
+    )
+    return replace(checked, diagnostics=(*known, *found))
 
 
 def _holds_any(span: Span, places: Iterable[Span]) -> bool:

@@ -28,7 +28,7 @@ from cli.render import (
     wants_colour,
 )
 from cli.streams import PassingLine, beneath, put_line
-from grammar.checks.costs import LIMIT
+from grammar.meaning.costs import LIMIT
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.diagnostics import Mended, mend
 from grammar.messages.texts import counted, named

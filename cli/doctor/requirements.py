@@ -12,7 +12,7 @@ from cli.doctor.generator import VERBS
 from cli.world import in_force, read_policies
 from engine.objects.gate import ENABLED, GATE, OPT_IN, STRICT
 from grammar.checker.policy_checker import Checked
-from grammar.checks.summed_requests import sum_of
+from grammar.meaning.peers import sum_of
 from grammar.meaning.schema import load_schema
 from grammar.tree.clause_parts import SchedulerNeed
 from grammar.tree.clauses import Filter, Gang, of_kind
@@ -131,7 +131,9 @@ def _requirements(found: Sequence[Checked], *, is_whole: bool) -> SchedulerRequi
     wait_seconds = [bind.wait.seconds for bind in of_kind(written, Filter) if bind.wait]
     return SchedulerRequirements(
         strict=needing("one decider"),
-        amounts=tuple(name for name, clause, part in clauses if sum_of(clause, part) is not None),
+        amounts=tuple(
+            name for name, clause, part in clauses if sum_of(clause, part.environment) is not None
+        ),
         at_bind=needing("check at binding"),
         cards=needing("binding with cards"),
         waiting=needing("waiting binding"),

@@ -57,7 +57,7 @@ from engine.objects.peer import (
 )
 from engine.objects.pod_group import GroupName, PodGroup
 from engine.objects.remembered import Remembered
-from grammar.checks.costs import ClusterSize
+from grammar.meaning.costs import ClusterSize
 
 # The bytes of the JSON of waiting pods; of some 20,000.
 _MOST_BODIES = 64 << 20

@@ -51,10 +51,10 @@ from engine.program.tables import digest_of as digest_of_table
 from grammar.checker.data_checker import OBJECT
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import Checked
-from grammar.checks.clause_numbers import constant, literal
-from grammar.checks.costs import Costs
-from grammar.checks.mutual import kept
 from grammar.meaning import card_forms as cards
+from grammar.meaning.costs import Costs
+from grammar.meaning.folding import constant, literal
+from grammar.meaning.peers import kept
 from grammar.tree.ast import Expr, Ident, Literal
 from grammar.tree.clause_parts import Bound, Bounds, Order, PodSet, Template, WaitUntil
 from grammar.tree.clauses import (

@@ -26,7 +26,7 @@ import msgspec
 from cachetools import TTLCache
 
 from engine.errors import DeadlineExceededError, ExpensivePolicyError
-from grammar.checks.costs import POLICY_SECONDS, budget_factor
+from grammar.meaning.costs import POLICY_SECONDS, budget_factor
 from grammar.values.time import Timestamp
 
 # The most that the clauses of one policy may take of one call.

@@ -14,11 +14,11 @@ from typing import assert_never
 
 from grammar.checker.constants import coerce, coerce_beside, coerce_chain, constants_of
 from grammar.checker.field_remedies import MACROS, RELATIONS, Remedy, bare
-from grammar.checker.macro_types import TESTS, inside, result, variables
 from grammar.checker.type_remedies import Remedies
 from grammar.meaning import card_forms as cards
 from grammar.meaning import schema as shortforms
 from grammar.meaning.environment import Environment, dotted
+from grammar.meaning.macro_types import TESTS, inside, result, variables
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import SIMILAR, Diagnostic, nearest
 from grammar.tree import ast

@@ -10,11 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from grammar.messages import habits
-from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.unexpected import DOMAINS
 from grammar.tree.printer import print_string
-from grammar.tree.source import Source, Span
 
 _ATTRIBUTES = {
     "node.datacenter": "node.zone",
@@ -362,26 +359,6 @@ def _options(text: str) -> Iterator[str]:
     made = [_of_option(*each) for each in found if each[0] not in OF_POD]
     if made and None not in made:
         yield " ".join(each for each in made if each is not None)
-
-
-# A line for a batch system, which is a comment everywhere else.
-_DIRECTIVE = re.compile(r"(?m)^[ \t]*(#(?:SBATCH|PBS|BSUB|OAR|FLUX|COBALT))[ \t]+(-.*?)[ \t]*$")
-
-
-def directives(source: Source) -> Iterator[Diagnostic]:
-    """A warning (P0355) for each `#SBATCH --partition=gpu`, with the clause that says it."""
-    for found in _DIRECTIVE.finditer(source.text):
-        clause = next(_options(found[2]), None)
-        names = {each[1] for each in _OPTION.finditer(found[2])}
-        hint = "write a clause that says it"
-        if clause is not None:
-            hint = f"write `{clause}`"
-        elif names <= OF_POD:
-            hint = f"leave it out: {habits.REQUESTED}"
-        span = Span(found.start(1), found.end(2))
-        message = f"this is a comment: nothing here reads `{found[1]}`"
-        remedy = None if clause is None else Fix(span, clause)
-        yield Diagnostic("P0355", "warning", message, span, hint=hint, remedy=remedy)
 
 
 def _places(text: str) -> Iterator[str]:

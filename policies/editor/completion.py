@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 from typing import Protocol
 
-from grammar.checker import macro_types
 from grammar.checker.data_checker import OBJECT
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
+from grammar.meaning import macro_types
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Field
 from grammar.messages.texts import cut

@@ -58,7 +58,7 @@ from engine.portable.portable_clauses import ClauseVerdict, portability
 from engine.portable.portable_form import EXPENSIVE, added, form_of, patch
 from engine.program.policy_time import PolicyTimes
 from engine.program.program import Program
-from grammar.checks.costs import ClusterSize
+from grammar.meaning.costs import ClusterSize
 from grammar.meaning.schema import Schema
 from grammar.values.time import SECOND, Timestamp
 from server.api_failures import ApiFailures

@@ -32,7 +32,7 @@ from engine.cache.node_table import Snapshot
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import key_of
-from grammar.checks.costs import UNKNOWN_SIZE, ClusterSize
+from grammar.meaning.costs import UNKNOWN_SIZE, ClusterSize
 from grammar.meaning.schema import Schema
 from grammar.messages.texts import os_reason
 from policies.disk import Disk, Visit

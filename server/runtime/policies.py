@@ -18,7 +18,7 @@ import msgspec
 
 from engine.cluster.client import TokenBucket
 from engine.enforced import EnforcedPolicies, enforced
-from grammar.checks.costs import UNKNOWN_SIZE, ClusterSize
+from grammar.meaning.costs import UNKNOWN_SIZE, ClusterSize
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, plain
 from grammar.messages.texts import shown

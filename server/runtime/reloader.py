@@ -23,7 +23,7 @@ from engine.decision.verb_call import ClusterState
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
-from grammar.checks.costs import ClusterSize
+from grammar.meaning.costs import ClusterSize
 from grammar.messages.catalogue import listed
 from policies.disk import Disk, Visit
 from policies.file_signs import LOOK_SECONDS, FileSigns

@@ -34,7 +34,7 @@ from engine.objects.codec import ObjectCodec
 from engine.objects.peer import key_of
 from engine.offline import offline_engine
 from engine.simulation.pod_list import PodList, PodReader, pods_in
-from grammar.checks.costs import UNKNOWN_SIZE
+from grammar.meaning.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import shown

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from grammar.checks.costs import ClusterSize, slow_in_cluster
+from grammar.meaning.costs import ClusterSize
+from grammar.rules import slow
 from tests.benchmarks.keep_alive import KeepAlive, keep_alive
 from tests.benchmarks.live import PREFIX, flags_for, large_cluster
 from tests.benchmarks.offers import Offers
@@ -147,7 +148,7 @@ def _until_answered(connection: KeepAlive, body: bytes) -> tuple[float, int, str
 def _estimate(number: int, size: ClusterSize) -> float | None:
     """The seconds that P0402 names, None without a warning."""
     (policy,) = checked(_policy(number))
-    for found in slow_in_cluster(policy, size):
+    for found in slow(policy, size):
         text = re.search(r"can take ([\d.,]+) s ", found.message)
         assert text, found.message
         return float(text[1].replace(",", ""))

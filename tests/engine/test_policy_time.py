@@ -27,7 +27,7 @@ from engine.program.policy_time import (
     PolicyTimes,
     WorkClock,
 )
-from grammar.checks.costs import POLICY_SECONDS
+from grammar.meaning.costs import POLICY_SECONDS
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import Silent, cache_of, engine_over, peer_of, registry_of
 

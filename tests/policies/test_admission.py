@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from grammar.checks.costs import UNKNOWN_SIZE
+from grammar.meaning.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
 from policies.admission import Examiner, changes_spec, check_new, check_object, lines

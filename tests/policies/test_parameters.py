@@ -9,7 +9,7 @@ import pytest
 
 from engine.program.policy_compiler import compile_policy
 from grammar.checker.policy_checker import Checked
-from grammar.checks.costs import UNKNOWN_SIZE
+from grammar.meaning.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import load_schema
 from grammar.tree.clauses import Share
 from grammar.tree.source import Source

@@ -313,7 +313,7 @@ def test_hint_for_a_protection_frees_the_pod_without_the_label(text: str) -> Non
 @pytest.mark.parametrize(
     ("values", "wanted"),
     [
-        ('(resource: "gpu")', ['P0331 write `"nvidia.com/gpu"`']),
+        ('(resource: "ram")', ['P0331 write `"memory"`']),
         ('(resource: "example.com/gpu")', []),
         ("", []),
     ],

@@ -39,13 +39,11 @@ CONDITIONS = (
 SHAPES = (
     "!node.pods.exists(p, W)",
     "node.pods.all(p, !(W))",
-    "node.pods.exists_one(p, W)",
     "size(node.pods.filter(p, W)) < 2",
     "node.pods.filter(p, W).size() <= 2",
     "2 > size(node.pods.filter(p, W))",
     "size(node.pods.filter(p, W)) == 0",
     "0 == size(node.pods.filter(p, W))",
-    "size(node.pods.filter(p, W)) == 1",
     "!(size(node.pods.filter(p, W)) > 1)",
     "size(node.pods.filter(p, W)) + 1 <= 2",
     "size(node.pods.filter(p, W).map(p, p.name)) < 2",

@@ -30,7 +30,7 @@ from engine.enforced import EnforcedPolicies, enforced
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.explanation.audit_document import decision_audits
-from grammar.checks.costs import UNKNOWN_SIZE
+from grammar.meaning.costs import UNKNOWN_SIZE
 from grammar.tree.source import Source
 from policies.admission import check_stored
 from policies.validation import Validator

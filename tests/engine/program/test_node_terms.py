@@ -16,9 +16,10 @@ from engine.program.compiler import Compiler
 from engine.program.frame import Frame
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
-from grammar.checks.costs import ClusterSize, slow_in_cluster
+from grammar.meaning.costs import ClusterSize
 from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
+from grammar.rules import slow
 from grammar.syntax.parser import parse_expression
 from grammar.tree.source import Source
 from grammar.values.errors import EvaluationError, StepLimitError
@@ -138,4 +139,4 @@ def test_the_preferred_nodes_of_a_large_cluster_are_found_in_time() -> None:
         ".map(t, node.matches(t.preference) ? t.weight : 0).sum() range greatest } }"
     )
     (policy,) = checked(text)
-    assert not list(slow_in_cluster(policy, ClusterSize(5_000, 150_000)))
+    assert not list(slow(policy, ClusterSize(5_000, 150_000)))

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from engine.program.policy_compiler import compile_policy
-from grammar.checks.costs import UNKNOWN_SIZE
+from grammar.meaning.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import load_schema
 from policies.admission import check_stored
 from server.admission.checking_process import (

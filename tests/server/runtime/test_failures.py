@@ -18,7 +18,7 @@ from engine.cache.node_table import Snapshot
 from engine.decision.verdict import Feasible
 from engine.errors import EngineError, NotSyncedError
 from engine.objects.codec import ObjectCodec
-from grammar.checks.costs import ClusterSize
+from grammar.meaning.costs import ClusterSize
 from grammar.meaning.schema import load_schema
 from server.http.health import ReadinessCheck
 from server.metrics.metrics import Metrics

@@ -14,7 +14,7 @@ from engine.cache.cache import Cache
 from engine.program.frame import unhurried
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
-from grammar.checks.costs import UNKNOWN_SIZE
+from grammar.meaning.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import load_schema
 from policies.admission import check_stored, likeness, of_another
 from server.admission.checking_process import CheckingProcess

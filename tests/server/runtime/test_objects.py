@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from engine.decision.registry import Registry
 from engine.enforced import EnforcedPolicies
 from grammar.checker.policy_checker import Checked
-from grammar.checks.costs import UNKNOWN_SIZE, ClusterSize
+from grammar.meaning.costs import UNKNOWN_SIZE, ClusterSize
 from grammar.meaning.schema import load_schema
 from policies.admission import lines
 from server.runtime.policies import Objects, PolicyReader

@@ -1,0 +1,192 @@
+"""Extents: the least and the greatest number that an expression can be, and the texts of a field.
+
+Hours go from 0 to 23, a size is never negative, and so is no sum of what is never negative. What is
+not known has no extent, so that a check which compares with one is right. Numbers are those of the
+language; amounts and durations are in billionths, as `Allowed` has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import product
+from math import inf, isfinite, isnan
+
+from grammar.meaning.allowed import value_of
+from grammar.meaning.macro_types import inside
+from grammar.tree import ast
+from grammar.tree.types import DURATION, INT, QUANTITY, TIMESTAMP
+from grammar.tree.walk import walk
+
+Extent = tuple[float, float]
+
+# The least and the greatest value of what is read of a time.
+PARTS_OF_TIME: dict[str, tuple[int, int]] = {
+    "getDate": (1, 31),
+    "getDayOfMonth": (0, 30),
+    "getDayOfWeek": (0, 6),
+    "getDayOfYear": (0, 365),
+    "getFullYear": (1000, 9999),
+    "getHours": (0, 23),
+    "getMilliseconds": (0, 999),
+    "getMinutes": (0, 59),
+    "getMonth": (0, 11),
+    "getSeconds": (0, 59),
+}
+_WHOLES = ("allocatable", "capacity")
+_NOT_NEGATIVE: Extent = (0.0, inf)
+_FUNCTIONS: dict[str, Extent] = {
+    "compareTo": (-1.0, 1.0),
+    "hash": (0.0, 2.0**32 - 1),
+    "indexOf": (-1.0, inf),
+    "lastIndexOf": (-1.0, inf),
+    "major": _NOT_NEGATIVE,
+    "math.abs": _NOT_NEGATIVE,
+    "math.sign": (-1.0, 1.0),
+    "minor": _NOT_NEGATIVE,
+    "patch": _NOT_NEGATIVE,
+    "sign": (-1.0, 1.0),
+    "size": _NOT_NEGATIVE,
+}
+# Functions whose result is as great as what they are called on, and as one of their arguments.
+_KEEPING = frozenset("double first last math.greatest math.least max min or orValue value".split())
+_Chosen = tuple[Callable[[Iterable[float]], float], Callable[[Iterable[float]], float]]
+_CHOOSING: dict[str, _Chosen] = {"math.greatest": (max, max), "math.least": (min, min)}
+_FIELDS: dict[str, Extent] = {
+    "age": _NOT_NEGATIVE,
+    "hostPort": (0.0, 65535.0),
+    "priority": (-(2.0**31), 2.0**31 - 1),
+    "replicas": _NOT_NEGATIVE,
+}
+# Amounts of resources by name; what is free of one may be less than nothing.
+_AMOUNTS = frozenset("allocatable capacity limits requested requests usage".split())
+
+
+def extent(expr: ast.Expr, part: Extent | None = None) -> Extent | None:
+    """The least and the greatest value of an expression; None if nothing is known of it.
+
+    `part` is what a part of a node is taken for: from 0 to 1 if no node is more than full.
+    """
+    if part is not None and is_part(expr):
+        return part
+    match expr:
+        case ast.Literal():
+            number = value_of(expr)
+            return (number, number) if isinstance(number, float) else None
+        case ast.Call(name, moment) if name in PARTS_OF_TIME and moment is not None:
+            if moment.type == TIMESTAMP:
+                least, most = PARTS_OF_TIME[name]
+                return float(least), float(most)
+            return _amount_of(moment) if moment.type == DURATION else None
+        case ast.Call(name) if name in _FUNCTIONS:
+            return _FUNCTIONS[name]
+        case ast.Call("sum", ast.Comprehension("map", _, _, (*_, made))):
+            return _amount_of(made)
+        case ast.Call() if (amount := measured(expr)) is not None:
+            return _amount_of(amount)
+        case ast.Call("int", None, (value,)) if (found := extent(value, part)) is not None:
+            return _whole(found[0]), _whole(found[1])
+        case ast.Call(name, target, args) if name in _KEEPING:
+            chosen = _CHOOSING.get(name, (min, max)) if len(args) > 1 else (min, max)
+            return _any_of([*([target] if target is not None else []), *args], part, chosen)
+        case ast.ListLiteral(elements):
+            return _any_of(elements, part)
+        case ast.Comprehension("map", _, _, (*_, made)):
+            return extent(made, part)
+        case ast.Conditional(_, then, otherwise):
+            return _any_of((then, otherwise), part)
+        case ast.Chain("+", operands):
+            ends = [extent(each, part) for each in operands]
+            known = [each for each in ends if each is not None]
+            if len(known) < len(ends):
+                return None
+            return sum(low for low, _ in known), sum(high for _, high in known)
+        case ast.Unary("-", operand) if (inner := extent(operand, part)) is not None:
+            return 0.0 - inner[1], 0.0 - inner[0]
+        case ast.Binary("-", ast.Ident("now"), ast.Select(_, "creationTimestamp" | "created")):
+            return _NOT_NEGATIVE
+        case ast.Binary("-" | "*" | "/" as op, left, right):
+            return _of_two(op, extent(left, part), extent(right, part), whole=expr.type == INT)
+        case ast.Select(operand, name) if name in _FIELDS and inside(operand.type).is_record:
+            return _FIELDS[name]
+        case ast.Index(ast.MapLiteral(entries)):
+            return _any_of((each.value for each in entries), part)
+        case ast.Index(ast.Select(operand, name)) if name in _AMOUNTS:
+            return _NOT_NEGATIVE if inside(operand.type).is_record else None
+        case _:
+            return None
+
+
+def is_part(expr: ast.Expr) -> bool:
+    """Whether an expression is a quantity divided by what the node has of it."""
+    match expr:
+        case ast.Binary("/", ast.Call("double", None, (left,)), ast.Call("double", None, (right,))):
+            return is_part(replace(expr, left=left, right=right))
+        case ast.Binary(
+            "/", left, ast.Index(ast.Select(_, name)) | ast.Select(ast.Select(_, name))
+        ):
+            times = any(isinstance(e, ast.Binary) and e.op in ("*", "/") for e in walk(left))
+            return left.type == QUANTITY and name in _WHOLES and not times
+        case _:
+            return False
+
+
+def _whole(number: float) -> float:
+    """A number without its fraction, as `int` makes it."""
+    return float(int(number)) if isfinite(number) else number
+
+
+def measured(expr: ast.Expr) -> ast.Expr | None:
+    """The amount or the duration that a number is made of, as in `int(node.free["memory"])`."""
+    match expr:
+        case ast.Call("double" | "int", None, (read,)):
+            pass
+        case ast.Call("asApproximateFloat" | "asInteger" | "getSeconds", read) if read is not None:
+            pass
+        case _:
+            return None
+    return read if read.type in (DURATION, QUANTITY) else None
+
+
+def _amount_of(expr: ast.Expr) -> Extent | None:
+    """What is measured of an amount in another unit: not negative, if the amount is not."""
+    found = extent(expr)
+    return _NOT_NEGATIVE if found is not None and found[0] >= 0 else None
+
+
+def _any_of(
+    exprs: Iterable[ast.Expr], part: Extent | None, chosen: _Chosen = (min, max)
+) -> Extent | None:
+    found = [extent(each, part) for each in exprs]
+    known = [each for each in found if each is not None]
+    if not known or len(known) < len(found):
+        return None
+    return chosen[0](low for low, _ in known), chosen[1](high for _, high in known)
+
+
+def _of_two(op: str, left: Extent | None, right: Extent | None, *, whole: bool) -> Extent | None:
+    if left is None or right is None:
+        return None
+    if op == "-":
+        return left[0] - right[1], left[1] - right[0]
+    if op == "/":
+        if right[0] < 0 or right[1] == 0 or (right[0] == 0 and not whole):
+            return _NOT_NEGATIVE if left[0] >= 0 and right[0] == 0 else None
+        # A whole number that is divided by 0 is an error.
+        right = 1 / right[1], 1 / max(right[0], 1.0 if whole else 0.0)
+    ends = [0.0 if isnan(made := one * other) else made for one, other in product(left, right)]
+    return (_whole(min(ends)), _whole(max(ends))) if whole else (min(ends), max(ends))
+
+
+def said(low: float, high: float) -> str:
+    """How a message names an extent."""
+    least, most = (f"{n:.0f}" if n % 1 == 0 else f"{n:g}" for n in (low, high))
+    if high == inf:
+        return "never negative" if low == 0 else f"never below {least}"
+    return f"never above {most}" if low == -inf else f"from {least} to {most}"
+
+
+def scale_of(expr: ast.Expr) -> float | None:
+    """What an expression is at most, if no node is more than full; None if it reads no part."""
+    ends = extent(expr, (0.0, 1.0)) if any(map(is_part, walk(expr))) else None
+    return ends[1] if ends is not None and isfinite(ends[1]) else None

@@ -1,0 +1,218 @@
+"""Populations: conditions about other pods than their authors mean, or about states that none has.
+
+Placet is asked about a pod before it has a node: its phase is `Pending`, and no kubelet has said
+anything about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from grammar.meaning.allowed import conjuncts
+from grammar.messages.diagnostics import Diagnostic
+from grammar.rules.comparisons import compared, reads_field, unwrapped
+from grammar.rules.rule import ExpressionRule, Rule, Tree
+from grammar.tree import ast
+from grammar.tree.clauses import Filter
+from grammar.tree.walk import walk
+
+# What a condition is about, and what it says if it reads the pod alone.
+_ABOUT_OTHERS = {
+    "on nodes where": ("node", "it is about all nodes or none"),
+    "protect": ("victim", "it protects every victim or none"),
+}
+# The phases of pods that have ended.
+_ENDED = frozenset({"Failed", "Succeeded"})
+
+
+class NeverCounts(Rule):
+    """A `pods where` or a filter that reads the pod alone, or counts pods that never count."""
+
+    code = "P0340"
+    wrong = 'limit "web" { pods where pod.labels["app"] == "web" per node at most 2 strict }'
+    right = 'limit "web" { pods where peer.labels["app"] == "web" per node at most 2 strict }'
+
+    def look(self, tree: Tree) -> Iterator[Diagnostic]:
+        counted = [clause.counted for clause in tree.policy.clauses if clause.counted is not None]
+        for pods in (*counted, *(each.pods for each in tree.environment.counts.values())):
+            where = pods.where
+            if where is None or isinstance(where, ast.Literal):
+                continue
+            read = tree.read_by(where)
+            if "pod" in read and "peer" not in read:
+                meant = tree.shown(where).replace("pod.", "peer.")
+                message = "this reads the pod alone, so it counts every pod or none"
+                hint = f"write `{meant}`, in which `peer` is a counted pod"
+                yield self.found(message, where.span, hint)
+            if not pods.all:
+                yield from self._of_other_namespaces(where, tree)
+            for part in walk(where) if pods.state != "ended" else ():
+                if isinstance(part, ast.Binary) and part.op == "==" and _is_ended(part, tree):
+                    hint = "leave it out, or count `ended pods`"
+                    yield self.found("pods that have ended are never counted", part.span, hint)
+
+    def _of_other_namespaces(self, where: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
+        """`pods where peer.namespace == "db"` without `all`: only the pod's namespace counts."""
+        own = tree.policy.namespace
+        for part in conjuncts(where):
+            match part:
+                case ast.Binary("==", read, ast.Literal(str() as name)) | ast.Binary(
+                    "==", ast.Literal(str() as name), read
+                ) if name not in (own, *_chosen(tree)):
+                    found = tree.shown(read) == "peer.namespace"
+                case ast.Binary("!=", left, right):
+                    sides = {tree.shown(side) for side in (left, right)}
+                    found = sides == {"peer.namespace", "pod.namespace"}
+                case _:
+                    continue
+            if found:
+                message = "without `all` only pods of the pod's own namespace count, so none does"
+                if own is None and part.op == "==":
+                    message = "without `all` this counts pods only for pods of the same namespace"
+                yield self.found(message, part.span, "write `all pods where`")
+
+
+def _is_ended(expr: ast.Binary, tree: Tree) -> bool:
+    """Whether a comparison is about the phase of pods that have ended."""
+    return any(
+        read == ast.Select(ast.Ident("peer"), "phase") and {v.value for v in values} <= _ENDED
+        for read, values in compared(expr, tree.environment)
+    )
+
+
+def _chosen(tree: Tree) -> Iterator[str]:
+    """The namespaces that the `for` of a policy, or the `when` of a clause, chooses."""
+    whens = (getattr(clause, "when", None) for clause in tree.policy.clauses)
+    for condition in filter(None, (tree.policy.selector, *whens)):
+        parts = [*walk(condition)]
+        if any(isinstance(part, ast.Select) and part.name == "namespace" for part in parts):
+            for part in parts:
+                if isinstance(part, ast.Literal) and isinstance(part.value, str):
+                    yield part.value
+
+
+class AboutThePodAlone(Rule):
+    """An `on nodes where` or `protect victim where` that reads the pod alone."""
+
+    code = "P0340"
+    wrong = 'preempt "important" { protect victim where pod.priority >= 1000 }'
+    right = 'preempt "important" { protect victim where victim.priority >= 1000 }'
+
+    def look(self, tree: Tree) -> Iterator[Diagnostic]:
+        for condition in tree.conditions():
+            name, why = _ABOUT_OTHERS.get(condition.word, ("", ""))
+            if name and tree.read_by(condition.expr) == {"pod"}:
+                meant = tree.shown(condition.expr).replace("pod.", f"{name}.")
+                message = f"this reads the pod alone, so {why}"
+                hint = f"write `{meant}`, or a `when` if it is about the pod"
+                yield self.found(message, condition.expr.span, hint)
+
+
+class FilterOfOnePod(Rule):
+    """A filter without a message that only asks for a label of the pod.
+
+    It rejects every node for all other pods of the policy, which a `for` would leave alone.
+    """
+
+    code = "P0340"
+    wrong = 'filter "web" { require pod.labels["app"] == "web" }'
+    right = 'for pods where pod.labels["app"] == "web"\nfilter "web" { require node.ready }'
+
+    def look(self, tree: Tree) -> Iterator[Diagnostic]:
+        for clause in tree.clauses(Filter):
+            # A message tells the owners of the pods that they are meant.
+            if clause.message is not None or clause.at_bind:
+                continue
+            if tree.read_by(*clause.requires, clause.when) != {"pod"}:
+                continue
+            parts = [part for require in clause.requires for part in conjuncts(require)]
+            shown = [_of_pod(part, tree) for part in parts]
+            if None not in shown:
+                message = (
+                    "this reads nothing of the node, so every other pod of the policy stays pending"
+                )
+                meant = (shown[0] or "").replace("pod.name ", "pod.workload.name ")
+                hint = f"write `for pods where {meant}`, or a `when` and what it requires of the"
+                yield self.found(message, parts[0].span, f"{hint} node")
+
+
+def _of_pod(part: ast.Expr, tree: Tree) -> str | None:
+    """`pod.labels["app"] == "web"` as it is written; None for anything else."""
+    match part:
+        case ast.Binary("==", read, ast.Literal(str())):
+            shown = tree.shown(read)
+            is_name = shown in ("pod.name", "pod.namespace") or shown.startswith("pod.labels[")
+            return tree.shown(part) if is_name else None
+        case _:
+            return None
+
+
+# ---- the pod that is being placed
+
+_PENDING, _RUNNING = "Pending", ("Running", "Succeeded", "Failed")
+_CONDITIONS = frozenset({"ContainersReady", "Initialized", "Ready"})
+_AFTER_PLACEMENT = frozenset(
+    {"startTime", "podIP", "podIPs", "hostIP", "hostIPs", "containerStatuses"}
+)
+_NO_NODE = "the pod that is being placed has no node yet"
+
+
+class StateAfterPlacement(ExpressionRule):
+    """A state that the pod which is being placed does not have yet."""
+
+    code = "P0349"
+    wrong = 'filter "running" { require pod.status.phase == "Running" && node.ready }'
+    right = 'filter "running" { require node.ready }'
+    kinds = (ast.Binary, ast.Call, ast.Has, ast.Select)
+
+    def at(self, expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
+        match expr:
+            case ast.Binary():
+                yield from self._comparison(expr, tree)
+            case ast.Call(_, ast.Select() as target) if _is_node_name(target):
+                yield self.instead(_NO_NODE, target.span, "node.name")
+            case ast.Has(operand) if _is_node_name(operand):
+                yield self.found(f"{_NO_NODE}, so this is always false", expr.span, "leave it out")
+            case ast.Select(ast.Select(ast.Ident("pod"), "status"), name) if (
+                name in _AFTER_PLACEMENT
+            ):
+                message = f"the pod that is being placed has no `{name}` yet"
+                yield self.found(message, expr.span, "leave it out: only pods that run have it")
+
+    def _comparison(self, expr: ast.Binary, tree: Tree) -> Iterator[Diagnostic]:
+        pairs = [*compared(expr, tree.environment)]
+        for read, found in pairs:
+            values = [each.value for each in found]
+            if reads_field(unwrapped(read), "phase", "PodStatus"):
+                yield from self._phase(expr, values)
+            if reads_field(read, "type", "PodCondition") and set(values) & _CONDITIONS:
+                message = f"the pod that is being placed is not `{values[0]}` yet"
+                yield self.found(message, expr.span, "leave it out: only pods that run are")
+            if _is_node_name(unwrapped(read)):
+                yield self._node(expr, values, tree)
+        sides = (expr.left, expr.right)
+        if expr.op in ("==", "!=") and any(map(_is_node_name, sides)) and not pairs:
+            hint = "leave it out; `peer.nodeName` is the node of a pod that is there"
+            yield self.found(_NO_NODE, expr.span, hint)
+
+    def _node(self, expr: ast.Binary, values: Sequence[object], tree: Tree) -> Diagnostic:
+        """`pod.spec.nodeName == "worker-1"`, where the node that is asked about is meant."""
+        if not all(values):
+            holds = "false" if expr.op == "!=" else "true"
+            return self.found(f"{_NO_NODE}, so this is always {holds}", expr.span, "leave it out")
+        sides = (tree.shown(e) for e in (expr.left, expr.right))
+        meant = f" {expr.op} ".join(sides).replace("pod.spec.nodeName", "node.name")
+        return self.instead(_NO_NODE, expr.span, meant)
+
+    def _phase(self, expr: ast.Binary, values: Sequence[object]) -> Iterator[Diagnostic]:
+        # That a pod is pending is true, and says what is meant.
+        is_true = set(values) == {_PENDING} and expr.op != "!="
+        if not is_true and all(value in (*_RUNNING, _PENDING) for value in values):
+            holds = str((_PENDING in values) is (expr.op != "!=")).lower()
+            message = f"the pod that is being placed is pending, so this is always {holds}"
+            hint = "leave it out; `peer.phase` is that of a pod on a node"
+            yield self.found(message, expr.span, hint)
+
+
+def _is_node_name(read: ast.Expr) -> bool:
+    return reads_field(read, "nodeName", "PodSpec")

@@ -1,1 +1,0 @@
-"""Tests of `grammar.checks`: a table per check of texts that it reports and near misses."""

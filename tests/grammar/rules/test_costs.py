@@ -1,0 +1,281 @@
+"""The check of costs: expressions that can take more than a million steps for one node."""
+
+from __future__ import annotations
+
+import pytest
+
+from grammar import rules
+from grammar.meaning.costs import ClusterSize
+from grammar.tree.source import Source
+from policies.validation import check_source
+from tests.grammar.rules.helpers import SCHEMA, found
+
+ONE = "node.pods.all(a, a.priority > 0)"
+PAIRS = "node.pods.all(a, node.pods.all(b, a.priority >= b.priority))"
+DOUBLED = "def d0(s: string): string = s + s " + " ".join(
+    f"def d{i}(s: string): string = d{i - 1}(s) + d{i - 1}(s)" for i in range(1, 20)
+)
+TRIPLES = f"node.pods.all(c, {PAIRS})"
+
+
+@pytest.mark.parametrize(
+    ("items", "wanted"),
+    [
+        pytest.param(f'filter "f" {{ require {TRIPLES} }}', 1, id="three loops over pods"),
+        pytest.param(
+            f'let slow = {TRIPLES} filter "f" {{ require slow }}', 1, id="in a `let` that is used"
+        ),
+        pytest.param(
+            f"def slow(x: int): bool = {TRIPLES} filter 'f' {{ require slow(1) }}",
+            1,
+            id="in a `def` that is called",
+        ),
+        pytest.param(f'score "s" weight 1 {{ value {TRIPLES} }}', 1, id="in a score"),
+        pytest.param(f'limit "l" {{ per domain {TRIPLES} at most 1 strict }}', 1, id="in a domain"),
+        pytest.param(
+            f'filter "f" {{ require {TRIPLES} }} filter "g" {{ require {TRIPLES} }}',
+            2,
+            id="each expression by itself",
+        ),
+        pytest.param(
+            'filter "f" { require lists.range(30000).map(x, [x]).distinct().size() > 1 }',
+            1,
+            id="a function that compares each with each",
+        ),
+        pytest.param(
+            'filter "f" { require lists.range(60000).all(x, x + pod.priority + x + x > 1) }',
+            0,
+            id="a range of known length",
+        ),
+        pytest.param(
+            'filter "f" { require lists.range(65000).all(x, x + x + x + x + x + x + x > 1) }',
+            0,
+            id="a range just short enough",
+        ),
+        pytest.param(
+            f'{DOUBLED} filter "f" {{ require d19("a") == "b" }}', 1, id="texts that double"
+        ),
+        pytest.param(
+            f'{DOUBLED} filter "f" {{ require node.ready message "{{d19(pod.name)}}" }}',
+            1,
+            id="in a message",
+        ),
+        pytest.param(
+            f'{DOUBLED} filter "f" {{ require node.ready detail "{{d19(pod.name)}}" }}',
+            1,
+            id="in a detail",
+        ),
+        pytest.param(
+            'filter "f" { require node.labels["a"].split(",").exists(x, x in pod.labels) }',
+            0,
+            id="not a label, which is short",
+        ),
+        pytest.param(
+            f'limit "l" {{ per node at most {TRIPLES} ? 1 : 2 strict }}', 1, id="in a bound"
+        ),
+        pytest.param(
+            f'filter "f" {{ require {TRIPLES.replace("node.pods", "node.pods.slice(0, 50)")} }}',
+            0,
+            id="a part of a list",
+        ),
+        pytest.param(
+            'filter "f" { require '
+            + TRIPLES.replace("node.pods", "node.pods.slice(0, math.least(50, size(node.pods)))")
+            + " }",
+            0,
+            id="at most so many of a list",
+        ),
+        pytest.param(
+            'filter "f" { require '
+            + TRIPLES.replace("node.pods", "node.pods.slice(0, math.least([size(node.pods)]))")
+            + " }",
+            1,
+            id="as many of a list as there are",
+        ),
+        pytest.param(
+            f'filter "f" {{ require {TRIPLES.replace("node.pods", "node.pods.slice(9, 250)")} }}',
+            1,
+            id="a large part of a list",
+        ),
+        pytest.param(
+            'filter "f" { require pod.annotations["a"].split(",", 9).all(x, x in node.labels'
+            " && node.pods.all(p, x in p.labels && x in p.annotations && p.name < x)) }",
+            0,
+            id="the first parts of a text",
+        ),
+        pytest.param(
+            'filter "f" { require pod.annotations["a"].split(",").all(x, x in node.labels'
+            " && node.pods.all(p, x in p.labels && x in p.annotations && p.name < x)) }",
+            1,
+            id="all parts of a text",
+        ),
+        pytest.param(
+            'let part = pod.annotations["a"].substring(0, 8)'
+            ' filter "f" { require lists.range(4000).all(x, part + part + part != node.name) }',
+            0,
+            id="a part of a text",
+        ),
+        pytest.param(
+            f'score "s" weight 1 {{ value 1 range ({TRIPLES} ? 1 : 2) .. ({TRIPLES} ? 3 : 4) }}',
+            2,
+            id="in the ends of a range",
+        ),
+        # near misses
+        pytest.param(
+            'filter "f" { require node.name.replace("a", "b").split("-")'
+            '.exists(x, x.matches("^a1") && pod.name.contains(x)) }',
+            0,
+            id="not a name, taken apart",
+        ),
+        pytest.param(f'filter "f" {{ require {ONE} }}', 0, id="not one loop"),
+        pytest.param(f'filter "f" {{ require {PAIRS} }}', 0, id="not two loops"),
+        pytest.param(
+            f'filter "f" {{ require {TRIPLES.replace("node.pods", "[pod]")} }}',
+            0,
+            id="not loops over short lists",
+        ),
+        pytest.param(
+            f'let slow = {TRIPLES} filter "f" {{ require node.ready }}', 0, id="not unused"
+        ),
+    ],
+)
+def test_expressions_that_take_too_many_steps(items: str, wanted: int) -> None:
+    assert len(found(items, ["P0401"])) == wanted
+
+
+def test_what_reads_the_pod_alone_is_priced_once_for_a_call() -> None:
+    """Rule C-0045 of Kubescape, as a ValidatingAdmissionPolicy has it."""
+    nested = (
+        "pod.spec.volumes.all(v, pod.spec.containers.all(c, c.volumeMounts.all(m,"
+        " m.name != v.name || m.readOnly)))"
+    )
+    assert found(f'filter "f" {{ require {nested} }}', ["P0401"]) == []
+    of_node = nested.replace("m.readOnly", "node.ready")
+    assert len(found(f'filter "f" {{ require {of_node} }}', ["P0401"])) == 1
+    twice = f"pod.spec.containers.all(d, {nested})"
+    assert len(found(f'filter "f" {{ require {twice} }}', ["P0401"])) == 1
+
+
+def test_the_limit_is_the_most_steps_that_are_allowed() -> None:
+    """A loop over up to 250 pods takes the steps of its body, and one, for each."""
+    text = f'cluster policy p {{ filter "f" {{ require {ONE} }} }}'
+    (checked,) = check_source(Source("p.policy", text), SCHEMA).policies
+    (diagnostic,) = rules.run(checked, 1)
+    steps = int(diagnostic.message.partition(" steps")[0].rpartition(" ")[2].replace(",", ""))
+    assert 250 < steps < 2500
+    assert rules.run(checked, steps) == []
+    assert [d.code for d in rules.run(checked, steps - 1)] == ["P0401"]
+
+
+def test_the_span_is_the_part_that_costs_the_most() -> None:
+    items = f'filter "f" {{ require node.ready && ({TRIPLES}) }}'
+    assert found(items, ["P0401"]) == [f"P0401 ({TRIPLES})"]
+
+
+def test_findings_are_in_the_order_of_the_text() -> None:
+    items = (
+        'filter "f" { require 1 < 2 } filter "g" { require node.labels["a"] != "b" } let unused = 1'
+    )
+    assert [each[:5] for each in found(items, ["P0301", "P0302", "P0303"])] == [
+        "P0302",
+        "P0301",
+        "P0303",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("strength", "wanted"), [("strict", ["P0402"]), ("best effort weight 10", [])]
+)
+def test_a_preferred_bound_is_evaluated_with_the_scores(strength: str, wanted: list[str]) -> None:
+    """Filter and limit take some 1.2 s each, and one verb may take two seconds."""
+    twice = "{0}.labels.exists(k, k == 'a') && {0}.labels.exists(k, k == 'b')"
+    text = (
+        f'policy p in namespace "shop" {{ filter "f" {{ require {twice.format("node")} }}'
+        f' limit "l" {{ pods where {twice.format("peer")} per node at most 1 {strength} }} }}'
+    )
+    (checked,) = check_source(Source("p.policy", text), SCHEMA).policies
+    codes = [each.code for each in rules.slow(checked, ClusterSize(nodes=30_000, pods=30_000))]
+    assert codes == wanted
+
+
+LARGE = ClusterSize(nodes=5_000, pods=150_000)
+JOINED = 'p.namespace + "/" + p.workload.name'
+APP, TEAM = 'peer.labels["app"] {} pod.labels["app"]', 'peer.labels["team"] == pod.labels["team"]'
+
+
+def seconds(clause: str, size: ClusterSize = LARGE, of: str = 'policy p in namespace "a"') -> float:
+    """The time that the warning names; 0 without one."""
+    (checked,) = check_source(Source("p.policy", f"{of} {{ {clause} }}"), SCHEMA).policies
+    assert not [each for each in checked.diagnostics if each.severity == "error"]
+    found = [each.message for each in rules.slow(checked, size)]
+    return max((float(m.split()[4].replace(",", "")) for m in found), default=0.0)
+
+
+@pytest.mark.parametrize(
+    "clause",
+    [
+        f'limit "l" {{ pods where {APP.format("==")} per node at most 3 strict }}',
+        f'limit "l" {{ pods where peer.workload.kind == "A" && {TEAM} per node at most 3 strict }}',
+        f'filter "f" {{ require !node.pods.exists(p, {JOINED} == pod.labels["all"]) }}',
+        f'limit "l" {{ pods where {APP.format("==")} && {TEAM} per node at most 1 strict mutual}}',
+        f'limit "l" {{ pods where {APP.format("!=")} per node at most 0 strict mutual }}',
+    ],
+)
+def test_what_a_budget_is_enough_for_gets_no_warning(clause: str) -> None:
+    assert seconds(clause) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("clause", "least", "most"),
+    [
+        pytest.param(
+            f'limit "l" {{ pods where {APP.format("!=")} per node at most 2 strict mutual }}',
+            1,
+            30,
+            id="each app with each",
+        ),
+        pytest.param(
+            f'limit "l" {{ pods where peer.name != pod.name && {TEAM} per node at most 2'
+            " strict mutual }",
+            10_000,
+            1_000_000,
+            id="each pod with each",
+        ),
+        pytest.param(
+            'filter "f" { require node.pods.all(a, node.pods.all(b, a.namespace == b.namespace)) }',
+            1,
+            20,
+            id="each pod of a node with each",
+        ),
+        pytest.param(
+            'limit "l" { pods where peer.containers.exists(c, c.image.startsWith("a")) per node'
+            " at most 2 strict }",
+            0.9,
+            10,
+            id="each container",
+        ),
+    ],
+)
+def test_a_warning_names_the_right_order_of_magnitude(
+    clause: str, least: float, most: float
+) -> None:
+    assert least <= seconds(clause) <= most
+
+
+def test_cards_are_taken_by_every_pod_of_the_cluster() -> None:
+    cards = 'cards "gpu" { on node 8 of {"milli": 1000} take {"milli": int(pod.labels["gpu"])} }'
+    assert 1 <= seconds(cards, of="cluster policy p") <= 10
+
+
+def test_the_gang_of_each_pod_of_the_cluster_is_evaluated() -> None:
+    """What a wait reads is evaluated at bindings alone."""
+    by = 'of pods by peer.containers.exists(c, c.image.startsWith("a")) at least 2'
+    assert 0.9 <= seconds(f'gang "g" {{ {by} }}') <= 10
+    wait = "node.pods.all(a, node.pods.all(b, a.namespace == b.namespace))"
+    assert seconds(f'bind "b" {{ wait until {wait} for at most 1m }}') == 0.0
+
+
+def test_a_smaller_cluster_has_smaller_budgets() -> None:
+    clause = 'filter "f" { require node.pods.all(a, node.pods.all(b, a.namespace == b.namespace)) }'
+    assert 0.1 < seconds(clause, ClusterSize(500, 15_000)) < 1
+    assert seconds(clause, ClusterSize(500, 500)) == 0.0

@@ -1,0 +1,345 @@
+"""Checks of numbers: shares, percentages, ranges and weights."""
+
+from __future__ import annotations
+
+import pytest
+
+from grammar.meaning.costs import UNKNOWN_SIZE, ClusterFacts
+from grammar.rules import run_in_cluster
+from grammar.tree.source import Source
+from policies.validation import check_source
+from tests.grammar.rules.helpers import SCHEMA, diagnostics, found
+
+SPOT = 'node.labels["cap"] == "spot"'
+
+
+def share(bound: str, name: str = "s", on: str = SPOT, of: str = "replicas", head: str = "") -> str:
+    strength = "" if "best effort" in bound else "strict"
+    return f'share "{name}" {head} {{ of {of} on nodes where {on} {bound} {strength} }}'
+
+
+# ---- P0312: shares that cannot hold together
+
+ZONE = 'node.zone == "%s"'
+
+
+@pytest.mark.parametrize(
+    ("items", "wanted"),
+    [
+        pytest.param(
+            share("at least 6", "a") + share("at most 4", "b"),
+            ["P0312 at most 4"],
+            id="at least above at most",
+        ),
+        pytest.param(
+            share("at most 4", "a") + share("at least 6", "b"),
+            ["P0312 at least 6"],
+            id="in the other order",
+        ),
+        pytest.param(
+            share("exactly 4", "a") + share("exactly 5", "b"),
+            ["P0312 exactly 5"],
+            id="two different exact numbers",
+        ),
+        pytest.param(
+            share("exactly 60%", "a") + share("at most 50%", "b"),
+            ["P0312 at most 50%"],
+            id="an exact percentage above at most",
+        ),
+        pytest.param(
+            share("at least 60%", "a", on=ZONE % "a") + share("at least 60%", "b", on=ZONE % "b"),
+            ["P0312 at least 60%"],
+            id="lower bounds of more than all pods",
+        ),
+        # near misses
+        pytest.param(
+            share("at least 50%", "a", on=ZONE % "a") + share("at least 50%", "b", on=ZONE % "b"),
+            [],
+            id="not lower bounds of all pods",
+        ),
+        pytest.param(
+            share("at least 60%", "a", on=ZONE % "a") + share("at least 60%", "b", on="node.ready"),
+            [],
+            id="not lower bounds on nodes that may be the same",
+        ),
+        pytest.param(
+            share("at least 4", "a") + share("at most 4", "b"), [], id="not bounds that meet"
+        ),
+        pytest.param(
+            share("exactly 4", "a") + share("at least 3", "b"), [], id="not within a bound"
+        ),
+        pytest.param(
+            share("at least 60%", "a") + share("at most 4", "b"),
+            [],
+            id="not a percentage and a number",
+        ),
+        pytest.param(
+            share("at least 6", "a") + share("at most 4", "b", on="node.ready"),
+            [],
+            id="not on other nodes",
+        ),
+        pytest.param(
+            share("at least 6", "a") + share("at most 4", "b", of='pods where peer.name == "x"'),
+            [],
+            id="not of other pods",
+        ),
+        pytest.param(
+            share("at least 6", "a") + share("at most 4", "b", head="when pod.priority > 0"),
+            [],
+            id="not under another condition",
+        ),
+        pytest.param(
+            share("at least 6", "a") + share("at most 4 best effort weight 50", "b"),
+            [],
+            id="not with a best-effort share",
+        ),
+    ],
+)
+def test_shares_that_cannot_hold_together(items: str, wanted: list[str]) -> None:
+    assert found(items, ["P0312"]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "wanted"),
+    [
+        ("at least 51%", "at most 50%", "error"),
+        ("at least 6", "at most 4", "warning"),
+        ("exactly 60%", "at most 50%", "warning"),
+    ],
+)
+def test_what_no_workload_can_satisfy_is_an_error(one: str, other: str, wanted: str) -> None:
+    """`exactly` is rounded down: one pod satisfies 60% and 50%."""
+    (clash,) = diagnostics(share(one, "a") + share(other, "b"), ["P0312"])
+    assert clash.severity == wanted
+
+
+# ---- P0204: constants that are no bound
+
+
+@pytest.mark.parametrize(
+    ("items", "wanted"),
+    [
+        pytest.param(
+            'let n = -1 limit "l" { per node at most n strict }',
+            ["P0204 n"],
+            id="a negative number",
+        ),
+        pytest.param(
+            'limit "l" { per node at most 1.0 / 2.0 strict }',
+            ["P0204 1.0 / 2.0"],
+            id="a part of a pod",
+        ),
+        pytest.param("let n = 101 " + share("at most n%"), ["P0204 at most n%"], id="over 100%"),
+        pytest.param(
+            'let n = 0 spread "s" { over node.zone skew at most n strict }',
+            ["P0204 n"],
+            id="no skew",
+        ),
+        pytest.param(
+            'spread "s" { over node.zone skew at most 1 min domains 1 - 1 strict }',
+            ["P0204 1 - 1"],
+            id="no domains",
+        ),
+        pytest.param(
+            'let n = 3 score "s" weight 1 { value 1 range n .. 0 }', [], id="not a range to 0"
+        ),
+        pytest.param(
+            'let n = 3 score "s" weight 1 { value 1 range n .. 3 }',
+            ["P0208 n"],
+            id="an empty range",
+        ),
+        pytest.param(
+            'limit "l" { sum peer.requests["cpu"] of all pods where true '
+            'per node at most "-1" strict }',
+            ['P0204 at most "-1"'],
+            id="a negative amount",
+        ),
+        # near misses
+        pytest.param(
+            'limit "l" { sum peer.requests["cpu"] of all pods where true '
+            'per node at most "0" strict }',
+            [],
+            id="an amount of 0",
+        ),
+        pytest.param('let n = 4.0 limit "l" { per node at most n strict }', [], id="not 4.0"),
+        pytest.param("let n = 12.5 " + share("at most n%"), [], id="not a part of a percent"),
+        pytest.param(
+            'limit "l" { per cluster at most -pod.priority strict }',
+            [],
+            id="not a number that may be negative",
+        ),
+    ],
+)
+def test_constants_that_are_no_bound(items: str, wanted: list[str]) -> None:
+    assert found(items, ["P0204", "P0208"]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("items", "wanted"),
+    [
+        pytest.param(
+            'limit "l" { per node at most node.labels["slots"] strict }',
+            ['P0105 node.labels["slots"]'],
+            id="a text",
+        ),
+        pytest.param(
+            'limit "l" { per node at most node.age.getHours() strict }',
+            [],
+            id="the age of a node, which reads the time",
+        ),
+        pytest.param(
+            'limit "l" { per cluster at most size(node.pods) strict }',
+            ["P0111 node.pods"],
+            id="the node, in a limit per cluster",
+        ),
+        pytest.param(
+            'limit "l" { per domain node.zone at most size(node.pods) strict }',
+            ["P0111 node.pods"],
+            id="the node, in a limit per domain",
+        ),
+        pytest.param(
+            'limit "l" { per node at most size(string(domain)) strict }',
+            ["P0111 domain"],
+            id="a domain, in a limit per node",
+        ),
+        pytest.param(
+            'let n = size(peer.labels) limit "l" { per node at most n strict }',
+            ["P0111 n"],
+            id="a peer, behind a let",
+        ),
+        pytest.param(
+            'spread "s" { over node.zone skew at most size(node.pods) strict }',
+            ["P0111 node.pods"],
+            id="the node, in a skew",
+        ),
+        pytest.param(
+            'spread "s" { over node.zone skew at most 1 min domains size(string(domain)) strict }',
+            ["P0111 domain"],
+            id="a domain, in a number of domains",
+        ),
+        pytest.param(
+            'score "s" weight 1 { value 1 range 0 .. now.getHours() }',
+            [],
+            id="the time, in a range",
+        ),
+        pytest.param(
+            'score "s" weight 1 { value 1 range 0 .. size(node.name) }',
+            [],
+            id="not the node, in a range",
+        ),
+        pytest.param(share("at most size(node.pods)"), ["P0111 node.pods"], id="the node, a share"),
+        pytest.param(share("at most n%"), ["P0101 n"], id="a percentage that nothing names"),
+    ],
+)
+def test_what_a_bound_may_read(items: str, wanted: list[str]) -> None:
+    assert found(items, ["P0101", "P0105", "P0111"]) == wanted
+
+
+# ---- P0313: percentages that are none of few pods
+
+
+FEW = "when pod.workload.replicas <= 2"
+
+
+@pytest.mark.parametrize(
+    ("items", "wanted"),
+    [
+        pytest.param(share("at most 40%", head=FEW), ["P0313 at most 40%"], id="at most"),
+        pytest.param(share("exactly 40%", head=FEW), ["P0313 exactly 40%"], id="exactly"),
+        pytest.param(
+            "for pods where 3 > pod.workload.replicas " + share("at most 40%"),
+            ["P0313 at most 40%"],
+            id="by the `for`, the other way round",
+        ),
+        pytest.param(
+            "let few = pod.workload.?replicas.orValue(1) == 1"
+            + share("at most 60%", head="when few"),
+            ["P0313 at most 60%"],
+            id="by a `let`",
+        ),
+        # near misses
+        pytest.param(share("at most 40%"), [], id="not where no size is known"),
+        pytest.param(share("at most 40% rounding up", head=FEW), [], id="not if it rounds up"),
+        pytest.param(share("at most 40% rounding down", head=FEW), [], id="not if that is said"),
+        pytest.param(share("at most 50%", head=FEW), [], id="not if the size allows one"),
+        pytest.param(
+            share("at most 40%", head="when pod.workload.replicas >= 2"),
+            [],
+            id="not if there may be more",
+        ),
+        pytest.param(share("at least 40%", head=FEW), [], id="not at least, which rounds up"),
+        pytest.param(share("at most 0%", head=FEW), [], id="not 0%, which is meant"),
+        pytest.param(share("at most 4", head=FEW), [], id="not a number"),
+        pytest.param(
+            share("at most 40% best effort weight 50", head=FEW), [], id="not best effort"
+        ),
+        pytest.param(
+            share("at most 40%", of='pods where peer.name == "x"', head=FEW),
+            [],
+            id="not other pods",
+        ),
+    ],
+)
+def test_percentages_that_are_none_of_a_known_size(items: str, wanted: list[str]) -> None:
+    assert found(items, ["P0313"]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("bound", "replicas", "wanted"),
+    [
+        pytest.param("at most 40%", {"a": 5, "b": 2}, ["40% of the 2 pods of `b` is 0"], id="one"),
+        pytest.param("exactly 99.9%", {"a": 1}, ["99.9% of the 1 pod of `a` is 0"], id="of 1"),
+        pytest.param(
+            "at most 1%", {"a": 99, "b": 3}, ["1% of the 99 pods of `a` is 0"], id="first"
+        ),
+        pytest.param("at most 40%", {"a": 3}, [], id="not of more"),
+        pytest.param("at most 40%", {"a": 0}, [], id="not of none"),
+        pytest.param("at most 40%", {}, [], id="not without workloads"),
+    ],
+)
+def test_percentages_that_are_none_of_a_workload(
+    bound: str, replicas: dict[str, int], wanted: list[str]
+) -> None:
+    text = f"cluster policy p {{ {share(bound)} }}"
+    (checked,) = check_source(Source("p.policy", text), SCHEMA).policies
+    cluster = ClusterFacts({"cap": 1}, 1, UNKNOWN_SIZE, lambda _: replicas)
+    warnings = run_in_cluster(checked, cluster)
+    assert [d.message for d in warnings] == wanted
+
+
+# ---- P0315: weights that cannot move the answer
+
+
+def score(name: str, weight: str) -> str:
+    return f'score "{name}" weight {weight} {{ value node.ready }}'
+
+
+@pytest.mark.parametrize(
+    ("items", "wanted"),
+    [
+        pytest.param(score("a", "9") + score("b", "91"), ['P0315 "a"'], id="9 of 100"),
+        pytest.param(score("a", "-9") + score("b", "91"), ['P0315 "a"'], id="-9, by its size"),
+        pytest.param(
+            score("a", "1") + score("b", "1") + score("c", "98"),
+            ['P0315 "a"', 'P0315 "b"'],
+            id="each one that is too light",
+        ),
+        pytest.param(
+            share("at most 4 best effort weight 2") + score("b", "98"),
+            ['P0315 "s"'],
+            id="a best-effort share",
+        ),
+        pytest.param(
+            score("a", "2") + share("at most 4 best effort weight 98"),
+            ['P0315 "a"'],
+            id="a score beside a best-effort share",
+        ),
+        # near misses
+        pytest.param(score("a", "10") + score("b", "90"), [], id="not 10 of 100"),
+        pytest.param(score("a", "0.1"), [], id="not the only one"),
+        pytest.param(score("a", "9") + share("at most 400"), [], id="not beside a strict share"),
+        pytest.param("".join(score(n, "5") for n in "abcdefghij"), [], id="not one of ten alike"),
+    ],
+)
+def test_light_weights(items: str, wanted: list[str]) -> None:
+    assert found(items, ["P0315"]) == wanted

@@ -1,0 +1,53 @@
+"""Checks of populations: limits that keep their own pods out, and pods that never count."""
+
+from __future__ import annotations
+
+from tests.grammar.rules.helpers import findings, found
+from tests.support.tables import table
+
+WEB = 'for pods where pod.labels["app"] == "web"'
+PEER = 'pods where peer.labels["app"] == "web"'
+
+
+@table(
+    """
+    case                        | items
+    exactly one                 | limit "l" { per node «exactly 1» strict }
+    at least two                | limit "l" { per domain node.zone «at least 2» strict }
+    at most none of its own     | limit "l" { per node «at most 0» strict }
+    of the pods of the policy   | WEB limit "l" { PEER per node «at most 0» strict }
+    # near misses
+    not at most one             | limit "l" { per node at most 1 strict }
+    not near one                | limit "l" { per domain node.zone at least 1 strict }
+    not of other pods
+         | WEB limit "l" { pods where peer.labels["app"] == "db" per node at most 0 strict }
+    not of pods that differ     | limit "l" { PEER per node at least 2 strict }
+    not a preference            | limit "l" { per node exactly 1 best effort weight 1 }
+    """
+)
+def test_limits_that_keep_their_own_pods_out(items: str) -> None:
+    text, wanted = findings(items, "P0339", WEB=WEB, PEER=PEER)
+    assert found(text, ["P0339"]) == wanted
+
+
+@table(
+    """
+    case                        | items
+    the pod in place of a peer
+         | limit "l" { pods where «pod.labels["app"] == "web"» per node at most 1 strict }
+    a share of it
+         | share "s" { of pods where «pod.priority > 5» on nodes where node.ready at most 1 strict }
+    pods that have failed
+         | limit "l" { pods where «peer.phase == "Failed"» per node at most 1 strict }
+    turned round
+         | limit "l" { pods where «"Succeeded" == peer.phase» per node at most 1 strict }
+    # near misses
+    not both
+         | limit "l" { pods where peer.namespace == pod.namespace per node at most 1 strict }
+    not all pods                | limit "l" { pods where true per node at most 1 strict }
+    not pods that run           | limit "l" { pods where peer.phase == "Running" per node at most 1 strict }
+    """  # noqa: E501
+)
+def test_pods_that_never_count(items: str) -> None:
+    text, wanted = findings(items, "P0340")
+    assert found(text, ["P0340"]) == wanted
