@@ -7,75 +7,45 @@ that stands further behind is another mistake.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 
+from grammar.messages import catalogue
 from grammar.messages.diagnostics import SIMILAR, Diagnostic, Fix
-from grammar.syntax.foreign_clauses import keeps_meaning, reason
+from grammar.mistakes.wishes import clause_of, item_at
 from grammar.syntax.parser import starts, stretch
 from grammar.syntax.trials import STEPS, cost_behind, is_apart
-from grammar.syntax.wishes import WishedItem, foreign, in_words, item_at, wished
 from grammar.tree.source import Source, Span
 from policies.manifest_names import is_manifest
+from policies.pasted_objects import clauses_of
+from policies.recipe_collection import MOST_NAMED, search
 
-# The clauses that an item may mean.
-Reader = Callable[[WishedItem], Iterator[str]]
 # The diagnostics of a text, of which no hint has been tried.
 Look = Callable[[Source], Sequence[Diagnostic]]
 
 # The most characters that are checked for the hints of one text: some seconds.
 MOST = 120_000
-# What is unknown in a place: a word, a sign, a name, a function, or a type.
-_UNKNOWN = frozenset({"P0001", "P0002", "P0101", "P0103", "P0105"})
+# Words that are no expression.
+_PROSE = re.compile(r"(?<![\"'.])\b[A-Za-z]+(?: [\w%-]+){2}")
 _NAMES = frozenset({"P0101", "P0102", "P0103"})
-# No clause is as long; and so many are tried for one.
-_LONGEST = 1000
-_MOST_CLAUSES = 4
-# So many items are found in the time of one check.
-_LOOKS = 8
 
 
-def tried(
-    source: Source, found: Sequence[Diagnostic], look: Look
-) -> Mapping[int, Diagnostic | None]:
-    """The diagnostics that change, by `id`: those whose hints lead nowhere, or are a whole clause.
-
-    None stands for an error that only follows from another one of the same clause.
-    """
+def tried(source: Source, found: Sequence[Diagnostic], look: Look) -> Mapping[int, Diagnostic]:
+    """The diagnostics that change, by `id`: those whose hints lead nowhere."""
     errors = [d for d in found if d.severity == "error"]
     trials = _HintTrials(look, errors)
     if not errors and trials.all_lead_on(source, found):
         return {}
-    changed: dict[int, Diagnostic | None] = {}
-    wishes: list[Span] = []
+    changed: dict[int, Diagnostic] = {}
     for each in found:
-        if any(span.start <= each.span.start < span.end for span in wishes):
-            if each.severity == "error":
-                changed[id(each)] = None
-            continue
-        edit = _edit(each)
-        is_error = each.code in _UNKNOWN and not trials.spent
-        is_open = is_error and (
-            each.fix is None or each.code == "P0101" or not trials.mends(source, each.fix)
-        )
-        clause = trials.clause(source, each, foreign) if is_open else None
-        # What is needless here is no wish.
-        is_needless = (each.hint or "").startswith("leave it out")
-        if clause is None and each.code == "P0001" and not (trials.spent or is_needless):
-            clause = trials.clause(source, each, wished, alone=True)
-        begins = is_open and each.fix is None and edit is not None
-        if clause is None and begins and edit is not None and not trials.mends(source, edit):
-            clause = trials.clause(source, each, in_words) or trials.clause(source, each, wished)
-        if clause is None and edit is not None and not trials.leads_on(source, each):
-            edit, changed[id(each)] = None, without(each)
-            if is_error and not is_open:
-                clause = trials.clause(source, each, foreign)
-        if clause is None and edit is None and is_error and not is_needless:
-            clause = trials.clause(source, each, wished)
-        if clause is not None and clause.remedy is not None:
-            changed[id(each)] = clause
-            wishes.append(clause.remedy.span)
+        said = each
+        if _edit(each) is not None and not trials.leads_on(source, each):
+            said = without(each)
+        if each.is_of_parser and not trials.spent:
+            said = trials.meant(source, said)
+        if said is not each:
+            changed[id(each)] = said
     return changed
 
 
@@ -88,77 +58,56 @@ def without(found: Diagnostic) -> Diagnostic:
     return replace(found, hint=found.hint if names_one else found.other_hint, fix=None, remedy=None)
 
 
+def _with_recipes(found: Diagnostic, text: str) -> Diagnostic:
+    """The diagnostic with recipes that the words of an item find, where its hint tells little."""
+    hint = (found.hint or "").removesuffix(catalogue.CLAUSES_ARE)
+    is_told = hint == found.hint and not hint.startswith("expected")
+    if is_told or found.remedy is not None or not _PROSE.search(text):
+        return found
+    names = [f"`placet how {recipe.name}`" for recipe in search(text)[:MOST_NAMED]]
+    if not names:
+        return found
+    return replace(found, hint=f"{hint}{'; ' * (hint == found.hint)}see {catalogue.listed(names)}")
+
+
 def _edit(found: Diagnostic) -> Fix | None:
     return found.fix or found.remedy
 
 
 @dataclass(slots=True)
 class _HintTrials:
-    """The trials of one text with its errors; `left` is how many characters may be checked.
-
-    `items` are those of the text by the offsets that were asked for.
-    """
+    """The trials of one text with its errors; `left` is how many characters may be checked."""
 
     look: Look
     known: Sequence[Diagnostic]
     left: int = MOST
-    items: dict[int, WishedItem | None] = field(default_factory=dict)
+    answered: set[Span] = field(default_factory=set)
 
     @property
     def spent(self) -> bool:
         return self.left < 0
 
-    def clause(
-        self, source: Source, found: Diagnostic, read: Reader, *, alone: bool = False
-    ) -> Diagnostic | None:
-        """The diagnostic with a whole clause as its hint, the first that leads on.
+    def meant(self, source: Source, found: Diagnostic) -> Diagnostic:
+        """The diagnostic with the clauses that its item means, or with the names of recipes."""
+        span = item_at(source.text, found.span.start, rules=is_manifest(source.name))
+        if span is None or span in self.answered:
+            return found
+        self.answered.add(span)
+        text = source.slice(span)
+        made, more = clause_of(text), ""
+        if made is None and (pasted := clauses_of(text)) is not None:
+            made, more = pasted
+        if made == "":
+            return replace(found, hint=f"leave it out: {more}", fix=None, remedy=Fix(span, ""))
+        if made is not None and self._has_fewer_errors(source, span, made):
+            return replace(found, hint=f"write `{made}`{more}", fix=None, remedy=Fix(span, made))
+        return _with_recipes(found, text)
 
-        `alone` is for words that stand in no clause, or that say no to something.
-        """
-        item = self._item(source, found.span.start)
-        if item is None or len(item.text) > _LONGEST:
-            return None
-        if alone and item.is_clause and not item.negates_words:
-            return None
-        kept = (clause for clause in read(item) if keeps_meaning(item.text, clause))
-        for clause in islice(kept, _MOST_CLAUSES):
-            whole = self._completed(source, item.span, clause)
-            if whole is not None and keeps_meaning(item.text, whole):
-                hint = f"write `{whole}`{reason(item.text, whole)}"
-                return replace(found, hint=hint, fix=None, remedy=Fix(item.span, whole))
-        return None
-
-    def _completed(self, source: Source, span: Span, clause: str) -> str | None:
-        """A clause without an error, by the edits of what the parser finds in it; else None."""
-        begin, text = self._around(source, span, span)
-        head, tail = text[: span.start - begin], text[span.end - begin :]
-        for _ in range(STEPS + 1):
-            start, end = len(head), len(head) + len(clause)
-            now = self._errors(source.name, head + clause + tail)
-            if self.spent:
-                return None
-            wrong = next((d for d in now if start <= d.span.start <= end), None)
-            if wrong is None:
-                return clause
-            edit = _edit(wrong)
-            is_within = edit is not None and start <= edit.span.start <= edit.span.end <= end
-            if edit is None or not is_within:
-                return None
-            written = clause[edit.span.start - start : edit.span.end - start]
-            # A range, and a name with other capitals, are no other meaning.
-            is_same = wrong.code == "P0209" or written.lower() == edit.text.lower()
-            if not (wrong.is_of_parser or is_same):
-                return None
-            clause = clause[: edit.span.start - start] + edit.text + clause[edit.span.end - start :]
-        return None
-
-    def _item(self, source: Source, offset: int) -> WishedItem | None:
-        """The item of the text around an offset."""
-        if offset not in self.items:
-            # To find the item takes a part of the time of a check.
-            self.left -= len(source.text) // _LOOKS
-            self.items[offset] = item_at(source.text, offset, rules=is_manifest(source.name))
-        return self.items[offset]
+    def _has_fewer_errors(self, source: Source, span: Span, made: str) -> bool:
+        begin, around = self._around(source, span, span)
+        before = [d for d in self.known if begin <= d.span.start <= begin + len(around)]
+        after = around[: span.start - begin] + made + around[span.end - begin :]
+        return len(self._errors(source.name, after)) < len(before)
 
     def all_lead_on(self, source: Source, found: Sequence[Diagnostic]) -> bool:
         """Whether a text without errors has none after the edits of all its warnings either."""
@@ -182,14 +131,6 @@ class _HintTrials:
         end = begin + len(text)
         said = [_shifted(d, begin) for d in self.known if begin <= d.span.start <= end]
         return self._holds(source.name, text, _shifted(found, begin), said, STEPS)
-
-    def mends(self, source: Source, edit: Fix) -> bool:
-        """Whether an error is gone after its edit, and no other one has come."""
-        begin, text = self._around(source, edit.span, edit.span)
-        before = [d for d in self.known if begin <= d.span.start <= begin + len(text)]
-        head, tail = text[: edit.span.start - begin], text[edit.span.end - begin :]
-        now = self._errors(source.name, head + edit.text + tail)
-        return len(now) < len(before) or self.spent
 
     def _around(self, source: Source, one: Span, other: Span) -> tuple[int, str]:
         """The policy around two spans, which alone is checked again, and where it begins."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import islice, pairwise
 
 from grammar import checks
@@ -18,7 +18,6 @@ from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.lexemes import Lexemes
-from grammar.syntax.other_schedulers import directives
 from grammar.syntax.parser import parse_file
 from grammar.tree.ast import Expr, Ident
 from grammar.tree.clauses import Argument, Def, File, Let, Policy, Use
@@ -27,8 +26,7 @@ from grammar.tree.printer import print_data, print_expression
 from grammar.tree.source import Source, Span
 from grammar.tree.walk import walk
 from grammar.tree.written_tests import Test
-from policies.hint_trials import tried
-from policies.loader import is_test_file, library_sources
+from policies.loader import is_test_file, parsed_library
 from policies.manifest_names import is_manifest
 
 # The prefix of the policies that come with Placet.
@@ -51,12 +49,6 @@ def known_names(policies: Iterable[Checked], library: Iterable[Checked]) -> dict
     for checked in policies:
         found.setdefault(checked.policy.address, checked)
     return found
-
-
-@cache
-def parsed_library() -> tuple[tuple[Source, File, list[Diagnostic]], ...]:
-    """The policies that come with Placet, as `parse_file` reads them; these files do not change."""
-    return tuple((source, *parse_file(source)) for source in library_sources())
 
 
 @lru_cache(maxsize=1)
@@ -420,10 +412,13 @@ def check_source(source: Source, schema: Schema, cost_limit: int = LIMIT) -> Che
     diagnostics = file.diagnostics
     if not any(d.fix or d.remedy or d.severity == "error" for d in diagnostics):
         return file
+    # Whoever checks a text without a mistake needs none of it.
+    from policies.hint_trials import tried  # noqa: PLC0415
+
     changed = tried(source, diagnostics, lambda s: _check(s, schema, cost_limit).diagnostics)
 
     def known(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-        return tuple(said for d in found if (said := changed.get(id(d), d)) is not None)
+        return tuple(changed.get(id(d), d) for d in found)
 
     policies = (replace(p, diagnostics=known(p.diagnostics)) for p in file.policies)
     return replace(file, policies=tuple(policies), unread=known(file.unread))
@@ -433,7 +428,7 @@ def _check(source: Source, schema: Schema, cost_limit: int) -> CheckedFile:
     """The checked file, with hints that nobody has tried yet."""
     if not is_manifest(source.name):
         read, wrong = parse_file(source)
-        return checked_file(source, read, [*wrong, *directives(source)], schema, cost_limit)
+        return checked_file(source, read, wrong, schema, cost_limit)
     # Importing YAML takes as long as checking most files.
     from policies.manifests import mendable, parse_manifests  # noqa: PLC0415
 

@@ -24,9 +24,7 @@ from grammar.checker.field_remedies import (
 from grammar.checker.name_remedies import NameRemedies
 from grammar.checker.worded_names import RESOURCES, words_of
 from grammar.meaning.environment import FUNCTIONS
-from grammar.messages import habits
-from grammar.syntax.foreign_rules import of_glob
-from grammar.syntax.wish_words import STATES, WORDS_OF_NODES
+from grammar.messages import habits, plain_words
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.types import BOOL, DYN, STRING, TIMESTAMP, Type, list_of
@@ -330,7 +328,9 @@ class CallRemedies(NameRemedies):
             return Remedy(expr.span, self._grouped(made))
         noun = said[0] + "".join(map(str.capitalize, said[1:]))
         negation = "!" if set(words) & {"no", "not", "without", "lacks"} else ""
-        state = STATES.get(noun.lower()) or WORDS_OF_NODES.get("-".join(said))
+        state = plain_words.STATES.get(noun.lower()) or plain_words.WORDS_OF_NODES.get(
+            "-".join(said)
+        )
         if record == "Node" and not args and state is not None and {"is", "has"} & set(words):
             made = re.sub(r"\bnode\b", print_expression(owner), state)
             return Remedy(expr.span, self._grouped(f"{negation}{made}"))
@@ -455,6 +455,15 @@ def _filled(here: str, written: Sequence[str], operands: Sequence[ast.Expr]) -> 
             here = here.replace(outer % number, outer.replace("{%d}", plain))
         here = here.replace(f"{{{number}}}", text)
     return here
+
+
+def of_glob(text: str) -> str:
+    """A text with wildcards as a regular expression, in quotes."""
+    parts = (
+        ".*" if part == "*" else "." if part == "?" else re.escape(part)
+        for part in re.split(r"([*?])", text)
+    )
+    return print_string(f"^{''.join(parts)}$")
 
 
 def _of_cron(text: str) -> str | None:

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from grammar.checker.worded_names import amount_in_words, words_of
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Field, Schema
-from grammar.messages import habits
+from grammar.messages import habits, plain_words
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
-from grammar.syntax.wish_words import STATES, WORDS_OF_NODES
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
@@ -223,7 +222,7 @@ class FieldRemedies:
             return Remedy(expr.span, f"{operand}.workload.{words[-1]}")
         if record in ("Pod", "Peer") and words[0] == "is" and kind is not None:
             return Remedy(expr.span, f'{operand}.workload.kind == "{kind}"')
-        state = STATES.get("".join(words[words[0] == "is" :]))
+        state = plain_words.STATES.get("".join(words[words[0] == "is" :]))
         if record == "Node" and state is not None:
             return Remedy(expr.span, state.replace("node.", f"{operand}."))
         is_state = record == "Node" and words[-1] in ("state", "status", "condition", "health")
@@ -231,7 +230,7 @@ class FieldRemedies:
             return asked
         beside = getattr(self._parent, "right", None)
         is_text = isinstance(beside, ast.Literal) and isinstance(beside.value, str)
-        known = WORDS_OF_NODES.get("-".join(words[words[0] == "is" :]))
+        known = plain_words.WORDS_OF_NODES.get("-".join(words[words[0] == "is" :]))
         if record == "Node" and known is not None and not is_text:
             return Remedy(expr.span, known.replace("node.", f"{operand}."))
         if record == "Node" and (condition := _CONDITIONS.get(_folded(expr.name))) is not None:
@@ -265,7 +264,7 @@ class FieldRemedies:
         if not isinstance(whole, ast.Binary) or whole.op not in ("==", "!="):
             return None
         beside = whole.right if whole.left is expr else whole.left
-        state = STATES.get(str(getattr(beside, "value", "")).lower())
+        state = plain_words.STATES.get(str(getattr(beside, "value", "")).lower())
         if state is None:
             return None
         made = state.replace("node.", f"{operand}.")

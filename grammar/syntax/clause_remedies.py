@@ -9,12 +9,10 @@ import re
 from collections.abc import Callable, Container
 from dataclasses import replace
 
-from grammar.messages import catalogue, habits
+from grammar.messages import catalogue, habits, plain_words
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
 from grammar.messages.texts import filled, template_of
-from grammar.syntax.other_schedulers import OF_POD
 from grammar.syntax.unexpected import (
-    DOMAINS,
     ITEMS,
     PARTS,
     SHAPES,
@@ -25,7 +23,6 @@ from grammar.syntax.unexpected import (
     one_line,
     with_edit,
 )
-from grammar.syntax.wish_words import ABOVE, BELOW, ENOUGH, ONLY, WORKLOADS
 from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Span
 
@@ -169,15 +166,14 @@ class ClauseRemedies(Misplaced):
             if text.lower() in of_pods.split():
                 # These are of pods, and no places.
                 return None
-            domain = DOMAINS.get(text.lower(), f'node.labels["{text}"]')
+            domain = plain_words.DOMAINS.get(text.lower(), f'node.labels["{text}"]')
             made = "node" if domain == "node.name" else f"domain {domain}"
             return with_edit(found, Fix(lexemes.span(at, at), made), f"write `per {made}`")
         return None
 
     def _bound_in_words(self) -> Fix | None:
         """`no more than 40%` and `fewer than 3`."""
-        kinds = ((ONLY, "at most", 0), (ENOUGH, "at least", 0), (BELOW, "at most", -1))
-        for phrase, kind, more in (*kinds, (ABOVE, "at least", 1)):
+        for phrase, kind, more in plain_words.BOUNDS:
             pattern = re.compile(rf"{phrase} +(\d+)(%?)(?!\w)", re.IGNORECASE)
             found = pattern.match(self.source.text, self.item.start)
             if found is not None and not (more and found[2]):
@@ -242,7 +238,7 @@ class ClauseRemedies(Misplaced):
             "for",
         ):
             edit = Fix(lexemes.span(at, at), word.split()[0])
-            is_kind = item.text.lower().removesuffix("s") in {k.lower() for k in WORKLOADS}
+            is_kind = item.text.lower().removesuffix("s") in plain_words.WORKLOADS
             return with_edit(found, edit, certain=lexemes[at + 1].text == "where" and not is_kind)
         end = lexemes.expression_end(at, STOPS)
         if word.startswith(item.text) and lexemes[at + 1].text != ".":
@@ -265,7 +261,7 @@ class ClauseRemedies(Misplaced):
             last = lexemes.operand_after(at) or at
             key = lexemes.slice(at, last).strip("\"'")
             name = (re.findall(r"[A-Za-z]\w*", key) or ["group"])[-1]
-            key = key if "." in key else DOMAINS.get(key, f'node.labels["{key}"]')
+            key = key if "." in key else plain_words.DOMAINS.get(key, f'node.labels["{key}"]')
             edit = Fix(lexemes.span(at - 1, last), f"{name} by {key}")
             return with_edit(self.unexpected(at, at), edit, f"write `group {edit.text}`")
         found, closer = self.unexpected(at, at), lexemes.partner.get(at + 1)
@@ -391,9 +387,7 @@ class ClauseRemedies(Misplaced):
         is_option = self.item.text in ("-", "--") and lexemes.touches(at + 1)
         if is_option and {"FILTER", "SCORE", "LET"} <= self.accepted:
             # Options of a job.
-            option = lexemes[at + 1 + (lexemes[at + 1].text == "-")].text
             hint = "write a clause that says it: nothing here reads options"
-            hint = f"leave it out: {habits.REQUESTED}" if option in OF_POD else hint
             return replace(self.unexpected(at, at), hint=hint)
         return None
 
@@ -636,10 +630,10 @@ class ClauseRemedies(Misplaced):
                 return None
             return Fix(lexemes.span(at, last + 1), strength.here)
         if here == "over":
-            domain = DOMAINS.get(value.text)
+            domain = plain_words.DOMAINS.get(value.text)
             if value.kind == "string":
                 key = value.text[1:-1]
-                domain = DOMAINS.get(key.lower(), f'node.labels["{key}"]')
+                domain = plain_words.DOMAINS.get(key.lower(), f'node.labels["{key}"]')
             if domain is not None and (value.kind == "string" or lexemes[last + 2].text != "."):
                 made = f"over {domain}"
                 if names:

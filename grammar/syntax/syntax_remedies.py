@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from grammar.messages import catalogue, habits
+from grammar.messages import catalogue, habits, plain_words
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.clause_remedies import ClauseRemedies
 from grammar.syntax.head_remedies import HeadRemedies
@@ -23,7 +23,6 @@ from grammar.syntax.template_remedies import TemplateRemedies
 from grammar.syntax.trials import Keep
 from grammar.syntax.unexpected import ITEMS, WORDS, Misplaced, with_edit
 from grammar.syntax.waiting_remedies import WaitingRemedies
-from grammar.syntax.wish_words import PARTS
 from grammar.tree.printer import print_string
 from grammar.tree.source import Source, Span
 
@@ -253,9 +252,10 @@ class ExpressionRemedies(Misplaced):
         """`8Gi`, `500m`, `10 minutes`, `40 percent`."""
         lexemes, at = self.lexemes, self.at
         said = f"{self.previous.text} {self.item.text}".removeprefix("one ").lower()
-        if said in PARTS and lexemes[at - 2].text in ("most", "least", "exactly"):
+        if said in plain_words.FRACTIONS and lexemes[at - 2].text in ("most", "least", "exactly"):
             return with_edit(
-                self.unexpected(at - 1, at), Fix(lexemes.span(at - 1, at), PARTS[said])
+                self.unexpected(at - 1, at),
+                Fix(lexemes.span(at - 1, at), plain_words.FRACTIONS[said]),
             )
         if self.previous.kind != "number" or self.item.kind != "word":
             return None

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.messages.texts import filled, template_of
-from grammar.syntax.other_schedulers import of_attribute
 from grammar.syntax.unexpected import STOPS, Misplaced, with_edit
 from grammar.tree.printer import print_string
 from grammar.tree.source import Span
@@ -112,10 +111,6 @@ class TemplateRemedies(Misplaced):
             inner = next(filter(None, found.groups()), "")
             root = _PATH.match(inner.strip())
             is_own = root is not None and root[0].strip(".").partition(".")[0] in OWN
-            if inner.startswith(("attr.", "meta.")) and first <= at < start + found.end():
-                span = Span(first, start + found.end())
-                wrong = catalogue.unexpected(found[0], (), span)
-                return with_edit(wrong, Fix(span, of_attribute(inner)))
             if is_own or not first <= at < start + found.end():
                 continue
             before = self.lexemes[self.lexemes.at(first) - 1].text

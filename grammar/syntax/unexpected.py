@@ -89,25 +89,6 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-DOMAINS = {
-    "zone": "node.zone",
-    "zones": "node.zone",
-    "az": "node.zone",
-    "topology.kubernetes.io/zone": "node.zone",
-    "failure-domain.beta.kubernetes.io/zone": "node.zone",
-    "region": "node.region",
-    "topology.kubernetes.io/region": "node.region",
-    "host": "node.name",
-    "hostname": "node.name",
-    "kubernetes.io/hostname": "node.name",
-    "machine": "node.name",
-    "server": "node.name",
-    "node": "node.name",
-    "nodes": "node.name",
-    "metadata.name": "node.name",
-}
-
-
 # How each clause is written, for a place where its parts are not known.
 SHAPES = {
     "filter": 'filter "x" { require node.ready }',

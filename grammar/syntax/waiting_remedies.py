@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from grammar.messages import catalogue, habits
+from grammar.messages import catalogue, habits, plain_words
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.syntax.unexpected import DOMAINS, PARTS, STOPS, Misplaced, one_line, with_edit
+from grammar.syntax.unexpected import PARTS, STOPS, Misplaced, one_line, with_edit
 from grammar.tree.clause_parts import LONGEST_WAIT, SHORTEST_WAIT
 from grammar.tree.printer import print_length, print_string
 from grammar.tree.source import Span
@@ -166,7 +166,8 @@ class WaitingRemedies(Misplaced):
         value = lexemes[last + 1]
         if value.kind == "string":
             key = value.text[1:-1]
-            made = f"within {DOMAINS.get(key.lower(), f'node.labels[{print_string(key)}]')}"
+            label = f"node.labels[{print_string(key)}]"
+            made = f"within {plain_words.DOMAINS.get(key.lower(), label)}"
             return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, last + 1), made))
         return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, last), "within"))
 

@@ -15,8 +15,7 @@ import pytest
 import yaml
 
 from grammar.meaning.schema import Schema, load_schema
-from grammar.syntax.wishes import WishedItem, wished
-from grammar.tree.source import Source, Span
+from grammar.tree.source import Source
 from policies.validation import check_source
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "first_tries.yaml"
@@ -42,10 +41,3 @@ def test_the_help_says_what_is_meant(case: Case, schema: Schema) -> None:
     found = check_source(Source("example.policy", text), schema).diagnostics
     said = [f"{d.hint or ''} {d.message}" for d in found]
     assert any(re.search(case.help, each) for each in said), said
-
-
-@pytest.mark.parametrize("repeated", ["per zone and host ", "over zone and host "])
-def test_a_wish_of_many_places_is_not_read_for_each_of_them(repeated: str) -> None:
-    """Two places are two clauses; each further pair would double the work, without end."""
-    text = f"at most one {repeated * 40}"
-    assert list(wished(WishedItem(Span(0, len(text)), text))) == []

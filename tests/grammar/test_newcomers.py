@@ -32,18 +32,6 @@ TASKS = [
         pod "shop/w-4" {WEB} expect reject "a" by "X" expect pass "b\"""",
     ),
     (
-        "never beside a database",
-        f"""node "a" node "b" pod "shop/db" {{"labels": {{"app": "database"}}}} on "a"
-        pod "shop/w-1" {WEB} expect reject "a" by "X" expect pass "b\"""",
-    ),
-    (
-        "half on spot",
-        f"""node "a" {{"labels": {{"karpenter.sh/capacity-type": "spot"}}}}
-        node "b" {{"labels": {{"karpenter.sh/capacity-type": "on-demand"}}}}
-        pod "shop/w-1" {WEB} on "a" pod "shop/w-2" {WEB} on "a" pod "shop/w-3" {WEB}
-        expect reject "a" by "X" expect pass "b\"""",
-    ),
-    (
         "one per node",
         f"""node "a" node "b" pod "shop/w-1" {WEB} on "a" pod "shop/w-2" {WEB}
         expect reject "a" by "X" expect pass "b\"""",
@@ -52,11 +40,6 @@ TASKS = [
         "spread over zones",
         f"""node "a" {{"zone": "a"}} node "b" {{"zone": "b"}} pod "shop/w-1" {WEB} on "a"
         pod "shop/w-2" {WEB} expect reject "a" by "X" expect pass "b\"""",
-    ),
-    (
-        "prefer zone a",
-        f"""node "a" {{"zone": "a"}} node "b" {{"zone": "b"}} pod "shop/w-1" {WEB}
-        expect score "a" == 10 expect score "b" == 0""",
     ),
     (
         "only on arm64",
@@ -70,37 +53,8 @@ TASKS = [
         pod "shop/w-1" {WEB} expect reject "a" by "X" expect pass "b\"""",
     ),
     (
-        'filter "memory" { require free memory > 8Gi }',
-        f"""node "a" {{"allocatable": {{"memory": "4Gi"}}}} node "b" pod "shop/w-1" {WEB}
-        expect reject "a" by "X" expect pass "b\"""",
-    ),
-    (
-        "between 9 and 17 hours",
-        f"""at "2026-11-20T20:00:00Z" node "a" pod "shop/w-1" {WEB} expect reject "a" by "X\"""",
-    ),
-    (
         "no two replicas on the same host",
         f"""node "a" node "b" pod "shop/w-1" {WEB} on "a" pod "shop/w-2" {WEB}
-        expect reject "a" by "X" expect pass "b\"""",
-    ),
-    (
-        "keep the pods of team a off the nodes of team b",
-        """node "a" {"labels": {"team": "b"}} node "b" pod "shop/w-1" {"labels": {"team": "a"}}
-        expect reject "a" by "X" expect pass "b\"""",
-    ),
-    (
-        "prefer nodes with the least cpu usage",
-        f"""node "a" node "b" pod "shop/a-1" {{"requests": {{"cpu": "8"}}}} on "a"
-        pod "shop/w-1" {WEB} expect score "a" == 0 expect score "b" == 10""",
-    ),
-    (
-        "never use nodes with less than 2 free gpus",
-        f"""node "a" node "b" {{"allocatable": {{"nvidia.com/gpu": "4"}}}} pod "shop/w-1" {WEB}
-        expect reject "a" by "X" expect pass "b\"""",
-    ),
-    (
-        "nodeSelector: disktype: ssd",
-        f"""node "a" node "b" {{"labels": {{"disktype": "ssd"}}}} pod "shop/w-1" {WEB}
         expect reject "a" by "X" expect pass "b\"""",
     ),
 ]
