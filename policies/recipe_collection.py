@@ -101,7 +101,7 @@ def search(words: str) -> tuple[Recipe, ...]:
     wanted = set(_terms(words))
     if not wanted:
         return ()
-    known = [(recipe, _weights(recipe)) for recipe in recipes()]
+    known = _weighed()
     spread = Counter(term for _, weights in known for term in weights)
     scores = {
         recipe.name: sum(
@@ -160,6 +160,12 @@ def shown(recipe: Recipe, others: tuple[Recipe, ...]) -> list[str]:
 _OF_WISH, _OF_COMMENT, _OF_TEXT = 3.0, 2.0, 0.3
 # What a number counts for beside words, and a word of a recipe that nobody asked for.
 _OF_NUMBER, _UNASKED = 0.02, 0.2
+
+
+@cache
+def _weighed() -> tuple[tuple[Recipe, dict[str, float]], ...]:
+    """The recipes with the weights of their words."""
+    return tuple((recipe, _weights(recipe)) for recipe in recipes())
 
 
 def _weights(recipe: Recipe) -> dict[str, float]:

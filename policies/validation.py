@@ -408,14 +408,19 @@ def check_source(source: Source, schema: Schema, cost_limit: int = LIMIT) -> Che
 
     `cost_limit` is the most steps that an expression may take for one node.
     """
-    file = _check(source, schema, cost_limit)
-    diagnostics = file.diagnostics
-    if not any(d.fix or d.remedy or d.severity == "error" for d in diagnostics):
+
+    def look(text: Source) -> CheckedFile:
+        return _check(text, schema, cost_limit)
+
+    file = look(source)
+    if not any(d.fix or d.remedy or d.severity == "error" for d in file.diagnostics):
         return file
     # Whoever checks a text without a mistake needs none of it.
-    from policies.hint_trials import tried  # noqa: PLC0415
+    from policies.hints import shown, with_hints  # noqa: PLC0415
 
-    changed = tried(source, diagnostics, lambda s: _check(s, schema, cost_limit).diagnostics)
+    if any(d.severity == "error" for d in file.diagnostics):
+        file = with_hints(lambda: look(source))
+    changed = shown(source, file.diagnostics, lambda text: look(text).diagnostics)
 
     def known(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
         return tuple(changed.get(id(d), d) for d in found)
@@ -425,7 +430,7 @@ def check_source(source: Source, schema: Schema, cost_limit: int = LIMIT) -> Che
 
 
 def _check(source: Source, schema: Schema, cost_limit: int) -> CheckedFile:
-    """The checked file, with hints that nobody has tried yet."""
+    """The checked file, with hints only while somebody looks for them."""
     if not is_manifest(source.name):
         read, wrong = parse_file(source)
         return checked_file(source, read, wrong, schema, cost_limit)

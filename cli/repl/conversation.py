@@ -26,6 +26,7 @@ from grammar.syntax import limits
 from grammar.syntax.parser import accepts, parse_file, parse_rules
 from grammar.tree.clauses import CLAUSE_WORDS, Def, Item, Let
 from grammar.tree.source import Source
+from policies.hints import with_hints
 from policies.validation import Validation, identity
 
 # A definition that is typed first is used by later lines.
@@ -196,6 +197,8 @@ def _replies(session: ReplSession, text: str) -> Iterator[Reply]:
 
 def _add_items(session: ReplSession, typed: Source) -> Iterator[Reply]:
     items, found = parse_rules(typed)
+    if found:
+        items, found = with_hints(lambda: parse_rules(typed))
     _raise_errors(found, typed)
     before = session.notebook
     validation = session.use(before.with_items(typed, items))
@@ -217,6 +220,8 @@ def _added(session: ReplSession, item: Item, *, known: bool) -> str:
 
 def _add_policies(session: ReplSession, typed: Source) -> Iterator[Reply]:
     file, found = parse_file(typed)
+    if found:
+        file, found = with_hints(lambda: parse_file(typed))
     _raise_errors(found, typed)
     if file.tests:
         raise CommandError(

@@ -15,12 +15,12 @@ from difflib import get_close_matches
 from grammar.checker.macro_types import inside
 from grammar.checker.parameters import is_example
 from grammar.checker.policy_checker import Checked
-from grammar.checker.type_remedies import of_taint
 from grammar.checks.known_words import LABELS, compared, constants, key_of, unwrapped
 from grammar.checks.references import glob_as_pattern
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix, write_instead
+from grammar.messages.plain_words import of_taint
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span

@@ -15,7 +15,7 @@ from grammar.checks.references import glob_as_pattern
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, either, write_instead
-from grammar.syntax.template_remedies import placeholders
+from grammar.messages.placeholders import placeholders
 from grammar.tree import ast
 from grammar.tree.clause_parts import Template
 from grammar.tree.printer import print_string

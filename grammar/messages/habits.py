@@ -157,8 +157,6 @@ CALLS = (
     _row("parseInt Number.parseInt", "JavaScript", "int({0})", _S, 2),
     _row("re_match", "Rego", "{1}.matches({0})", "", 2),
     _row("regex.match re.match re.search regexp.MatchString", "Rego", "{1}.matches({0})", "", 2),
-    _row("glob.match path.Match", "Rego, Go", "{1}.matches({0})", "", 2),
-    _row("fnmatch", "Python", "{0}.matches({1})", "", 2),
     _row("version Version parseVersion semver.parse", "Python, Nomad", "semver({0}, true)", "", 1),
     _row("hour hours", "Python", "{0}.getHours()", "timestamp", 1),
     _row("minute minutes", "Python", "{0}.getMinutes()", "timestamp", 1),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from grammar.tree.printer import print_string
+
 # Words for places, and what a node says of its own.
 DOMAINS: Mapping[str, str] = MappingProxyType(
     {
@@ -62,3 +64,13 @@ STATES: Mapping[str, str] = MappingProxyType(
     | dict.fromkeys(("schedulable", "uncordoned"), "!node.spec.unschedulable")
     | {"tainted": "(size(node.spec.taints) > 0)"}
 )
+
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def of_taint(name: str, text: str) -> str:
+    """`gpu=true:NoSchedule`, as kubectl writes a taint, as a condition on a taint."""
+    key, _, effect = (f":{text}" if text in EFFECTS else text).partition(":")
+    key, sign, value = key.partition("=")
+    parts = [("key", key), ("value", value if sign else ""), ("effect", effect)]
+    return " && ".join(f"{name}.{f} == {print_string(v)}" for f, v in parts if v)

@@ -97,7 +97,12 @@ class _Clauses(Transformer[Token, Any]):
     def block(self, children: list[Any]) -> str:
         """What stands in a clause keeps its name."""
         (said,) = _all(children, _Wish)
-        name = next(c for c in children if isinstance(c, Token) and c.type == "STRING")
+        *kinds, name = _all(children, Token)
+        kind = str(kinds[0]).lower() if kinds else "spread"
+        if kind not in ("filter", said.kind):
+            raise ValueError("another clause is wished than the one that is written")
+        # The pods that a limit names are those that it counts.
+        said = replace(said, group=_Group()) if kind == "limit" else said
         return str(said.written(_text(name)))
 
     def with_pods(self, children: list[Any]) -> _Wish:
