@@ -224,10 +224,14 @@ def plain_keywords() -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Stop:
-    """The error that ended a parse, and the offset of the word that it was found at."""
+    """The error that ended a parse, and the offset of the word that it was found at.
+
+    `built` is true for what could be parsed, but is wrong: it is found behind its place.
+    """
 
     at: int
     said: Diagnostic
+    built: bool = False
 
 
 def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]:
@@ -271,7 +275,7 @@ def _attempt(source: Source, start: str, *, helps: bool) -> object | _Stop:
             at = stretch(source.text, at, in_block=start == "rules").end
         if helps and (asked := helper()) is not None:
             found = asked.built(found, source, _further(source, start, at))
-        return _Stop(at, found)
+        return _Stop(at, found, built=True)
     except UnexpectedToken as error:
         is_end = error.token.type == "$END"
         at = len(source.text) if is_end else min(error.token.start_pos or 0, len(source.text))
@@ -307,7 +311,10 @@ def _further(source: Source, start: str, at: int) -> Leads:
         end = min((s for s in blocks if s > last), default=len(text))
         changed = text[begin : edit.span.start] + edit.text + text[edit.span.end : end]
         stop = _attempt(Source(source.name, changed), start, helps=False)
-        return not isinstance(stop, _Stop) or len(changed) - stop.at < end - at
+        if not isinstance(stop, _Stop) or len(changed) - stop.at < end - at:
+            return True
+        # What was not reached before.
+        return stop.built and stop.said.span.end <= edit.span.start - begin
 
     return leads
 
