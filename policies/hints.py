@@ -15,8 +15,9 @@ from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.messages.helping import helped
 from grammar.mistakes.answers import Answers
+from grammar.mistakes.items import item_at
 from grammar.mistakes.trial import HintTrial, edit_of, without
-from grammar.mistakes.wishes import clause_of, item_at
+from grammar.mistakes.wishes import clause_of
 from grammar.tree.source import Source, Span
 from policies.manifest_names import is_manifest
 from policies.pasted_objects import clauses_of

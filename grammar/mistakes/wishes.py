@@ -9,17 +9,13 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from itertools import takewhile
 from typing import Any
 
 from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedInput, VisitError
 
 from grammar.messages import plain_words
-from grammar.syntax.lexemes import Lexemes
-from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.printer import print_string
-from grammar.tree.source import Span
 
 # No wish is as long.
 _LONGEST = 200
@@ -91,8 +87,9 @@ def _all(children: list[Any], kind: type) -> list[Any]:
 class _Clauses(Transformer[Token, Any]):
     """Parts of a wish to parts of a clause; each method has the name of a rule."""
 
-    def start(self, children: list[Any]) -> Any:
-        return children[0]
+    def __default__(self, data: object, children: list[Any], meta: object) -> Any:
+        """A part without a method of its own is what it holds, or its name."""
+        return children[0] if children else str(data)
 
     def block(self, children: list[Any]) -> str:
         """What stands in a clause keeps its name."""
@@ -173,15 +170,6 @@ class _Clauses(Transformer[Token, Any]):
     def cluster(self, _: list[Any]) -> str:
         return "per cluster"
 
-    def node(self, _: list[Any]) -> str:
-        return "node"
-
-    def zone(self, _: list[Any]) -> str:
-        return "zone"
-
-    def region(self, _: list[Any]) -> str:
-        return "region"
-
     # ---- evenly, a part, beside others
 
     def evenly(self, children: list[Any]) -> _Wish:
@@ -198,13 +186,8 @@ class _Clauses(Transformer[Token, Any]):
     count = part
 
     def percent(self, children: list[Any]) -> str:
-        return f"{str(children[0]).removesuffix('%')}%"
-
-    def half(self, _: list[Any]) -> str:
-        return "50%"
-
-    def quarter(self, _: list[Any]) -> str:
-        return "25%"
+        said = str(children[0])
+        return plain_words.FRACTIONS.get(said) or f"{said.removesuffix('%')}%"
 
     def not_beside(self, children: list[Any]) -> _Wish:
         return self.not_in(["node", children[-1]])
@@ -222,9 +205,6 @@ class _Clauses(Transformer[Token, Any]):
 
     def not_on(self, children: list[Any]) -> _Wish:
         return _Wish("filter", f"require {_negated(children[-1])}", has_strength=False)
-
-    def prefer(self, children: list[Any]) -> str:
-        return str(children[0])
 
     def kind(self, children: list[Any]) -> str:
         return plain_words.WORDS_OF_NODES[str(children[0]).lower()]
@@ -272,15 +252,6 @@ class _Clauses(Transformer[Token, Any]):
 
     def of_pairs(self, children: list[Any]) -> list[str]:
         return [_label("{0}", pair) for pair in children]
-
-    def app(self, _: list[Any]) -> str:
-        return "app"
-
-    def team(self, _: list[Any]) -> str:
-        return "team"
-
-    def tier(self, _: list[Any]) -> str:
-        return "tier"
 
     def for_those(self, children: list[Any]) -> str:
         if not children[0].conditions:
@@ -342,60 +313,3 @@ def _negated(condition: str) -> str:
     if condition.startswith("!("):
         return condition[2:-1]
     return f"!({condition})" if " in " in condition else f"!{condition}"
-
-
-# ---- the item of a text that is not understood
-
-_ITEMS = frozenset(CLAUSE_WORDS) | {"for", "let", "def", "use", "mode", "weight", "group", "count"}
-
-
-def item_at(text: str, offset: int, *, rules: bool) -> Span | None:
-    """The lines of the item at an offset, in a policy or in the `rules` of one; None elsewhere."""
-    lexemes = Lexemes(text)
-    at = lexemes.at(offset)
-    if at == len(lexemes.items):
-        at -= 1
-    around = [] if at < 0 else _open(lexemes, at)
-    if not rules and not (around and _is_policy(lexemes, around[0])):
-        return None
-    floor = -1 if rules else around[0]
-    inner = around[0:] if rules else around[1:]
-    end = lexemes.partner.get(floor, len(lexemes.items))
-    first = inner[0] if inner else at
-    while first - 1 > floor and not _begins(lexemes, first, first):
-        first = min(first, lexemes.partner.get(first - 1, first)) - 1
-    last = first
-    while last + 1 < end and not _begins(lexemes, last + 1, first):
-        last = max(last + 1, lexemes.partner.get(last + 1, 0))
-    return lexemes.span(first, min(last, end - 1))
-
-
-def _open(lexemes: Lexemes, at: int) -> list[int]:
-    """The brackets that are open at a position, outermost first."""
-    found: list[int] = []
-    opener = lexemes.opener(at)
-    while opener is not None:
-        found.insert(0, opener)
-        opener = lexemes.opener(opener)
-    return found
-
-
-def _is_policy(lexemes: Lexemes, opener: int) -> bool:
-    head = (lexemes[n].text for n in range(opener - 1, -1, -1))
-    return "policy" in takewhile(lambda text: text not in ("{", "}"), head)
-
-
-def _begins(lexemes: Lexemes, number: int, first: int) -> bool:
-    """Whether an item begins with a lexeme: on a line of its own, not further to the right."""
-    text = lexemes.text
-    line = text.rfind("\n", 0, lexemes[number].start) + 1
-    is_first = not text[line : lexemes[number].start].strip()
-    word, following = lexemes[number].text, lexemes[number + 1]
-    if word in _ITEMS and following.kind == "string" and number > first:
-        return True
-    if number == first:
-        return is_first
-    start = text.rfind("\n", 0, lexemes[first].start) + 1
-    indent = lexemes[first].start - start
-    is_key = word == "-" or following.text == ":"
-    return is_first and not (lexemes[number].start - line > indent or is_key)
