@@ -451,7 +451,7 @@ CLAUSES = (
     _row("preemption evict eviction victims disruption protect", "Kubernetes", "preempt"),
     _row("context configMap lookup externalData table source", "Kyverno", "data"),
     _row("binding prebind permitBind", "kube-scheduler", "bind"),
-    _row("include import extends inherit inherits uses", "programming languages", "use"),
+    _row("include extends inherit inherits uses", "programming languages", "use"),
     _row("var const set define variable local variables", "JavaScript, Go", "let"),
     _row("func function fn fun macro", "programming languages", "def"),
     _row("failurePolicy onError errors", "ValidatingAdmissionPolicy", "failure"),
