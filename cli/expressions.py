@@ -104,6 +104,19 @@ class Expression:
 def check(
     text: str, schema: Schema, hidden: Mapping[str, str], definitions: str = ""
 ) -> tuple[Expression | None, list[Diagnostic], Source]:
+    """What `_checked` gives; an expression with a mistake is checked again for hints."""
+    checked = _checked(text, schema, hidden, definitions)
+    if checked[0] is not None:
+        return checked
+    # Only a mistake needs them.
+    from policies.hints import with_hints  # noqa: PLC0415
+
+    return with_hints(lambda: _checked(text, schema, hidden, definitions))
+
+
+def _checked(
+    text: str, schema: Schema, hidden: Mapping[str, str], definitions: str
+) -> tuple[Expression | None, list[Diagnostic], Source]:
     """The checked expression, or None; its diagnostics; and its source.
 
     `hidden` are the variables that cannot be read here, each with a hint or "". `definitions` are

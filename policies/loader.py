@@ -10,12 +10,16 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import BinaryIO
 
 from grammar.messages.catalogue import listed
+from grammar.messages.diagnostics import Diagnostic
 from grammar.messages.texts import os_hint, os_reason
+from grammar.syntax.parser import parse_file
+from grammar.tree.clauses import File
 from grammar.tree.source import Source
 from policies.disk import Disk, Visit, trusted
 from policies.manifest_names import GROUP, MANIFEST_SUFFIXES, is_manifest
@@ -159,6 +163,12 @@ def _inside(folder: Path, files: Iterable[Path]) -> bool:
 def library_sources() -> tuple[Source, ...]:
     """The policies that come with Placet."""
     return _of_library(tests=False)
+
+
+@cache
+def parsed_library() -> tuple[tuple[Source, File, list[Diagnostic]], ...]:
+    """The policies that come with Placet, as `parse_file` reads them; these files do not change."""
+    return tuple((source, *parse_file(source)) for source in library_sources())
 
 
 def library_tests() -> tuple[Source, ...]:

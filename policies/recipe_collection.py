@@ -19,22 +19,29 @@ from grammar.messages.diagnostics import UserError
 from grammar.syntax.parser import parse_file
 from grammar.tree.clauses import Policy, Setting
 from grammar.tree.source import Source
-from policies.loader import TEST_SUFFIX, library_tests
-from policies.validation import parsed_library
+from policies.loader import TEST_SUFFIX, library_tests, parsed_library
 
 _WORDS = "# words:"
-# The recipes that are named below the best one.
-_OTHERS = 5
+# So many recipes are named for some words; the best one is shown whole.
+MOST_NAMED = 3
 _STOP = frozenset(
     "a an the of on in at to for with and or is are be by from that this it as its my our their "
-    "pods pod node nodes only when if run should must want".split()
+    "pods pod node nodes only when if run should must want do does per each every".split()
 )
+_PLACES = "node host machine server zone az region rack cluster namespace"
+# A place for which something is counted, and a number, whatever it is.
+_COUNTED_IN = re.compile(
+    r"\b(?:per|(?:in|on|for) (?:each|every|one|an?|the same)|each|every|same)"
+    rf" ({'|'.join(_PLACES.split())})s?\b"
+)
+_NUMBER = re.compile(r"\d+|one|two|three?|four|five|six|seven|eight|nine|ten|forty|fifty|hundred")
 # Words that mean the same in a search.
 _ALIKE = {
     "1": "one",
     "2": "two",
     "3": "three",
     "10": "ten",
+    "40": "forty",
     "50": "fifty",
     "az": "zone",
     "azs": "zone",
@@ -44,7 +51,8 @@ _ALIKE = {
     "balanced": "spread",
     "balance": "spread",
     "host": "node",
-    "hosts": "node",
+    "machine": "node",
+    "server": "node",
     "license": "licence",
     "licenses": "licence",
     "max": "most",
@@ -93,14 +101,15 @@ def search(words: str) -> tuple[Recipe, ...]:
     wanted = set(_terms(words))
     if not wanted:
         return ()
-    known = [(recipe, _weights(recipe)) for recipe in recipes()]
+    known = _weighed()
     spread = Counter(term for _, weights in known for term in weights)
     scores = {
         recipe.name: sum(
-            weights.get(term, 0.0) * log(1 + len(known) / spread[term])
+            weights[term] * _rarity(term, len(known), spread[term])
             for term in wanted
             if term in weights
         )
+        - sum(_UNASKED for term in {*_terms(recipe.wish)} - wanted if not _is_number(term))
         for recipe, weights in known
     }
     found = sorted((r for r, _ in known if scores[r.name] > 0), key=lambda r: -scores[r.name])
@@ -109,6 +118,15 @@ def search(words: str) -> tuple[Recipe, ...]:
     # What has much less of the search than the best one is about something else.
     best = scores[found[0].name]
     return tuple(r for r in found if scores[r.name] >= best / 3)
+
+
+def _rarity(term: str, recipes: int, having: int) -> float:
+    """How much a word tells; a number tells little, because a recipe stands for every number."""
+    return log(1 + recipes / having) * (_OF_NUMBER if _is_number(term) else 1.0)
+
+
+def _is_number(term: str) -> bool:
+    return _NUMBER.fullmatch(term) is not None
 
 
 def named(name: str) -> Recipe | None:
@@ -127,19 +145,27 @@ def best(words: str) -> tuple[Recipe, tuple[Recipe, ...]]:
     if not matching:
         hint = "use other words; without words all recipes are listed"
         raise UserError(f"no recipe is about `{words}`", hint)
-    return matching[0], matching[1 : 1 + _OTHERS]
+    return matching[0], matching[1:MOST_NAMED]
 
 
 def shown(recipe: Recipe, others: tuple[Recipe, ...]) -> list[str]:
-    """The lines that show a recipe whole, and name the others."""
-    lines = [f"# {recipe.name}: {recipe.wish}", *recipe.text.rstrip().split("\n")]
-    if others:
-        lines += ["", *(f"# also: {line}" for line in listed(others))]
-    return lines
+    """The lines that name some recipes, each with its number, and show the first one whole."""
+    named_ones = listed((recipe, *others)) if others else []
+    numbered = [f"# {number}  {line}" for number, line in enumerate(named_ones, 1)]
+    whole = f"# {'1: ' if others else ''}{recipe.name}: {recipe.wish}"
+    return [*numbered, *[""] * bool(others), whole, *recipe.text.rstrip().split("\n")]
 
 
 # What a word of the wish counts for, one of the comment, and one of the policy itself.
 _OF_WISH, _OF_COMMENT, _OF_TEXT = 3.0, 2.0, 0.3
+# What a number counts for beside words, and a word of a recipe that nobody asked for.
+_OF_NUMBER, _UNASKED = 0.02, 0.2
+
+
+@cache
+def _weighed() -> tuple[tuple[Recipe, dict[str, float]], ...]:
+    """The recipes with the weights of their words."""
+    return tuple((recipe, _weights(recipe)) for recipe in recipes())
 
 
 def _weights(recipe: Recipe) -> dict[str, float]:
@@ -150,8 +176,12 @@ def _weights(recipe: Recipe) -> dict[str, float]:
 
 def _terms(text: str) -> list[str]:
     """The words of a text in the form in which they are compared."""
-    found = re.findall(r"%|[a-z][a-z0-9']*|\d+", text.lower().replace("-", " "))
-    return [_stem(_ALIKE.get(word, word)) for word in found if word not in _STOP]
+    plain = text.lower().replace("-", " ")
+    found = re.findall(r"%|[a-z][a-z0-9']*|\d+", plain)
+    terms = [_stem(_ALIKE.get(word, word)) for word in found if word not in _STOP]
+    places = (_stem(place) for place in _COUNTED_IN.findall(plain))
+    terms += [f"per {_ALIKE.get(place, place)}" for place in places]
+    return [*terms, *["a number"] * any(_NUMBER.fullmatch(word) for word in found)]
 
 
 def _stem(word: str) -> str:

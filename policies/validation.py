@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import islice, pairwise
 
 from grammar import rules
@@ -26,8 +26,7 @@ from grammar.tree.printer import print_data, print_expression
 from grammar.tree.source import Source, Span
 from grammar.tree.walk import walk
 from grammar.tree.written_tests import Test
-from policies.hint_trials import tried
-from policies.loader import is_test_file, library_sources
+from policies.loader import is_test_file, parsed_library
 from policies.manifest_names import is_manifest
 
 # The prefix of the policies that come with Placet.
@@ -50,12 +49,6 @@ def known_names(policies: Iterable[Checked], library: Iterable[Checked]) -> dict
     for checked in policies:
         found.setdefault(checked.policy.address, checked)
     return found
-
-
-@cache
-def parsed_library() -> tuple[tuple[Source, File, list[Diagnostic]], ...]:
-    """The policies that come with Placet, as `parse_file` reads them; these files do not change."""
-    return tuple((source, *parse_file(source)) for source in library_sources())
 
 
 @lru_cache(maxsize=1)
@@ -415,21 +408,29 @@ def check_source(source: Source, schema: Schema, cost_limit: int = LIMIT) -> Che
 
     `cost_limit` is the most steps that an expression may take for one node.
     """
-    file = _check(source, schema, cost_limit)
-    diagnostics = file.diagnostics
-    if not any(d.fix or d.remedy or d.severity == "error" for d in diagnostics):
+
+    def look(text: Source) -> CheckedFile:
+        return _check(text, schema, cost_limit)
+
+    file = look(source)
+    if not any(d.fix or d.remedy or d.severity == "error" for d in file.diagnostics):
         return file
-    changed = tried(source, diagnostics, lambda s: _check(s, schema, cost_limit).diagnostics)
+    # Whoever checks a text without a mistake needs none of it.
+    from policies.hints import shown, with_hints  # noqa: PLC0415
+
+    if any(d.severity == "error" for d in file.diagnostics):
+        file = with_hints(lambda: look(source))
+    changed = shown(source, file.diagnostics, lambda text: look(text).diagnostics)
 
     def known(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-        return tuple(said for d in found if (said := changed.get(id(d), d)) is not None)
+        return tuple(changed.get(id(d), d) for d in found)
 
     policies = (replace(p, diagnostics=known(p.diagnostics)) for p in file.policies)
     return replace(file, policies=tuple(policies), unread=known(file.unread))
 
 
 def _check(source: Source, schema: Schema, cost_limit: int) -> CheckedFile:
-    """The checked file, with hints that nobody has tried yet."""
+    """The checked file, with hints only while somebody looks for them."""
     if not is_manifest(source.name):
         read, wrong = parse_file(source)
         return checked_file(source, read, wrong, schema, cost_limit)

@@ -73,9 +73,8 @@ DICTIONARIES = {
         "grammar/meaning/steps.py: Estimator._lets",
         "grammar/tree/walk.py: Definitions._paths",
         "policies/documents.py: _Builder._built",
-        "policies/hint_trials.py: _HintTrials.items",
         "policies/validation.py: Validator._filled",
-        "policies/hint_trials.py: _HintTrials.items",
+        "grammar/mistakes/trial.py: HintTrial._before",
         "server/runtime/card_report.py: _CardSums.amounts",
     ),
     CLUSTER: (

@@ -13,6 +13,7 @@ from cli.streams import put_line, put_text
 from grammar.syntax.parser import parse_file
 from grammar.tree.printer import format_file
 from grammar.tree.source import Source
+from policies.hints import with_hints
 from policies.loader import load
 from policies.manifest_names import is_manifest
 
@@ -91,6 +92,8 @@ def _put_difference(source: Source, text: str) -> None:
 def _formatted(source: Source) -> str | None:
     """The canonical text; None after the syntax errors were printed."""
     file, found = parse_file(source)
+    if found:
+        file, found = with_hints(lambda: parse_file(source))
     errors = [(d, source) for d in found if d.severity == "error"]
     if not errors:
         return format_file(file, source)

@@ -23,6 +23,7 @@ from grammar.syntax import limits
 from grammar.syntax.parser import accepts, parse_rules
 from grammar.tree.clauses import CLAUSE_WORDS, Def, Let
 from grammar.tree.source import Source
+from policies.hints import with_hints
 
 
 def answer(session: ReplSession, text: str) -> bool:
@@ -157,6 +158,8 @@ def _value(session: ReplSession, text: str) -> int:
 
 def _type(session: ReplSession, line: Source) -> int:
     trees, found = parse_rules(line)
+    if found:
+        trees, found = with_hints(lambda: parse_rules(line))
     if errors := [(d, line) for d in found if d.severity == "error"]:
         raise FindingsError(errors)
     items, known = [TypedItem(tree, line) for tree in trees], session.typed

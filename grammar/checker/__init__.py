@@ -1,5 +1,5 @@
-"""The checker: a tree to a checked tree with types, or diagnostics with remedies.
+"""The checker: a tree to a checked tree with types, or diagnostics.
 
-Belongs here: types of expressions, what each clause may contain, parameters, remedies of names and
-types. Must not: checks of a policy that type-checks (`grammar.rules`).
+Belongs here: types of expressions, what each clause may contain, parameters. Must not: what to
+write for a mistake (`grammar.mistakes`); checks of a policy that type-checks (`grammar.rules`).
 """

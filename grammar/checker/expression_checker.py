@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import assert_never
+from typing import Any, assert_never
 
 from grammar.checker.constants import coerce, coerce_beside, coerce_chain, constants_of
-from grammar.checker.field_remedies import MACROS, RELATIONS, Remedy, bare
-from grammar.checker.type_remedies import Remedies
 from grammar.meaning import card_forms as cards
 from grammar.meaning import schema as shortforms
 from grammar.meaning.environment import Environment, dotted
-from grammar.meaning.macro_types import TESTS, inside, result, variables
+from grammar.meaning.macro_types import MACROS, TESTS, inside, result, variables
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import SIMILAR, Diagnostic, nearest
+from grammar.messages.helping import Remedy, helper
 from grammar.tree import ast
 from grammar.tree.clauses import Cards
 from grammar.tree.printer import print_expression
@@ -43,6 +42,7 @@ from grammar.tree.types import (
 )
 from grammar.values.format import refused
 
+_RELATIONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in"})
 # What stands before the name of a table.
 DATA = "data."
 
@@ -65,15 +65,15 @@ class Checker:
     def _report(self, found: Diagnostic, remedy: Remedy | None = None) -> None:
         self.found.append(found if remedy is None else remedy.on(found))
 
-    def _ask(self, question: Callable[[Remedies], Remedy | None]) -> Remedy | None:
+    def _ask(self, question: Callable[[Any], Remedy | None]) -> Remedy | None:
         """What to write for what is wrong in the innermost expression.
 
         A remedy needs the types of the parts. While they are found, no other remedy is asked for,
         so that nested mistakes do not cost more and more.
         """
-        if self._quiet:
+        if self._quiet or (asked := helper()) is None:
             return None
-        return question(Remedies(self.environment, self._locals, self._around, self._kind))
+        return question(asked.expression(self.environment, self._locals, self._around, self._kind))
 
     def _kind(self, expr: ast.Expr) -> Type:
         """The type of a part, which is checked for itself elsewhere."""
@@ -501,11 +501,11 @@ class Checker:
 
     def _binary(self, expr: ast.Binary) -> ast.Expr:
         if expr.op in ("/", "-") and (key := self._ask(lambda r: r.label_key(expr))) is not None:
-            written = bare(expr) or print_expression(expr)
+            written = print_expression(expr).replace(" ", "")
             self._report(catalogue.key_as_field(written, key.span), key)
             return replace(expr, type=POISON)
         above = self._around[-2] if len(self._around) > 1 else None
-        is_compared = isinstance(above, ast.Binary) and above.op in RELATIONS
+        is_compared = isinstance(above, ast.Binary) and above.op in _RELATIONS
         if expr.op == "-" and is_compared:
             # `kube-system` beside a text.
             text = self._ask(lambda r: r.bare_text(expr))

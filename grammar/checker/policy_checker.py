@@ -12,15 +12,13 @@ from grammar.checker import data_checker, group_checker, parameters
 from grammar.checker.constants import coerce
 from grammar.checker.definitions import Definition, name_used, reads_cards, too_deep
 from grammar.checker.expression_checker import DATA, Checker
-from grammar.checker.name_remedies import weight_in_words
-from grammar.checker.place_remedies import in_place
-from grammar.checker.type_remedies import number_in_quotes, number_of_text
 from grammar.meaning import access
 from grammar.meaning import card_forms as cards
 from grammar.meaning.environment import FUNCTIONS_OF_CARDS, Environment
 from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
+from grammar.messages.helping import helper
 from grammar.syntax.limits import MAX_DEPTH, MAX_NAME
 from grammar.tree.ast import DefCall, Expr, Ident, LetReference, Literal, MapLiteral
 from grammar.tree.clause_parts import Bound, Bounds, Keep, Per, Pick, PodSet, Template, WaitUntil
@@ -142,6 +140,12 @@ def check_policy(
     checked = _PolicyChecker(filled, schema).run()
     diagnostics = sorted((*found, *wrong, *checked.diagnostics), key=lambda d: d.span.start)
     return replace(checked, diagnostics=tuple(diagnostics), template=policy)
+
+
+def _told(question: str, found: Diagnostic, *about: object) -> Diagnostic:
+    """The error, with what to write if somebody looks for hints."""
+    asked = helper()
+    return found if asked is None else asked.clause(question, found, *about)
 
 
 def environment_of(policy: Policy, schema: Schema, wrong: list[Diagnostic]) -> Environment:
@@ -380,7 +384,7 @@ class _PolicyChecker:
                 self._found.append(catalogue.needs_range(kind, value.span))
         elif kind.name not in (*_NUMBERS, "bool"):
             wrong = catalogue.wrong_type(kind, "a bool or a number", value.span)
-            self._found.append(number_of_text(wrong, value, self._schema))
+            self._found.append(_told("a score of a text", wrong, value, self._schema))
         return replace(item, value=value, range=bounds)
 
     def _no_parameter(self, name: Expr | None) -> None:
@@ -388,7 +392,7 @@ class _PolicyChecker:
         if isinstance(name, Ident):
             names = (parameter.name for parameter in self._policy.parameters)
             wrong = catalogue.unknown_name(name.name, names, name.span)
-            self._found.append(weight_in_words(wrong, name.name))
+            self._found.append(_told("a weight in words", wrong, name.name))
 
     def _bounds(self, bounds: Bounds, value: Expr) -> Bounds:
         """The two ends of a range; strings become quantities or durations like the value."""
@@ -646,8 +650,7 @@ class _PolicyChecker:
         if checked.type.name not in types:
             hint = catalogue.wanted_hint(kind, checked.type)
             wrong = catalogue.wrong_type(checked.type, expected, checked.span, hint)
-            remedy = number_in_quotes(checked)
-            self._found.append(wrong if remedy is None else remedy.on(wrong))
+            self._found.append(_told("a number in quotes", wrong, checked))
         return checked
 
     def _texts(self, item: C) -> C:
@@ -690,6 +693,6 @@ class _PolicyChecker:
                 root = count.stands_for
             if (root in _READ or root in VARIABLES) and root not in allowed:
                 wrong = catalogue.unavailable(name, where, read.span)
-                self._found.append(in_place(wrong, root, where, checked))
+                self._found.append(_told("a name in another place", wrong, root, where, checked))
                 return replace(checked, type=POISON)
         return checked

@@ -10,6 +10,7 @@ from grammar.tree.types import BOOL, DYN, INT, Type, list_of, map_of, optional_o
 
 # The macros whose last argument is a condition.
 TESTS = frozenset({"all", "exists", "exists_one", "existsOne", "filter"})
+MACROS = TESTS | {"map", "sortBy"}
 # The items of a group of nodes.
 NODE = Type("Node")
 _OPTIONAL = frozenset({"optMap", "optFlatMap"})

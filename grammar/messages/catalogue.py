@@ -87,7 +87,7 @@ CLAUSES_ARE = f"the clauses are {listed((f'`{word}`' for word in CLAUSE_WORDS), 
 
 def unknown_clause(word: str, span: Span) -> Diagnostic:
     hint = "write it before the `=`, as in `count NAME per node = …`" if word == "per" else None
-    return _error("P0001", f"`{word}` is not a clause", span, hint, label="unexpected")
+    return _error("P0001", f"no clause begins with `{word}`", span, hint, label="unexpected")
 
 
 def placeholder(found: str, span: Span, hint: str) -> Diagnostic:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import takewhile
 
+from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.source import Span
 
 _PATTERN = re.compile(
@@ -161,3 +163,43 @@ class Lexemes:
             at = self.partner.get(at, at)
             at += 1
         return at - 1
+
+
+# How each clause is written, for a place where its parts are not known.
+SHAPES = {
+    "filter": 'filter "x" { require node.ready }',
+    "score": 'score "x" weight 10 { value node.usage["cpu"] range 0 .. 1 }',
+    "share": 'share "x" { of replicas on nodes where node.zone == "a" at most 40% strict }',
+    "spread": 'spread "x" { over node.zone skew at most 1 strict }',
+    "limit": 'limit "x" { per node at most 1 strict }',
+    "cards": 'cards "x" { on node 2 of {"milli": 1000} take {"milli": 500} }',
+    "gang": 'gang "x" { of replicas within node.zone }',
+    "preempt": 'preempt "x" { protect victim where victim.priority > 0 }',
+    "bind": 'bind "x" { require node.ready }',
+}
+
+
+def shape_at(text: str, offset: int) -> str | None:
+    """How the clause around an offset is written, and beside clauses, a filter."""
+    lexemes = Lexemes(text)
+    if (opener := lexemes.opener(lexemes.at(offset))) is None:
+        return None
+    head = (lexemes[n].text for n in range(opener - 1, -1, -1))
+    words = takewhile(lambda word: word not in ("{", "}"), head)
+    return next((SHAPES[w] for w in words if w in SHAPES), SHAPES["filter"])
+
+
+def closed(found: Diagnostic, text: str) -> str | None:
+    """The text with the bracket that an error asks for, where this moves no other character."""
+    edit = found.remedy
+    if found.code != "P0140" or edit is None:
+        return None
+    at = edit.span.start
+    if at >= len(text.rstrip()):
+        return text.rstrip() + edit.text.strip()
+    # A blank behind the place gives way, rather one that is no line break.
+    blanks = range(at, at + len(text[at:]) - len(text[at:].lstrip()))
+    place = next((n for n in blanks if text[n] != "\n"), next(iter(blanks), None))
+    if place is not None:
+        return text[:place] + edit.text.strip()[:1] + text[place + 1 :]
+    return None

@@ -10,22 +10,22 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import cast
 
 from lark import Lark
-from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
+from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 
 from grammar.messages import catalogue
 from grammar.messages.catalogue import ParseError
-from grammar.messages.diagnostics import Diagnostic, Fix, nearest, only_nearest
-from grammar.syntax import limits, syntax_remedies
+from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.helping import Leads, helper
+from grammar.syntax import limits
 from grammar.syntax.clause_builder import Builder
-from grammar.syntax.trials import Keep, Stop, Trials, without_hint
-from grammar.syntax.unexpected import shape_at
+from grammar.syntax.lexemes import closed, shape_at
 from grammar.tree.ast import Expr
 from grammar.tree.clauses import CLAUSE_WORDS, File, Item
 from grammar.tree.source import Source, Span
@@ -152,14 +152,6 @@ MAX_MISTAKES = 20
 
 # So many words say little without an example.
 _MANY_WORDS = 4
-_SYNONYMS = {"and": "&&", "or": "||", "not": "!", "=": "==", "<>": "!="}
-# The word `not` followed only by spaces, and an operand that no operator follows.
-_NEGATION = re.compile(r"(?<![\w.])not[ \t]+\Z")
-_OPERAND = re.compile(
-    r"[A-Za-z_][\w.]*+(?:\[[^\[\]\n]*\]|\([^()\n]*\)|\.\w+)*+[ \t]*+(?![ \t=!<>+*/%\-?.\[(]|in\b)"
-)
-# The quotes of word processors.
-_SMART_QUOTES = "\u201c\u201d\u2018\u2019"
 _NAMED = {
     "NAME": "a name",
     "IDENT": "a name",
@@ -230,24 +222,27 @@ def plain_keywords() -> Sequence[str]:
     return sorted({*keywords().values()} - {"true", "false", "null"})
 
 
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    """The error that ended a parse, and the offset of the word that it was found at.
+
+    `built` is true for what could be parsed, but is wrong: it is found behind its place.
+    """
+
+    at: int
+    said: Diagnostic
+    built: bool = False
+
+
 def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]:
     if (refused := limits.scan(source)) is not None:
         return None, [refused]
-
-    def look(text: str, keep: Callable[[int], Keep]) -> Stop | None:
-        tried = Source(source.name, text)
-        if (beyond := limits.scan(tried)) is not None:
-            return Stop(0, beyond)
-        end = _attempt(tried, start, keep)
-        return end if isinstance(end, Stop) else None
-
     in_block = start == "rules"
-    trials = Trials(look, starts, lambda text, at: stretch(text, at, in_block=in_block))
     text, found = source.text, list[Diagnostic]()
     while True:
         tried = Source(source.name, text)
-        end = _attempt(tried, start, functools.partial(trials.keep, text))
-        if not isinstance(end, Stop):
+        end = _attempt(tried, start, helps=True)
+        if not isinstance(end, _Stop):
             problems = list(limits.problems(end))
             # Functions that recurse over a tree rely on the depth limit.
             whole = end if all(p.code != "P0011" for p in problems) else None
@@ -259,7 +254,7 @@ def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]
             found.pop()
         if start == "expression" or len(found) >= MAX_MISTAKES:
             return None, found
-        blanked = syntax_remedies.closing(last, text)
+        blanked = closed(last, text)
         if blanked is None:
             hole = stretch(text, last.span.start, in_block=in_block)
             blanked = blank(text, hole)
@@ -268,33 +263,60 @@ def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]
         text = blanked
 
 
-def _attempt(source: Source, start: str, keep: Callable[[int], Keep]) -> object | Stop:
-    """The tree of a text, or the error that ends the parse.
-
-    `keep` says of a hint, by the offset of the error, whether it is shown.
-    """
+def _attempt(source: Source, start: str, *, helps: bool) -> object | _Stop:
+    """The tree of a text, or the error that ends the parse; only with `helps` has it a hint."""
     try:
         return _lark().parse(source.text, start=start)
     except ParseError as error:
-        at = error.diagnostic.span.start
-        if error.diagnostic.code == "P0202":
+        found = error.diagnostic
+        at = found.span.start
+        if found.code == "P0202":
             # All parts of the clause that are there could be read.
             at = stretch(source.text, at, in_block=start == "rules").end
-        plain, is_kept = error.diagnostic, keep(at)
-        found = syntax_remedies.improved(plain, source)
-        if not is_kept(found):
-            found = plain if plain is not found and is_kept(plain) else without_hint(plain)
-        return Stop(at, found, built=True)
+        if helps and (asked := helper()) is not None:
+            found = asked.built(found, source, _further(source, start, at))
+        return _Stop(at, found, built=True)
     except UnexpectedToken as error:
-        at = min(error.token.start_pos or 0, len(source.text))
-        at = len(source.text) if error.token.type == "$END" else at
-        return Stop(at, _unexpected(error, source, keep(at)))
+        is_end = error.token.type == "$END"
+        at = len(source.text) if is_end else min(error.token.start_pos or 0, len(source.text))
+        end = len(source.text.rstrip())
+        span = Span(end, end) if is_end else Span(at, error.token.end_pos or 0)
+        accepted = error.accepts or set()
+        wrong = _Wrong(source, start, at, span, accepted)
+        return _Stop(at, wrong.said(helps=helps))
     except UnexpectedCharacters as error:
         at = cast("int", error.pos_in_stream)
-        return Stop(at, _bad_character(error, source, keep(at)))
+        span = Span(at, at + 1)
+        if source.text[at] in "\"'":
+            return _Stop(at, catalogue.unclosed_string(span))
+        accepted = error.allowed or set()
+        wrong = _Wrong(source, start, at, span, accepted, unknown=True)
+        return _Stop(at, wrong.said(helps=helps))
     except UnexpectedEOF:
         at = len(source.text)
-        return Stop(at, catalogue.unexpected("", (), Span(at, at)))
+        return _Stop(at, catalogue.unexpected("", (), Span(at, at)))
+
+
+def _further(source: Source, start: str, at: int) -> Leads:
+    """What says of an edit whether the parse gets further with it than to an offset.
+
+    Only the policy around the offset is parsed again.
+    """
+    text = source.text
+
+    def leads(edit: Fix) -> bool:
+        first, last = min(at, edit.span.start), max(at, edit.span.end)
+        blocks = starts(text) if start == "file" else []
+        begin = max((s for s in blocks if s <= first), default=0)
+        end = min((s for s in blocks if s > last), default=len(text))
+        changed = text[begin : edit.span.start] + edit.text + text[edit.span.end : end]
+        stop = _attempt(Source(source.name, changed), start, helps=False)
+        if not isinstance(stop, _Stop) or len(changed) - stop.at < end - at:
+            return True
+        # What was not reached before.
+        return stop.built and stop.said.span.end <= edit.span.start - begin
+
+    return leads
 
 
 @functools.cache
@@ -329,38 +351,60 @@ def _cache_file() -> str | None:
     return str(folder / "grammar.bin") if os.access(folder, os.W_OK) else None
 
 
-def _unexpected(error: UnexpectedToken, source: Source, keep: Keep) -> Diagnostic:
-    token = error.token
-    end = len(source.text.rstrip())
-    accepted = error.accepts or set()
-    span = Span(token.start_pos or 0, token.end_pos or 0)
-    where = Span(end, end) if token.type == "$END" else span
-    words = [t.lower() for t in accepted if t.isalpha() and t not in _NAMED and t not in _STARTERS]
-    found = syntax_remedies.explained(source, where, accepted, keep, words)
-    if found is not None:
-        return replace(found, other_hint=found.other_hint or _expectation(accepted, source, where))
-    if token.type == "$END":
-        return catalogue.unexpected("", _expected(accepted), where)
-    if (negation := _NEGATION.search(source.text, 0, span.start)) is not None:
-        return _not(source, Span(negation.start(), span.start))
-    # `=?=` of ClassAds begins with a `=` that is no comparison.
-    is_longer = source.text[span.end : span.end + 1] in ("?", "!", ">", "~")
-    operator = None if is_longer else _SYNONYMS.get(str(token))
-    # Behind `over` a second domain is meant.
-    is_domain = re.search(r"\bover\s+\S+\s+\Z", source.text[: span.start]) is not None
-    if operator is not None and accepted & _OPERATORS and not is_domain:
-        edit = Fix(span, operator)
-        found = catalogue.unexpected(str(token), (), span, hint=f"write `{operator}`", fix=edit)
-        if keep(found):
-            return found
-    if (close := nearest(str(token), words)) is not None and close != str(token):
-        edit, hint = Fix(span, close), f"did you mean `{close}`?"
-        fix = edit if only_nearest(str(token), words) else None
-        found = catalogue.unexpected(str(token), (), span, hint=hint, fix=fix)
-        found = replace(found, remedy=edit, other_hint=_expectation(accepted, source, span))
-        if keep(found):
-            return found
-    return catalogue.unexpected(str(token), (), span, hint=_expectation(accepted, source, span))
+@dataclass(frozen=True, slots=True)
+class _Wrong:
+    """What stands at a span, where the terminals are accepted instead.
+
+    `unknown` is a character that the language has not.
+    """
+
+    source: Source
+    start: str
+    at: int
+    span: Span
+    accepted: set[str]
+    unknown: bool = False
+
+    def said(self, *, helps: bool) -> Diagnostic:
+        """The error; with `helps`, with what to write, if somebody looks for hints."""
+        source, span = self.source, self.span
+        if helps and (asked := helper()) is not None:
+            leads = _further(source, self.start, self.at)
+            answer = asked.unexpected(source, span, self.accepted, leads, self._like)
+            if answer is not None:
+                other = answer.other_hint or _expectation(self.accepted, source, span)
+                return replace(answer, other_hint=other)
+        if self.unknown:
+            return catalogue.bad_character(source.slice(span), span)
+        if span.start == span.end:
+            return catalogue.unexpected("", _expected(self.accepted), span)
+        hint = _expectation(self.accepted, source, span)
+        return catalogue.unexpected(source.slice(span), (), span, hint=hint)
+
+    def _like(self, example: str) -> bool:
+        """Whether the parser stops in an example in the state in which it stopped here."""
+        stopped = self._stopped()
+        if stopped is None:
+            return False
+        other = example.replace("{ ", '{ message "m" ', 1)
+        head = "" if example.startswith("policy ") else "policy p { "
+        texts = {True: [f"{head}{example}", f"{head}{other}"]}
+        found = stopped.match_examples(lambda text: _lark().parse(text, start="file"), texts)
+        return found is not None
+
+    def _stopped(self) -> UnexpectedInput | None:
+        """The error of the item alone: others before it would change the state of the parser."""
+        begun = place(self.source.text, self.span.end)
+        item = self.source.text[begun.item.start : begun.item.end]
+        is_item = self.start == "rules" or begun.head.start < begun.head.end <= begun.item.start
+        code = f"policy p {{ {item}" if is_item else item
+        try:
+            _lark().parse(code, start="file")
+        except UnexpectedInput as error:
+            return error
+        except ParseError:
+            pass
+        return None
 
 
 def _expectation(accepted: set[str], source: Source, span: Span) -> str | None:
@@ -369,14 +413,6 @@ def _expectation(accepted: set[str], source: Source, span: Span) -> str | None:
     hint = catalogue.unexpected("", words, span).hint
     shape = shape_at(source.text, span.start) if len(words) >= _MANY_WORDS else None
     return hint if shape is None else f"{hint}, as in `{shape}`"
-
-
-def _not(source: Source, span: Span) -> Diagnostic:
-    """The error for `not x`. `not x == y` has two meanings, so it has no fix."""
-    sure = _OPERAND.match(source.text, span.end) is not None
-    fix = Fix(span, "!") if sure else None
-    word = Span(span.start, span.start + len("not"))
-    return catalogue.unexpected("not", (), word, hint="write `!`", fix=fix)
 
 
 def _expected(accepted: set[str]) -> list[str]:
@@ -400,23 +436,3 @@ def _expected(accepted: set[str]) -> list[str]:
         names -= _ITEM_RULES
     words.extend(f"`{t.lower()}`" for t in sorted(names) if t not in _OPERATORS)
     return words
-
-
-def _bad_character(error: UnexpectedCharacters, source: Source, keep: Keep) -> Diagnostic:
-    at = cast("int", error.pos_in_stream)
-    found = source.text[at]
-    span = Span(at, at + 1)
-    if found in "\"'":
-        return catalogue.unclosed_string(span)
-    accepted = error.allowed or set()
-    if (explained := syntax_remedies.explained(source, span, accepted, keep)) is not None:
-        return explained
-    if found in _SYNONYMS:
-        fix, hint = Fix(span, _SYNONYMS[found]), f"write `{_SYNONYMS[found]}`"
-        said = catalogue.unexpected(found, (), span, hint=hint, fix=fix)
-        return said if keep(said) else without_hint(said)
-    hints = {";": "lines need no `;`", "`": 'write a text between `"`'}
-    if accepted & _OPERATORS:
-        hints |= {sign: f"conditions have `{sign * 2}` between them" for sign in "&|"}
-    hints |= dict.fromkeys(_SMART_QUOTES, "write straight quotes")
-    return catalogue.bad_character(found, span, hints.get(found))

@@ -22,9 +22,10 @@ from grammar.tree.source import Source, Span
 from policies.editor import completion
 from policies.editor.completion import Candidate, Samples, Surroundings
 from policies.editor.tokens import ColouredToken, significant, tokens
+from policies.loader import parsed_library
 from policies.manifest_names import is_manifest
 from policies.recipe_collection import search
-from policies.validation import LIBRARY, CheckedFile, Validation, parsed_library
+from policies.validation import LIBRARY, CheckedFile, Validation
 
 # A wish in a comment, such as `# at most three per zone`, and the recipes that are offered for it.
 _WISH = re.compile(r"[ \t]*(?:#|//)[ \t]*(?P<words>\S[^\n]*)")

@@ -203,3 +203,25 @@ def test_check_starts_without_the_libraries_of_the_server() -> None:
     )
     heavy = {"aiohttp", "asyncio", "kubernetes_asyncio", "numpy", "prompt_toolkit", "rich", "yaml"}
     assert heavy & set(done.stdout.split()) == set()
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "import cli.commands.serve, server.app, server.runtime.server_runtime",
+        "from cli.main import main; main(['check', 'policies/library'])",
+    ],
+)
+def test_who_meets_no_mistake_loads_nothing_about_mistakes(work: str) -> None:
+    """Neither a server nor a check of good files."""
+    code = f"import sys\n{work}\nprint(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = done.stdout.split()
+    assert "grammar.syntax.parser" in loaded
+    assert [m for m in loaded if m.startswith(("grammar.mistakes", "policies.hints"))] == []

@@ -56,21 +56,6 @@ def test_a_parameter_wants_a_type_and_a_default(schema: Schema) -> None:
     assert found.hint == 'write `zone: string = "…"`, with its type and a default'
 
 
-def test_blocks_of_python_get_braces(schema: Schema) -> None:
-    text = (
-        'policy a in namespace "s":\n  filter "x":\n    require node.ready\n'
-        '  filter "y":\n    require node.zone == "a"\n'
-        'policy b in namespace "s" {\n  filter "z" { require node.ready }\n}\n'
-    )
-    edit = edit_of(errors(text, schema)[0])
-    assert edit is not None
-    assert edited(text, edit) == (
-        'policy a in namespace "s" {\n  filter "x" {\n    require node.ready\n  }\n'
-        '  filter "y" {\n    require node.zone == "a"\n  }\n}\n'
-        'policy b in namespace "s" {\n  filter "z" { require node.ready }\n}\n'
-    )
-
-
 @pytest.mark.parametrize(
     ("written", "meant"),
     [

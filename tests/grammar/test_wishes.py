@@ -1,6 +1,7 @@
-"""Wishes: where a text means nothing, the hint is the whole clause that says what it wishes.
+"""Wishes: a text is answered by the clause that says all of it, or by no clause.
 
-tests/golden/wishes.yaml has a case for each: the text, in a policy, and the clause.
+tests/golden/conditions.yaml has a hundred wishes with conditions, each with its clause or without
+one; tests/golden/wishes.yaml has shorter ones, and the effect of a clause on two nodes.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cli.policy_tests.runner import Runner, collect
 from grammar.meaning.schema import Schema, load_schema
 from grammar.tree.source import Source
-from policies.validation import check_source
+from policies.validation import Validator, check_source
 from tests.support.hints import edit_of, edited, errors
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "wishes.yaml"
+GOLDEN = Path(__file__).parents[1] / "golden"
 RULES = """\
 apiVersion: placement-policy.scheduling.x-k8s.io/v1
 kind: PlacementPolicy
@@ -30,16 +32,24 @@ spec:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    text: str
-    clause: str
+class Wished:
+    """A wish, and the clause that is all of it; `test` has its effect."""
+
+    wish: str
+    clause: str | None = None
+    test: str = ""
 
     @property
     def policy(self) -> str:
-        return f"cluster policy example {{\n  {self.text}\n}}\n"
+        return f"cluster policy example {{\n  {self.wish}\n}}\n"
 
 
-CASES = tuple(Case(**item) for item in yaml.safe_load(GOLDEN.read_text(encoding="utf-8")))
+def load(name: str) -> tuple[Wished, ...]:
+    return tuple(Wished(**item) for item in yaml.safe_load((GOLDEN / name).read_text("utf-8")))
+
+
+SHORT, CONDITIONS = load("wishes.yaml"), load("conditions.yaml")
+ANSWERED = [w for w in (*SHORT, *CONDITIONS) if w.clause is not None]
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +57,13 @@ def schema() -> Schema:
     return load_schema()
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.text)
-def test_a_wish_is_told_once_with_its_clause(case: Case, schema: Schema) -> None:
+def test_there_are_a_hundred_wishes_with_conditions() -> None:
+    assert len({w.wish for w in CONDITIONS}) == 100
+    assert len([w for w in CONDITIONS if w.clause is None]) >= 75
+
+
+@pytest.mark.parametrize("case", ANSWERED, ids=lambda c: c.wish)
+def test_a_wish_is_told_once_with_its_clause(case: Wished, schema: Schema) -> None:
     (found,) = errors(case.policy, schema)
     edit = edit_of(found)
     assert edit is not None
@@ -56,21 +71,51 @@ def test_a_wish_is_told_once_with_its_clause(case: Case, schema: Schema) -> None
     assert (found.hint or "").startswith(f"write `{case.clause}`")
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.text)
-def test_nothing_is_wrong_with_the_clause(case: Case, schema: Schema) -> None:
+@pytest.mark.parametrize("case", ANSWERED, ids=lambda c: c.wish)
+def test_nothing_is_wrong_with_the_clause(case: Wished, schema: Schema) -> None:
     (found,) = errors(case.policy, schema)
     edit = edit_of(found)
     assert edit is not None
-    after = Source("example.policy", edited(case.policy, edit))
-    assert [d.message for d in check_source(after, schema).diagnostics] == []
+    assert errors(edited(case.policy, edit), schema) == []
 
 
-@pytest.mark.parametrize("text", ["at most 3 per zone", "never beside a database", "prefer spot"])
+@pytest.mark.parametrize("case", [w for w in ANSWERED if w.test], ids=lambda c: c.wish)
+def test_the_clause_has_the_effect(case: Wished, schema: Schema, tmp_path: Path) -> None:
+    path = tmp_path / "web.policy"
+    text = f'cluster policy p {{ {case.clause} }}\ntest "it" {{ {case.test} }}\n'
+    path.write_text(text, encoding="utf-8")
+    collection = collect([path], Validator(schema))
+    (suite,) = collection.suites
+    assert [d.message for d, _ in suite.errors] == [], text
+    (result,) = Runner(collection, schema).run(suite, suite.tests)
+    assert result.outcome == "passed", (text, result.diagnostics)
+
+
+@pytest.mark.parametrize(
+    "case", [w for w in (*SHORT, *CONDITIONS) if w.clause is None], ids=lambda c: c.wish
+)
+def test_a_wish_that_is_not_understood_gets_no_clause(case: Wished, schema: Schema) -> None:
+    text = case.policy
+    for found in errors(text, schema):
+        assert "{" not in (found.hint or "").partition("as in `")[0].replace("`{`", "")
+        edit = edit_of(found)
+        # No edit of a word makes a policy of it either.
+        assert edit is None or errors(edited(text, edit), schema)
+
+
+@pytest.mark.parametrize("text", ["at most 3 per zone", "only on gpu nodes", "prefer spot"])
 def test_rules_of_an_object_get_the_same_hint(text: str, schema: Schema) -> None:
-    (clause,) = (case.clause for case in CASES if case.text == text)
+    (clause,) = (case.clause for case in SHORT if case.wish == text)
     source = Source("web.yaml", RULES.replace("RULE", text))
     found = [d for d in check_source(source, schema).diagnostics if d.severity == "error"]
     assert [d.hint for d in found] == [f"write `{clause}`"]
+
+
+def test_other_words_find_recipes(schema: Schema) -> None:
+    (found,) = errors("policy p {\n  do not run two kafka brokers on one machine\n}\n", schema)
+    assert found.message == "no clause begins with `do`"
+    assert (found.hint or "").startswith("see `placet how one-per-node`, ")
+    assert (found.hint or "").count("placet how") <= 3
 
 
 @pytest.mark.parametrize(

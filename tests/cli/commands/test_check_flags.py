@@ -54,7 +54,7 @@ def test_fix_mends_what_is_certain(placet: Placet) -> None:
     assert path.read_text(encoding="utf-8") == MENDED
     assert done.code == 0
     assert done.out.startswith("fixed 13 mistakes in a.policy\n")
-    assert "  3:3 P0001: `failur` is not a clause, now `failure`\n" in done.out
+    assert "  3:3 P0001: no clause begins with `failur`, now `failure`\n" in done.out
     assert done.out.endswith("1 policy in 1 file: no problems found\n")
 
 

@@ -16,7 +16,9 @@ def test_a_recipe_is_printed_whole(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert 'limit "three per zone" { per domain node.zone at most 3 strict }' in out
     assert 'expect reject "a-1" by "three per zone"' in out
-    assert "# also: " in out
+    assert out.startswith("# 1  at-most-three-per-zone  ")
+    assert [line[:3] for line in out.splitlines()[:3]] == ["# 1", "# 2", "# 3"]
+    assert "\n# 1: at-most-three-per-zone: " in out
 
 
 def test_all_recipes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

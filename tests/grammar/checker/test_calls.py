@@ -8,6 +8,7 @@ from grammar.meaning.environment import FUNCTIONS, Environment
 from grammar.meaning.schema import load_schema
 from grammar.syntax.parser import parse_expression
 from grammar.tree.source import Source
+from policies.hints import with_hints
 
 
 def test_every_function_can_be_called_without_arguments() -> None:
@@ -42,5 +43,5 @@ def test_a_function_of_what_is_not_known_is_no_misspelt_macro(call: str, codes: 
     parsed, _ = parse_expression(Source("", call))
     assert parsed is not None
     checker = Checker(Environment(VARIABLES, schema=load_schema()))
-    checker.check(parsed)
+    with_hints(lambda: checker.check(parsed))
     assert [found.code for found in checker.found] == codes

@@ -13,6 +13,7 @@ from grammar.tree.clause_parts import Bound
 from grammar.tree.clauses import Filter, Limit, Score, Share, Spread
 from grammar.tree.source import Source
 from grammar.tree.types import INT
+from policies.hints import with_hints
 
 
 def expression(text: str) -> object:
@@ -23,7 +24,7 @@ def expression(text: str) -> object:
 
 def mistakes(text: str) -> list[tuple[str, str, str | None]]:
     source = Source("test", text)
-    _, found = parse_file(source)
+    _, found = with_hints(lambda: parse_file(source))
     return [(d.code, source.slice(d.span), d.hint) for d in found]
 
 

@@ -12,7 +12,7 @@ from grammar.tree.clauses import ForPods, Policy
 from grammar.tree.source import Span
 from grammar.tree.types import Type
 from grammar.tree.walk import children
-from policies.validation import parsed_library
+from policies.loader import parsed_library
 
 
 def plainly(node: object) -> Iterator[ast.Expr]:

@@ -1,6 +1,6 @@
-"""Head remedies: what an unexpected word means in the head of a policy, a clause or a definition.
+"""Heads: what an unexpected word means in the head of a policy, a clause or a definition.
 
-A part of the syntax remedies; also for the results that a test expects.
+A part of the syntax mistakes; also for the results that a test expects.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.syntax.unexpected import ITEMS, PARTS, STOPS, Misplaced, find, one_line, with_edit
+from grammar.mistakes.misplaced import ITEMS, PARTS, STOPS, Misplaced, find, one_line, with_edit
 from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Span
 
@@ -26,43 +26,7 @@ _SETTINGS = ("for", "weight", "mode", "failure", "description")
 _AMOUNT = r"\w+\.(?:free|requests|requested|allocatable|limits)\[[^\]]*\]"
 
 
-def _braced(text: str) -> str:
-    """Lines of which each with a `:` at its end opens a block, as in Python, with braces."""
-    made: list[str] = []
-    blocks: list[int] = []
-    for line in text.split("\n"):
-        indent = len(line) - len(line.lstrip())
-        while line.strip() and blocks and indent <= blocks[-1]:
-            made.append(f"{' ' * blocks.pop()}}}")
-        is_open = line.rstrip().endswith(":")
-        blocks += [indent] * is_open
-        made.append(f"{line.rstrip()[:-1]} {{" if is_open else line)
-    made += [f"{' ' * indent}}}" for indent in reversed(blocks)]
-    return "\n".join(made)
-
-
-def _typed(name: str, body: str) -> str:
-    """A parameter of a definition with its type, by how it is used."""
-    if ":" in name:
-        return name
-    field = re.search(rf"(?<![\w.]){name}\.(\w+)", body)
-    of_node = ("free", "allocatable", "requested", "usage", "ready", "zone", "region", "pods")
-    owner = "Node" if field is not None and field[1] in of_node else "Pod"
-    return f"{name}: {'string' if field is None else owner}"
-
-
 _EXCEPT = ("unless", "except", "excluding", "without")
-
-
-def _of_namespace(said: str) -> str | None:
-    """`namespace "shop"` and `kube-system` as a condition; None for anything else."""
-    found = re.fullmatch(
-        r"(?:(?:the )?(?:pods?|it) )?(?:is )?(?:in )?(?:the )?"
-        r"(?:namespaces? |ns )\"?([a-z0-9-]+)\"?",
-        said,
-    )
-    found = found or re.fullmatch(r"\"?(kube-[a-z-]+)\"?", said)
-    return f'pod.namespace == "{found[1]}"' if found is not None else None
 
 
 class HeadRemedies(Misplaced):
@@ -74,10 +38,8 @@ class HeadRemedies(Misplaced):
         return (
             self._head,
             self._superfluous_order,
-            self._definition,
             self._result,
             self._top_level,
-            self._nodes,
             self._condition_behind,
         )
 
@@ -117,13 +79,6 @@ class HeadRemedies(Misplaced):
             return with_edit(found, edit, "write `{` behind the head")
         if word == ":" and lexemes[at + 1].text in ("in", "{", "for"):
             return with_edit(found, Fix(lexemes.span(at, at), ""), "leave out the `:`")
-        if word == ":":
-            # A block of Python ends where the next policy begins.
-            start, text = self.item.end, self.source.text
-            end = text.find("\npolicy ", start)
-            end = len(text.rstrip()) if end < 0 else end
-            edit = Fix(Span(self.item.start, end), f" {{{_braced(text[start:end])}\n}}")
-            return with_edit(found, edit, "write `{` for the `:`, and `}` where the policy ends")
         opener = find(lexemes, at, ("{",))
         row = habits.find(habits.CLAUSES, word)
         meant = word if word in _SETTINGS else row.here if row is not None else ""
@@ -141,30 +96,6 @@ class HeadRemedies(Misplaced):
             name = "-".join(lexemes.slice(at - 1, last).split())
             return with_edit(found, Fix(lexemes.span(at - 1, last), name))
         return None
-
-    def _definition(self) -> Diagnostic | None:
-        """`def small(r) = …`: the types of what it takes and of what it gives."""
-        lexemes, at = self.lexemes, self.at
-        first = next(
-            (n for n in range(at - 1, max(-1, at - 12), -1) if lexemes[n].text == "def"), None
-        )
-        opener = None if first is None else first + 2
-        closer = lexemes.partner.get(opener or 0)
-        if self.accepted != {"COLON"} or first is None or opener is None or closer is None:
-            return None
-        sign = closer + 1
-        body = self.source.text[lexemes[sign].end :].partition("\n")[0]
-        if lexemes[sign].text not in ("=", "=>", "->", ":") or not body.strip():
-            return None
-        names = lexemes.slice(opener + 1, closer - 1).split(",")
-        typed = (_typed(name.strip(), body) for name in names)
-        kind = "bool" if re.search(r"[<>=!]=|[<>]|&&|\|\||\bin\b", body) else "double"
-        kind = "quantity" if kind == "double" and re.fullmatch(_AMOUNT, body.strip()) else kind
-        made = f"def {lexemes[first + 1].text}({', '.join(typed)}): {kind} ="
-        found = self.unexpected(at, at)
-        return with_edit(
-            found, Fix(lexemes.span(first, sign), made), f"write `{made} …`, with types"
-        )
 
     def _superfluous_order(self) -> Diagnostic | None:
         """`filter "x" priority 5 {`: filters have no order."""
@@ -233,16 +164,6 @@ class HeadRemedies(Misplaced):
             return replace(found, hint=hint)
         return None
 
-    def _nodes(self) -> Diagnostic | None:
-        """`for nodes where node.zone == "a"`: a filter is about nodes."""
-        lexemes, at = self.lexemes, self.at
-        last = lexemes.expression_end(at + 2, STOPS)
-        is_where = self.item.text in ("node", "nodes") and lexemes[at + 1].text == "where"
-        if self.previous.text != "for" or not is_where or last < at + 2:
-            return None
-        made = f'filter "nodes" {{ require {lexemes.slice(at + 2, last)} }}'
-        return with_edit(self.unexpected(at, at), Fix(lexemes.span(at - 1, last), made))
-
     # ---- the condition of a clause
 
     def _condition_behind(self) -> Diagnostic | None:
@@ -271,12 +192,9 @@ class HeadRemedies(Misplaced):
             if lexemes[first].text == "pods":
                 first += 1 + (lexemes[first + 1].text == "where")
             condition = lexemes.slice(first, opener - 1)
-            condition = _of_namespace(condition) or condition
             condition = f"!({condition})" if word in _EXCEPT else condition
             edit = Fix(lexemes.span(at, opener - 1), f"when {condition}")
             return with_edit(self.unexpected(at, at), edit)
-        if (moved := self._behind_block()) is not None:
-            return moved
         opener = lexemes.opener(at)
         is_clause = {"MESSAGE", "VALUE", "PROTECT"} & self.accepted
         if opener is None or not is_clause or lexemes[opener].text != "{":
@@ -297,19 +215,3 @@ class HeadRemedies(Misplaced):
         return with_edit(
             found, edit, f"write `{one_line(shown)}`, with the condition before the block"
         )
-
-    def _behind_block(self) -> Diagnostic | None:
-        """`filter "x" { … } when pod.priority > 5`: the condition stands before the block."""
-        lexemes, at = self.lexemes, self.at
-        opener = lexemes.partner.get(at - 1)
-        between = self.source.text[self.previous.end : self.item.start]
-        if self.previous.text != "}" or opener is None or "\n" in between:
-            return None
-        last = lexemes.expression_end(at + 1, STOPS)
-        condition = lexemes.slice(at + 1, last)
-        if lexemes[opener - 1].kind not in ("string", "number") or not condition:
-            return None
-        said = f"when {f'!({condition})' if self.item.text in _EXCEPT else condition}"
-        edit = Fix(lexemes.span(opener, last), f"{said} {lexemes.slice(opener, at - 1)}")
-        hint = f"write `{said}` before the block"
-        return with_edit(self.unexpected(at, at), edit, hint)

@@ -1,4 +1,4 @@
-"""Place remedies: what to write where a name is read in a place that cannot read it.
+"""Places: what to write where a name is read in a place that cannot read it.
 
 The policy checker asks when it has found such a read. What is meant is often one of another name:
 a counted pod, the pods on a node, or the node as a domain.

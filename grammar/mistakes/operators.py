@@ -1,6 +1,6 @@
-"""Operator remedies: what an operator of another language is here, between two operands.
+"""Operators: what an operator of another language is here, between two operands.
 
-A part of the syntax remedies: operators in words and signs, conditions with `if` and `else`, and
+A part of the syntax mistakes: operators in words and signs, conditions with `if` and `else`, and
 tests of what is there.
 """
 
@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.mistakes.misplaced import PARTS, STOPS, WORDS, Misplaced, find, with_edit
 from grammar.syntax.lexemes import Lexemes
-from grammar.syntax.unexpected import PARTS, STOPS, WORDS, Misplaced, find, with_edit
 from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.printer import print_string
 
@@ -30,25 +30,7 @@ class OperatorRemedies(Misplaced):
     @property
     def ideas(self) -> tuple[Callable[[], Diagnostic | None], ...]:
         """In the order in which they are asked."""
-        return (self._alternative, self._default, self._either, self._repeated, self._operator)
-
-    def _alternative(self) -> Diagnostic | None:
-        """`if c then a else b`."""
-        lexemes, at = self.lexemes, self.at
-        if self.previous.text != "if" and lexemes[at].text != "then":
-            return None
-        first = next((n for n in range(at, -1, -1) if lexemes[n].text == "if"), None)
-        if first is None:
-            return None
-        then = find(lexemes, first + 1, ("then",))
-        other = find(lexemes, (then or first) + 1, ("else",))
-        if then is None or other is None:
-            return None
-        last = lexemes.expression_end(other + 1, STOPS)
-        condition, value = lexemes.slice(first + 1, then - 1), lexemes.slice(then + 1, other - 1)
-        made = f"{condition} ? {value} : {lexemes.slice(other + 1, last)}"
-        edit = Fix(lexemes.span(first, last), made)
-        return with_edit(self.unexpected(first, first), edit)
+        return (self._default, self._operator)
 
     def _default(self) -> Diagnostic | None:
         """`a ?: b`, `a ?? b`: the value, or another one if it is absent; and `a?.b`."""
@@ -123,7 +105,8 @@ class OperatorRemedies(Misplaced):
         template = self._template(word, second)
         # Behind `over` a second domain is meant, and before a part no operand follows.
         joins = word in ("and", "or") and (second in PARTS or lexemes[first - 1].text == "over")
-        if template is None or joins:
+        # A score between two ends has a range.
+        if template is None or joins or (word == "between" and "RANGE" in self.accepted):
             return None
         here, used, certain = template
         behind = at + used
@@ -170,37 +153,12 @@ class OperatorRemedies(Misplaced):
         edit = Fix(lexemes.span(first, last), made)
         return with_edit(self.unexpected(at, behind - 1), edit, certain=certain)
 
-    def _repeated(self) -> Diagnostic | None:
-        """`require a or require b`, of which both are one condition."""
-        lexemes, at = self.lexemes, self.at - (self.item.text == "require")
-        sign = {"or": "||", "OR": "||", "||": "||"}.get(lexemes[at].text)
-        if sign is None or lexemes[at + 1].text != "require":
-            return None
-        return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at + 1), sign))
-
     def _quoted(self, word: str) -> str:
         """The `gpu` of `node.labels has gpu`, which is no name that anything gives, as a text."""
         if re.fullmatch(r"[A-Za-z]\w*", word) is None or word in _NAMES:
             return word
         defined = re.search(rf"\b(?:let|policy)\b[^{{]*\b{word}\b", self.source.text)
         return word if defined is not None else print_string(word)
-
-    def _either(self) -> Diagnostic | None:
-        """`a == b xor c`: one of two conditions, of which each is one side."""
-        lexemes, at, ends = self.lexemes, self.at, STOPS | {"&&", "||"}
-        if self.item.text.lower() not in ("xor", "^") or not self.behind:
-            return None
-        first = _start(lexemes, at, ends)
-        last = lexemes.expression_end(at + 1, ends)
-        found = self.unexpected(at, at)
-        sides = (first, at - 1), (at + 1, last)
-        if all(lexemes.operand_after(start) == end for start, end in sides):
-            return with_edit(found, Fix(lexemes.span(at, at), "!="))
-        made = (
-            lexemes.slice(*s) if lexemes.operand_after(s[0]) == s[1] else f"({lexemes.slice(*s)})"
-            for s in sides
-        )
-        return with_edit(found, Fix(lexemes.span(first, last), " != ".join(made)))
 
     def _template(self, word: str, second: str) -> tuple[str, int, bool] | None:
         """What an operator is here, how many lexemes it has, and whether nothing else is meant."""
@@ -334,15 +292,7 @@ class PresenceRemedies(Misplaced):
     @property
     def ideas(self) -> tuple[Callable[[], Diagnostic | None], ...]:
         """In the order in which they are asked."""
-        return (self._present, self._presence, self._typeof, self._of_python, self._correlated)
-
-    def _correlated(self) -> Diagnostic | None:
-        """`either a or b` and `both a and b`: the first word is needless."""
-        if self.previous.text not in ("either", "both") or (self.behind and self.item.text == "."):
-            return None
-        at = self.at - 1
-        hint = f"leave out `{self.previous.text}`"
-        return with_edit(self.unexpected(at, at), Fix(self.lexemes.span(at, at), ""), hint)
+        return (self._present, self._presence, self._of_python)
 
     def _present(self) -> Diagnostic | None:
         """`node.labels["a"] exists`, with the word behind."""
@@ -366,16 +316,6 @@ class PresenceRemedies(Misplaced):
         if last is None or self.item.kind != "word" or lexemes[at + 1].text in ("in", "where"):
             return None
         edit = Fix(lexemes.span(at - 1, last), f"has({lexemes.slice(at, last)})")
-        return with_edit(self.unexpected(at - 1, at - 1), edit)
-
-    def _typeof(self) -> Diagnostic | None:
-        """`typeof node.labels.gpu !== "undefined"`: whether it is there."""
-        lexemes, at = self.lexemes, self.at
-        last = lexemes.operand_after(at) if self.previous.text == "typeof" else None
-        if last is None or lexemes[last + 2].text.strip("\"'") != "undefined":
-            return None
-        negation = "" if lexemes[last + 1].text.startswith("!") else "!"
-        edit = Fix(lexemes.span(at - 1, last + 2), f"{negation}has({lexemes.slice(at, last)})")
         return with_edit(self.unexpected(at - 1, at - 1), edit)
 
     def _of_python(self) -> Diagnostic | None:

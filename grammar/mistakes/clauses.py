@@ -1,6 +1,6 @@
-"""Clause remedies: what an unexpected word of a policy means: a clause, a part, a name, a bound.
+"""Clauses: what an unexpected word of a policy means: a clause, a part, a name, a bound.
 
-The second half of the syntax remedies, for what stands outside of expressions.
+The second half of the syntax mistakes, for what stands outside of expressions.
 """
 
 from __future__ import annotations
@@ -9,15 +9,12 @@ import re
 from collections.abc import Callable, Container
 from dataclasses import replace
 
-from grammar.messages import catalogue, habits
+from grammar.messages import catalogue, habits, plain_words
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
 from grammar.messages.texts import filled, template_of
-from grammar.syntax.other_schedulers import OF_POD
-from grammar.syntax.unexpected import (
-    DOMAINS,
+from grammar.mistakes.misplaced import (
     ITEMS,
     PARTS,
-    SHAPES,
     STOPS,
     WORDS,
     Misplaced,
@@ -25,7 +22,7 @@ from grammar.syntax.unexpected import (
     one_line,
     with_edit,
 )
-from grammar.syntax.wish_words import ABOVE, BELOW, ENOUGH, ONLY, WORKLOADS
+from grammar.syntax.lexemes import SHAPES
 from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Span
 
@@ -40,16 +37,13 @@ class ClauseRemedies(Misplaced):
     def ideas(self) -> tuple[Callable[[], Diagnostic | None], ...]:
         """In the order in which they are asked."""
         return (
-            self._message_behind,
             self._superfluous,
             self._group,
             self._name,
             self._bound,
             self._lacking_word,
-            self._option,
             self._clause,
             self._part,
-            self._filler,
         )
 
     # ---- signs and names of blocks
@@ -169,30 +163,20 @@ class ClauseRemedies(Misplaced):
             if text.lower() in of_pods.split():
                 # These are of pods, and no places.
                 return None
-            domain = DOMAINS.get(text.lower(), f'node.labels["{text}"]')
+            domain = plain_words.DOMAINS.get(text.lower(), f'node.labels["{text}"]')
             made = "node" if domain == "node.name" else f"domain {domain}"
             return with_edit(found, Fix(lexemes.span(at, at), made), f"write `per {made}`")
         return None
 
     def _bound_in_words(self) -> Fix | None:
         """`no more than 40%` and `fewer than 3`."""
-        kinds = ((ONLY, "at most", 0), (ENOUGH, "at least", 0), (BELOW, "at most", -1))
-        for phrase, kind, more in (*kinds, (ABOVE, "at least", 1)):
+        for phrase, kind, more in plain_words.BOUNDS:
             pattern = re.compile(rf"{phrase} +(\d+)(%?)(?!\w)", re.IGNORECASE)
             found = pattern.match(self.source.text, self.item.start)
             if found is not None and not (more and found[2]):
                 amount = f"{int(found[1]) + more}{found[2]}"
                 return Fix(Span(*found.span()), f"{kind} {amount}")
         return None
-
-    def _filler(self) -> Diagnostic | None:
-        """`score "x" with weight 10 {`: a word before the one that belongs here."""
-        lexemes, at = self.lexemes, self.at
-        is_filler = self.item.text in ("with", "and", "having", "a", "the", "is", "of")
-        if not is_filler or lexemes[at + 1].text.upper() not in self.accepted:
-            return None
-        hint = f"leave out `{self.item.text}`"
-        return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), ""), hint)
 
     def _meant(self, here: str) -> bool:
         row = habits.find(habits.PARTS, self.item.text)
@@ -242,8 +226,10 @@ class ClauseRemedies(Misplaced):
             "for",
         ):
             edit = Fix(lexemes.span(at, at), word.split()[0])
-            is_kind = item.text.lower().removesuffix("s") in {k.lower() for k in WORKLOADS}
-            return with_edit(found, edit, certain=lexemes[at + 1].text == "where" and not is_kind)
+            if item.text.lower().removesuffix("s") in plain_words.WORKLOADS | {"node"}:
+                # It says more of the pods, or is about something else.
+                return None
+            return with_edit(found, edit, certain=lexemes[at + 1].text == "where")
         end = lexemes.expression_end(at, STOPS)
         if word.startswith(item.text) and lexemes[at + 1].text != ".":
             return None
@@ -265,7 +251,7 @@ class ClauseRemedies(Misplaced):
             last = lexemes.operand_after(at) or at
             key = lexemes.slice(at, last).strip("\"'")
             name = (re.findall(r"[A-Za-z]\w*", key) or ["group"])[-1]
-            key = key if "." in key else DOMAINS.get(key, f'node.labels["{key}"]')
+            key = key if "." in key else plain_words.DOMAINS.get(key, f'node.labels["{key}"]')
             edit = Fix(lexemes.span(at - 1, last), f"{name} by {key}")
             return with_edit(self.unexpected(at, at), edit, f"write `group {edit.text}`")
         found, closer = self.unexpected(at, at), lexemes.partner.get(at + 1)
@@ -298,13 +284,6 @@ class ClauseRemedies(Misplaced):
             if lexemes[at + 1].text == "(" and (text := self._formatted(at)) is not None:
                 closer = lexemes.partner[at + 1]
                 return with_edit(found, Fix(lexemes.span(at, closer), text))
-            if lexemes[at + 1].text == "." and lexemes[at + 3].text == "(":
-                # `fmt.Sprintf("no %s", pod.name)`
-                text = self._formatted(at + 2)
-                span = lexemes.span(at, lexemes.partner.get(at + 3, at + 3))
-                return None if text is None else with_edit(found, Fix(span, text))
-            if (moved := self._named_behind()) is not None:
-                return moved
             is_clause = self.item.text in CLAUSE_WORDS and lexemes[at + 1].kind == "string"
             is_read = self.item.text in ("node", "pod") and lexemes[at + 1].text == "."
             if is_clause or is_read:
@@ -361,20 +340,6 @@ class ClauseRemedies(Misplaced):
             at += 1
         return at
 
-    def _named_behind(self) -> Diagnostic | None:
-        """`score weight 10 "x" {`: the name stands first."""
-        lexemes, at = self.lexemes, self.at
-        opener = find(lexemes, at, ("{",))
-        if opener is None or self.item.text not in ("weight", "when", "for"):
-            return None
-        last = opener - 1
-        if lexemes[last].kind != "string" or lexemes[last - 1].text in ("==", "!=", "in", "<", ">"):
-            return None
-        made = f"{lexemes[last].text} {lexemes.slice(at, last - 1)}"
-        whole = f"{self.previous.text} {made}"
-        edit = Fix(lexemes.span(at, last), made)
-        return with_edit(self.unexpected(at, at), edit, f"write `{one_line(whole)}`")
-
     def _formatted(self, at: int) -> str | None:
         """`sprintf("no %v", [pod.name])` as a text with the expressions in braces."""
         lexemes, text, closer = self.lexemes, at + 2, self.lexemes.partner.get(at + 1)
@@ -384,18 +349,6 @@ class ClauseRemedies(Misplaced):
         return filled(lexemes[text].text, values)
 
     # ---- clauses and parts
-
-    def _option(self) -> Diagnostic | None:
-        """`--gres=gpu:2`, an option of a job that no clause says."""
-        lexemes, at = self.lexemes, self.at
-        is_option = self.item.text in ("-", "--") and lexemes.touches(at + 1)
-        if is_option and {"FILTER", "SCORE", "LET"} <= self.accepted:
-            # Options of a job.
-            option = lexemes[at + 1 + (lexemes[at + 1].text == "-")].text
-            hint = "write a clause that says it: nothing here reads options"
-            hint = f"leave it out: {habits.REQUESTED}" if option in OF_POD else hint
-            return replace(self.unexpected(at, at), hint=hint)
-        return None
 
     def _clause(self) -> Diagnostic | None:
         """A word where a clause must start: which clauses there are, and the one meant."""
@@ -433,7 +386,8 @@ class ClauseRemedies(Misplaced):
             if lexemes[at + 1].text in (":", "=", "-"):
                 return replace(found, hint=hint)
             return with_edit(found, edit, hint, certain=len(from_list) == 1)
-        if word in ("if", "unless", "else", "otherwise", "elif", "elsif"):
+        is_behind = word in ("when", "where") and self.previous.text == "}"
+        if is_behind or word in ("if", "unless", "else", "otherwise", "elif", "elsif"):
             hint = 'write the condition into the clause, as in `filter "x" when pod.priority > 0 {`'
             return replace(found, hint=hint)
         if word in ("test", "policy", "cluster"):
@@ -450,15 +404,9 @@ class ClauseRemedies(Misplaced):
         if is_told and lexemes[at + 1].kind == "word":
             # A sentence about them.
             why = None
-        if word == "select" and lexemes[at + 1].text == "=":
-            # The chunks of PBS.
-            why = habits.REQUESTED
-        if word == "import" and lexemes[at + 1].kind == "word":
-            # A package of Rego or Python.
-            why = "a policy reads `pod`, `node`, `namespaceObject` and `now` without more"
         if why is not None:
             return replace(found, hint=f"leave it out: {why}")
-        meant = self._clause_of(word) or self._by_content(at)
+        meant = self._clause_of(word)
         if meant is not None and (whole := self._rewritten(at, word, meant)) is not None:
             return with_edit(
                 found, whole, f"write `{one_line(whole.text)}`; {catalogue.CLAUSES_ARE}"
@@ -469,9 +417,10 @@ class ClauseRemedies(Misplaced):
         if meant is not None:
             edit = Fix(lexemes.span(at, at), meant)
             hint = f"write `{meant}`; {catalogue.CLAUSES_ARE}"
-            # What other words follow is told in words.
-            is_told = meant in CLAUSE_WORDS and lexemes[at + 1].text not in ("{", "weight", "when")
-            if is_told and lexemes[at + 1].kind != "string" and lexemes[at + 2].text != "{":
+            # A name or a part of a clause follows; what else follows is told in words.
+            first = lexemes[at + 2 if lexemes[at + 1].text == "{" else at + 1]
+            is_clause = first.kind == "string" or first.text in PARTS | {"weight", "when"}
+            if meant in CLAUSE_WORDS and not is_clause:
                 return replace(found, hint=hint)
             return with_edit(found, edit, hint)
         return replace(found, hint=catalogue.CLAUSES_ARE)
@@ -484,29 +433,6 @@ class ClauseRemedies(Misplaced):
         near = (self.lexemes[n].text for n in range(self.at, self.at + 5))
         is_soft = any(text.startswith("preferredDuring") for text in near)
         return "score" if is_soft and row.here == "filter" else row.here
-
-    def _by_content(self, at: int) -> str | None:
-        """The clause that has the parts of the block behind an unknown word."""
-        opener = find(self.lexemes, at, ("{",))
-        if (
-            opener is None
-            or opener > at + 6
-            or any(self.lexemes[n].text in WORDS for n in range(at + 1, min(opener, at + 3)))
-        ):
-            return None
-        closer = self.lexemes.partner.get(opener, len(self.lexemes.items))
-        items = self.lexemes
-        words = {items[n].text for n in range(opener, closer) if items[n + 1].text != "="}
-        signs = {
-            "filter": {"require"},
-            "score": {"value", "range"},
-            "spread": {"over", "skew"},
-            "share": {"replicas", "on"},
-            "limit": {"per"},
-            "preempt": {"protect", "allow", "keep"},
-            "gang": {"within", "minMember", "minAvailable"},
-        }
-        return next((clause for clause, parts in signs.items() if parts & words), None)
 
     def _rewritten(self, at: int, word: str, meant: str) -> Fix | None:
         """A whole filter for a block of one condition, negated for `deny` and its like."""
@@ -592,28 +518,14 @@ class ClauseRemedies(Misplaced):
                 return with_edit(found, edit, f"write `{whole}`")
         return None
 
-    def _message_behind(self) -> Diagnostic | None:
-        """`assert node.ready, "not ready"`: what is said of a node that is rejected."""
-        lexemes, at = self.lexemes, self.at
-        joins = self.item.text in (",", ":", "else", "otherwise", "or", "||", "because")
-        if "MESSAGE" not in self.accepted or not joins or lexemes[at + 1].kind != "string":
-            return None
-        if self.previous.kind == "string" and lexemes[at - 2].text not in ("==", "!="):
-            # Another value.
-            return None
-        if not (lexemes[at + 2].closes or lexemes[at + 2].text in STOPS):
-            return None
-        made = f"message {lexemes[at + 1].text}"
-        edit = Fix(lexemes.span(at, at + 1), f" {made}")
-        return with_edit(self.unexpected(at, at), edit)
-
     def _condition(self, at: int) -> int | None:
         """The end of an expression that starts here; None if none does."""
         lexemes = self.lexemes
         if self.item.text in (":", ",", "=", ";", ")", "]", "}") or lexemes[at + 1].text == "{":
             return None
         end = lexemes.expression_end(at, STOPS)
-        if lexemes[end].text in ("&&", "||"):
+        is_set = any(lexemes[n].text in ("=", "{") for n in range(at, end))
+        if is_set or lexemes[end].text in ("&&", "||"):
             return None
         return end if end >= at and lexemes.operand_after(at) is not None else None
 
@@ -636,10 +548,10 @@ class ClauseRemedies(Misplaced):
                 return None
             return Fix(lexemes.span(at, last + 1), strength.here)
         if here == "over":
-            domain = DOMAINS.get(value.text)
+            domain = plain_words.DOMAINS.get(value.text)
             if value.kind == "string":
                 key = value.text[1:-1]
-                domain = DOMAINS.get(key.lower(), f'node.labels["{key}"]')
+                domain = plain_words.DOMAINS.get(key.lower(), f'node.labels["{key}"]')
             if domain is not None and (value.kind == "string" or lexemes[last + 2].text != "."):
                 made = f"over {domain}"
                 if names:

@@ -1,6 +1,6 @@
-"""Item remedies: what is said of each item of a list elsewhere, as a macro of this language.
+"""Items of lists: what is said of each item of a list elsewhere, as a macro of this language.
 
-A part of the syntax remedies: functions of Python, JavaScript and Rust, quantifiers of Rego and
+A part of the syntax mistakes: functions of Python, JavaScript and Rust, quantifiers of Rego and
 SQL, comprehensions, `[*]` of JSONPath and `count(*)` of SQL.
 """
 
@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from grammar.messages import habits
 from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.mistakes.misplaced import STOPS, Misplaced, find, rooted, with_edit
 from grammar.syntax.lexemes import Lexemes
-from grammar.syntax.unexpected import STOPS, Misplaced, find, rooted, with_edit
 
 _MACRO_NAMES = frozenset("all exists exists_one existsOne filter map any some every".split())
 _ENDS = frozenset({"sum", "max", "min"})
@@ -29,8 +29,6 @@ class ItemRemedies(Misplaced):
         """In the order in which they are asked."""
         return (
             self._items_of_list,
-            self._set_of_items,
-            self._piped,
             self._each_or_all,
             self._arrow,
             self._quantifier,
@@ -65,8 +63,6 @@ class ItemRemedies(Misplaced):
         """`all(p.ready for p in pods)` and `[p.name for p in pods if p.ready]`."""
         lexemes, at = self.lexemes, self.at
         opener = lexemes.opener(at)
-        if lexemes[at - 1].text == "for" and opener == at - 2 and opener in lexemes.partner:
-            return self._items_before(opener)
         if self.item.text != "for" or opener is None or opener not in lexemes.partner:
             return None
         if lexemes[at + 2].text != "in" or lexemes[opener].text not in ("(", "["):
@@ -102,72 +98,6 @@ class ItemRemedies(Misplaced):
             elif function in _SIZES:
                 made = f"size({made})"
         return with_edit(self.unexpected(at, at), Fix(lexemes.span(first, closer), made))
-
-    def _items_before(self, opener: int) -> Diagnostic | None:
-        """`[for t in node.spec.taints : t.key if t.effect == "NoExecute"]` of Terraform."""
-        lexemes, closer = self.lexemes, self.lexemes.partner[opener]
-        colon = find(lexemes, opener + 1, (":",))
-        if colon is None or lexemes[opener + 3].text != "in":
-            return None
-        name, items = lexemes[opener + 2].text, lexemes.slice(opener + 4, colon - 1)
-        test = find(lexemes, colon, ("if",)) or closer
-        if condition := lexemes.slice(test + 1, closer - 1):
-            items = f"{items}.filter({name}, {condition})"
-        body = lexemes.slice(colon + 1, test - 1)
-        made = items if body == name else f"{items}.map({name}, {body})"
-        macro = {"alltrue": "all", "anytrue": "exists"}.get(lexemes[opener - 2].text)
-        if macro is not None and lexemes[closer + 1].text == ")":
-            made, opener, closer = f"{items}.{macro}({name}, {body})", opener - 2, closer + 1
-        return with_edit(
-            self.unexpected(opener + 1, opener + 1), Fix(lexemes.span(opener, closer), made)
-        )
-
-    def _set_of_items(self) -> Diagnostic | None:
-        """`count({p | p := node.pods[_]; p.ready})` of Rego: the items for which it is true."""
-        lexemes, at = self.lexemes, self.at
-        opener = lexemes.opener(at)
-        if self.item.text != "|" or opener is None or lexemes[opener].text not in ("{", "["):
-            return None
-        closer = lexemes.partner.get(opener)
-        if closer is None or lexemes[at + 2].text not in (":=", "=", "in"):
-            return None
-        name, body = lexemes[at + 1].text, find(lexemes, at, (";",))
-        last = (body or closer) - 1
-        items = lexemes.slice(at + 3, last).removesuffix("[_]")
-        made = items
-        if body is not None:
-            said = lexemes.slice(body + 1, closer - 1).replace(";", " &&")
-            made = f"{items}.filter({name}, {said})"
-        shown = lexemes.slice(opener + 1, at - 1)
-        if shown != name:
-            made = f"{made}.map({name}, {shown})"
-        first, end = opener, closer
-        if lexemes[opener - 1].text == "(" and lexemes[opener - 2].text in _SIZES:
-            first, end, made = opener - 2, closer + 1, f"size({made})"
-        edit = Fix(lexemes.span(first, end), made)
-        return with_edit(self.unexpected(at, at), edit)
-
-    def _piped(self) -> Diagnostic | None:
-        """`node.pods | length` of jq, and `node.zone | lower` of templates."""
-        lexemes, at = self.lexemes, self.at
-        word, first = lexemes[at + 1].text, lexemes.operand_before(at)
-        if self.item.text != "|" or first is None or lexemes[at + 1].kind != "word":
-            return None
-        last, argument = at + 1, ""
-        if lexemes[at + 2].text == "(" and at + 2 in lexemes.partner:
-            last = lexemes.partner[at + 2]
-            argument = lexemes.slice(at + 3, last - 1)
-        macro = habits.find(habits.MACROS, word) if argument.startswith(".") else None
-        if macro is not None and not macro.here.startswith("!"):
-            operand = rooted(lexemes.slice(first, at - 1))
-            made = f"{operand}.{macro.here}(x, x{argument})"
-            return with_edit(self.unexpected(at, at), Fix(lexemes.span(first, last), made))
-        row = habits.call(word, "string" if argument else "dyn", 1 + bool(argument))
-        if row is None or lexemes[last + 1].text in (".", "[", "("):
-            return None
-        operand = rooted(lexemes.slice(first, at - 1))
-        made = row.here.replace("{0}", operand).replace("{1}", argument)
-        return with_edit(self.unexpected(at, at), Fix(lexemes.span(first, last), made))
 
     def _quantifier(self) -> Diagnostic | None:
         """`some p in pods; …` and `every p in pods { … }`, as in Rego and SQL."""
@@ -279,10 +209,6 @@ def function_of_items(lexemes: Lexemes, at: int) -> Fix | None:
         head = f"{'!' * here.startswith('!')}{lexemes.slice(opener + 1, items)}"
         made = f"{head}.{here.removeprefix('!')}({names}, {said})"
         return Fix(lexemes.span(method, closer), made)
-    if macro in ("find", "detect", "firstOrDefault", "findFirst"):
-        return _found(lexemes, method, f"({names}, {said})")
-    if macro in ("reduce", "fold", "inject", "foldLeft"):
-        return _summed(lexemes, method, names, said)
     here = "sortBy" if macro == "sort" else row.here if row is not None else macro
     first = lexemes.operand_before(closer + 1) if here.startswith("!") else None
     if first is not None and lexemes[method - 1].text == ".":
@@ -290,26 +216,3 @@ def function_of_items(lexemes: Lexemes, at: int) -> Fix | None:
         head = lexemes.slice(first, method - 1)
         return Fix(lexemes.span(first, closer), f"!{head}{here[1:]}({names}, {said})")
     return Fix(lexemes.span(method, closer), f"{here}({names}, {said})")
-
-
-def _found(lexemes: Lexemes, method: int, said: str) -> Fix | None:
-    """`list.find(p => …) === undefined`: whether there is such an item, or the first one."""
-    closer = lexemes.partner.get(method + 1, method)
-    first, last = lexemes.operand_before(closer + 1), closer + 2
-    if first is None or lexemes[method - 1].text != ".":
-        return None
-    head, sign = lexemes.slice(first, method - 1), lexemes[closer + 1].text
-    if lexemes[last].text in ("undefined", "null", "None", "nil") and sign[-1:] == "=":
-        negation = "" if sign.startswith("!") else "!"
-        return Fix(lexemes.span(first, last), f"{negation}{head}exists{said}")
-    return Fix(lexemes.span(first, closer), f"{head}filter{said}[0]")
-
-
-def _summed(lexemes: Lexemes, method: int, names: str, said: str) -> Fix | None:
-    """`list.reduce((sum, p) => sum + p.priority, 0)`: the sum of what is said of each item."""
-    both = [n.strip() for n in names.split(",")]
-    found = re.match(r"\(?(\w+)\s*\+\s*(.+?)\s*(?:,\s*[\d.]+\s*)?\Z", said)
-    if len(both) != 2 or found is None or found[1] != both[0]:
-        return None
-    closer = lexemes.partner.get(method + 1, method)
-    return Fix(lexemes.span(method, closer), f"map({both[1]}, {found[2]}).sum()")

@@ -1,34 +1,22 @@
-"""Syntax remedies: what an unexpected token means, by the table of habits.
+"""Brackets and amounts: what an unexpected word inside of an expression means.
 
-The parser asks here when it cannot go on. Every remedy is an edit, and its hint shows the whole of
-what to write. An edit is certain if nothing else can be meant; `--fix` makes only certain edits.
-Clauses and their parts are in `grammar.syntax.clause_remedies`.
+A part of the syntax mistakes: units and percentages without quotes, lists, texts of other
+languages, queries of Prometheus, and brackets that lack their partner.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable
 from dataclasses import replace
 
-from grammar.messages import catalogue, habits
+from grammar.messages import catalogue, habits, plain_words
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.syntax.clause_remedies import ClauseRemedies
-from grammar.syntax.head_remedies import HeadRemedies
-from grammar.syntax.item_remedies import ItemRemedies, function_of_items
-from grammar.syntax.lexemes import Lexemes
-from grammar.syntax.operator_remedies import OperatorRemedies, PresenceRemedies
-from grammar.syntax.template_remedies import TemplateRemedies
-from grammar.syntax.trials import Keep
-from grammar.syntax.unexpected import ITEMS, WORDS, Misplaced, with_edit
-from grammar.syntax.waiting_remedies import WaitingRemedies
-from grammar.syntax.wish_words import PARTS
+from grammar.mistakes.examples import seconds_of
+from grammar.mistakes.misplaced import ITEMS, WORDS, Misplaced, with_edit
 from grammar.tree.printer import print_string
-from grammar.tree.source import Source, Span
+from grammar.tree.source import Span
 
-# A key of labels or annotations that is written like a field.
-_KEY = re.compile(r"([\w.]+\.(?:labels|annotations))\.([\w./-]+)")
 _WHOLE_DIVISION = re.compile(r"[\w)\]]\s*(?P<sign>//)\s*[\d(a-z][^\n]*")
 # An alternative of jq: its operand, and the text for where that is not there.
 _ALTERNATIVE = re.compile(
@@ -37,114 +25,6 @@ _ALTERNATIVE = re.compile(
 _PART_OF_NODE = re.compile(r"node\.(?:free|requested)(\[[^\]]*\])\Z")
 _SLASHES = re.compile(r"/((?:\\.|[^/\n\\])+)/[a-z]*")
 _TESTED = re.compile(r"/((?:\\.|[^/\n\\])+)/[a-z]*\.(?:test|match|exec)\(([\w.\[\]\"/-]+)\)")
-_RESERVED = {
-    "if": "`condition ? value : other`, or `when` behind the name of a clause",
-    "for": "`list.all(x, …)`, `list.exists(x, …)` or `list.map(x, …)`",
-    "function": "`def name(x: TYPE): TYPE = …`, and in a macro `x, …`",
-    "var": "`let name = …`",
-    "const": "`let name = …`",
-    "return": "the value alone",
-    "while": "a macro such as `list.all(x, …)`",
-    "import": '`use "name"`',
-    "else": "`condition ? value : other`",
-    "namespace": "`pod.namespace`",
-}
-
-
-def explained(
-    source: Source,
-    span: Span,
-    accepted: AbstractSet[str],
-    keep: Keep,
-    known: Iterable[str] = (),
-) -> Diagnostic | None:
-    """The error for what stands at the span, by the first idea whose hint leads on, or None.
-
-    `accepted` are the terminals that may stand there, and `known` their words. An empty span is the
-    end of the text.
-    """
-    where = source, span, accepted, tuple(known)
-    of_others = (QueryRemedies, TemplateRemedies, WaitingRemedies, ItemRemedies, PresenceRemedies)
-    of_language = (ExpressionRemedies, OperatorRemedies, HeadRemedies, ClauseRemedies)
-    ideas = (idea for kind in (*of_others, *of_language) for idea in kind(*where).ideas)
-    found = (said for idea in ideas if (said := idea()) is not None)
-    return next(filter(keep, found), None)
-
-
-def improved(found: Diagnostic, source: Source) -> Diagnostic:
-    """The error that ended the parse of an item, with what to write in its place."""
-    word = source.slice(found.span)
-    if found.code == "P0202" and (percent := _percentage_apart(found, source)) is not None:
-        return percent
-    if found.code == "P0008" and (key := _KEY.fullmatch(word)) is not None:
-        made = f'{key[1]}["{key[2]}"]'
-        return with_edit(found, Fix(found.span, made), f"write `has({made})`")
-    if found.code != "P0007" or word not in _RESERVED:
-        return found
-    lexemes = Lexemes(source.text)
-    at = lexemes.at(found.span.start)
-    before = [lexemes[n].text for n in range(max(0, at - 3), at)]
-    if word == "namespace" and before[-2:] == ["pods", "where"] and before[0] != "for":
-        return replace(found, hint="write `peer.namespace`, and `all pods where` for other ones")
-    if word == "namespace" and lexemes[at + 1].text == ".":
-        return with_edit(found, Fix(found.span, "namespaceObject"))
-    if word == "var" and lexemes[at + 1].text == "." and lexemes[at + 2].kind == "word":
-        name = lexemes[at + 2].text
-        declared = f'({name}: string = "…")'
-        hint = f"write `{name}`, and `{declared}` behind the name of the policy"
-        return replace(found, hint=hint)
-    if word == "function" and (edit := function_of_items(lexemes, at)) is not None:
-        return with_edit(found, edit)
-    return replace(found, hint=f"write {_RESERVED[word]}")
-
-
-def _percentage_apart(found: Diagnostic, source: Source) -> Diagnostic | None:
-    """`at most 40 % strict`, which takes the strength for the operand of `%`."""
-    lexemes = Lexemes(source.text)
-    start = lexemes.at(found.span.end)
-    end = next((n for n in range(start, len(lexemes.items)) if lexemes[n].closes), start)
-    for at in range(start, end):
-        is_bound = lexemes[at].text in ("most", "least", "exactly")
-        is_sign = lexemes[at].text in ("<=", ">=") and lexemes[at + 2].text == "%"
-        if is_sign and lexemes[at + 1].kind == "number" and lexemes.touches(at + 2):
-            # A bound behind a condition is taken for a part of it.
-            kind = "at most" if lexemes[at].text == "<=" else "at least"
-            span = lexemes.span(at, at + 2)
-            wrong = catalogue.unexpected(lexemes[at].text, (), lexemes.span(at, at))
-            return with_edit(wrong, Fix(span, f"{kind} {lexemes[at + 1].text}%"))
-        if is_bound and lexemes[at + 1].kind == "number" and lexemes[at + 2].text == "%":
-            if lexemes.touches(at + 2):
-                is_share = "share" in found.message
-                amount = lexemes.slice(at + 1, at + 2)
-                span = lexemes.span(at + 1, at + 2)
-                return None if is_share else catalogue.no_percentage(amount, span)
-            span = lexemes.span(at + 1, at + 2)
-            edit = Fix(span, f"{lexemes[at + 1].text}%")
-            wrong = catalogue.bare_amount(source.slice(span), span)
-            return with_edit(wrong, edit, certain=True)
-    return None
-
-
-def closing(found: Diagnostic, text: str) -> str | None:
-    """The text with the bracket that an error asks for, where this moves no other character."""
-    edit = found.remedy
-    if found.code != "P0140" or edit is None:
-        return None
-    at = edit.span.start
-    if at >= len(text.rstrip()):
-        return text.rstrip() + edit.text.strip()
-    # A blank behind the place gives way, rather one that is no line break.
-    blanks = range(at, _past_blanks(text, at))
-    place = next((n for n in blanks if text[n] != "\n"), next(iter(blanks), None))
-    if place is not None:
-        return text[:place] + edit.text.strip()[:1] + text[place + 1 :]
-    return None
-
-
-def _past_blanks(text: str, at: int) -> int:
-    return at + len(text[at:]) - len(text[at:].lstrip())
-
-
 _QUERY = re.compile(
     r"\b(?:avg|sum|max|min|count|topk|bottomk|quantile|stddev)\s*(?:by|without)\s*\("
     r"|(?<=[\w)}])\[\d+[smhd](?::\d*[smhd]?)?\]"
@@ -183,14 +63,11 @@ class ExpressionRemedies(Misplaced):
         """In the order in which they are asked."""
         return (
             self._bare_words,
-            self._of_object,
             self._in_brackets,
-            self._power,
             self._length,
             self._unit,
             self._percentage,
             self._list,
-            self._formatted,
             self._division,
             self._slashes,
             self._foreign_text,
@@ -219,16 +96,6 @@ class ExpressionRemedies(Misplaced):
         edit = Fix(lexemes.span(first, last), f'"{lexemes.slice(first, last)}"')
         return with_edit(self.unexpected(first, last), edit)
 
-    def _of_object(self) -> Diagnostic | None:
-        """`node cpu > 4`: a blank for the dot."""
-        lexemes, at = self.lexemes, self.at
-        if self.previous.text not in ("node", "pod") or self.item.kind != "word":
-            return None
-        if self.item.text in WORDS or not self.behind:
-            return None
-        edit = Fix(lexemes.span(at - 1, at), f"{self.previous.text}.{self.item.text}")
-        return with_edit(self.unexpected(at, at), edit)
-
     def _in_brackets(self) -> Diagnostic | None:
         """`require(a, "no")` and `require { a }`: a part stands without brackets."""
         lexemes, opener = self.lexemes, self.lexemes.opener(self.at)
@@ -249,13 +116,22 @@ class ExpressionRemedies(Misplaced):
         edit = Fix(lexemes.span(opener, closer), made)
         return with_edit(self.unexpected(self.at, self.at), edit, shown)
 
+    def _length(self) -> Diagnostic | None:
+        """`for at most "60s"`, `for at most 60`, `for at most 2 minutes`."""
+        if self.accepted != {"LENGTH"} or self.item.kind not in ("string", "number", "word"):
+            return None
+        last, seconds = seconds_of(self, self.at)
+        span = self.lexemes.span(self.at, last)
+        return catalogue.no_length(self.lexemes.slice(self.at, last), span, seconds)
+
     def _unit(self) -> Diagnostic | None:
         """`8Gi`, `500m`, `10 minutes`, `40 percent`."""
         lexemes, at = self.lexemes, self.at
         said = f"{self.previous.text} {self.item.text}".removeprefix("one ").lower()
-        if said in PARTS and lexemes[at - 2].text in ("most", "least", "exactly"):
+        if said in plain_words.FRACTIONS and lexemes[at - 2].text in ("most", "least", "exactly"):
             return with_edit(
-                self.unexpected(at - 1, at), Fix(lexemes.span(at - 1, at), PARTS[said])
+                self.unexpected(at - 1, at),
+                Fix(lexemes.span(at - 1, at), plain_words.FRACTIONS[said]),
             )
         if self.previous.kind != "number" or self.item.kind != "word":
             return None
@@ -278,34 +154,6 @@ class ExpressionRemedies(Misplaced):
         whole = lexemes.slice(at - 1, at)
         is_certain = unit == word and lexemes.touches(at)
         return with_edit(catalogue.bare_amount(whole, edit.span), edit, certain=is_certain)
-
-    def _power(self) -> Diagnostic | None:
-        """`1024 ** 3` and `10^9`, which are numbers."""
-        lexemes, at = self.lexemes, self.at
-        first = at - 1 - (self.previous.text == "*")
-        if lexemes.slice(first + 1, at) not in ("**", "^"):
-            return None
-        base, power = lexemes[first].text, lexemes[at + 1].text
-        if not (base.isdigit() and power.isdigit() and int(power) < 20 and len(base) < 5):
-            return None
-        edit = Fix(lexemes.span(first, at + 1), str(int(base) ** int(power)))
-        return with_edit(self.unexpected(first + 1, at), edit)
-
-    def _length(self) -> Diagnostic | None:
-        """`timedelta(hours=1)` of Python."""
-        lexemes, opener = self.lexemes, self.lexemes.opener(self.at)
-        closer = lexemes.partner.get(opener) if opener is not None else None
-        if opener is None or closer is None or self.item.text != "=":
-            return None
-        if lexemes[opener - 1].text not in ("timedelta", "Duration", "duration", "relativedelta"):
-            return None
-        parts = re.findall(r"(\w+)\s*=\s*(\d+)", lexemes.slice(opener + 1, closer - 1))
-        units = [habits.UNITS.get(word, "") for word, _ in parts]
-        if not parts or not all(unit in ("d", "h", "m", "s") for unit in units):
-            return None
-        said = "".join(f"{number}{unit}" for (_, number), unit in zip(parts, units, strict=True))
-        edit = Fix(lexemes.span(opener - 1, closer), f'duration("{said}")')
-        return with_edit(self.unexpected(self.at, self.at), edit)
 
     def _percentage(self) -> Diagnostic | None:
         """`40%` outside of a bound, where `%` is the remainder of a division."""
@@ -407,16 +255,6 @@ class ExpressionRemedies(Misplaced):
             return None
         edit = Fix(lexemes.span(opener, closer), f"[{lexemes.slice(opener + 1, closer - 1)}]")
         return with_edit(self.unexpected(opener, opener), edit)
-
-    def _formatted(self) -> Diagnostic | None:
-        """`f"{node.name}-a"` of Python: texts and expressions with a sign between them."""
-        lexemes, at = self.lexemes, self.at
-        if self.item.kind != "string" or self.previous.text != "f" or not lexemes.touches(at):
-            return None
-        parts = re.split(r"\{([^{}:!]+)(?:[:!][^{}]*)?\}", self.item.text[1:-1])
-        written = (p if n % 2 else print_string(p) for n, p in enumerate(parts) if p)
-        edit = Fix(lexemes.span(at - 1, at), " + ".join(written))
-        return with_edit(self.unexpected(at - 1, at), edit)
 
     def _division(self) -> Diagnostic | None:
         """`a // 2` of Python, which begins a comment here: the error is behind it."""

@@ -1,6 +1,6 @@
-"""Call remedies: what to write for a function, a method or a macro that is not one here.
+"""Calls: what to write for a function, a method or a macro that is not one here.
 
-The checker asks as it does for names (`grammar.checker.name_remedies`). The table of habits knows
+The checker asks as it does for names (`grammar.mistakes.names`). The table of habits knows
 the functions of other languages. For any other, the words of its name and what it is given say what
 is meant: `hasLabel(node, "gpu")` is about the labels of the node.
 """
@@ -10,23 +10,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from grammar.checker.field_remedies import (
+from grammar.meaning.environment import FUNCTIONS
+from grammar.messages import habits, plain_words
+from grammar.messages.helping import Remedy
+from grammar.mistakes.fields import (
     KINDS,
     MACROS,
-    Remedy,
     grouped,
     is_read,
     name_among,
     optional,
-    replaced,
     selected,
 )
-from grammar.checker.name_remedies import NameRemedies
-from grammar.checker.worded_names import RESOURCES, words_of
-from grammar.meaning.environment import FUNCTIONS
-from grammar.messages import habits
-from grammar.syntax.foreign_rules import of_glob
-from grammar.syntax.wish_words import STATES, WORDS_OF_NODES
+from grammar.mistakes.names import NameRemedies
+from grammar.mistakes.worded_names import RESOURCES, words_of
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.types import BOOL, DYN, STRING, TIMESTAMP, Type, list_of
@@ -56,8 +53,6 @@ class CallRemedies(NameRemedies):
 
     def macro(self, expr: ast.Call) -> Remedy | None:
         """A test or change of each item under another name, or without a name for the item."""
-        if (counted := self._counted(expr)) is not None:
-            return counted
         row = habits.find(habits.MACROS, expr.function)
         macro = row.here if row is not None else expr.function
         denied, macro = "!" * macro.startswith("!"), macro.removeprefix("!")
@@ -83,22 +78,6 @@ class CallRemedies(NameRemedies):
         item = kind.args[0] if kind.name == "list" else STRING if kind.name == "map" else kind
         name, body = self._body(target, args[0], item)
         return Remedy(expr.span, f"{denied}{head}.{macro}({name}, {body})")
-
-    def _counted(self, expr: ast.Call) -> Remedy | None:
-        """`list.count(c, c.ready)`: how many items pass a test."""
-        operands = [*([expr.target] if expr.target is not None else []), *expr.args]
-        if expr.function not in ("count", "size", "len", "countIf", "count_if") or not operands:
-            return None
-        kind, args = self._kind(operands[0]), operands[1:]
-        if kind.name != "list" or len(args) not in (1, 2):
-            return None
-        name, body = self._body(operands[0], args[-1], kind.args[0])
-        if len(args) == 2:
-            if not isinstance(args[0], ast.Ident):
-                return None
-            name = args[0].name
-        head = print_expression(operands[0])
-        return Remedy(expr.span, f"size({head}.filter({name}, {body}))")
 
     def _body(self, target: ast.Expr, body: ast.Expr, item: Type) -> tuple[str, str]:
         """The name of the item in the body of a macro, and the body with it."""
@@ -148,8 +127,6 @@ class CallRemedies(NameRemedies):
             return Remedy(expr.span, f"has({written[0]}.{named})")
         if named in (self._fields(kind) or {}) and name in ("getattr", "get", "field"):
             return Remedy(expr.span, f"{written[0]}.{named}")
-        if (items := self._of_items(expr, operands)) is not None:
-            return items
         if expr.function in ("kubernetesVersion", "semver") and kind.name == "Node":
             version = f"{written[0]}.status.nodeInfo.kubeletVersion"
             return Remedy(expr.span, f"kubernetesVersion({version})")
@@ -158,19 +135,13 @@ class CallRemedies(NameRemedies):
             # A plain read is no optional.
             rest = ", ".join(map(print_expression, expr.args))
             return Remedy(expr.span, f"{plain}.{expr.function}({rest})")
-        if (zoned := self._in_zone(expr, operands)) is not None:
-            return zoned
         if name in _TIMES_OF_DAY and kind == TIMESTAMP and expr.target is not None:
             # A time is compared with `"08:00"` as it is.
             return Remedy(expr.span, print_expression(expr.target))
         number, unit = ([getattr(o, "value", None) for o in operands] + [None] * 2)[:2]
         if name == "duration" and isinstance(number, int) and unit in habits.UNITS:
             return Remedy(expr.span, f'duration("{number}{habits.UNITS[str(unit)]}")')
-        if (glob := self._of_glob(expr, name, operands)) is not None:
-            return glob
         row = habits.call(name, kind.name, len(operands))
-        if row is not None and (each := self._of_any(expr, operands)) is not None:
-            return each
         if row is not None and row.here == "{0}.matches({1})" and expr.target is None:
             # `regex("^gpu", node.name)`: the text stands before the pattern.
             pattern, text = (isinstance(o, ast.Literal) for o in operands[:2])
@@ -178,12 +149,10 @@ class CallRemedies(NameRemedies):
             operands = operands[::-1] if pattern and not text else operands
         if row is not None:
             return Remedy(expr.span, self._grouped(_filled(row.here, written, operands)))
-        if (time := self._time_of_day(expr, operands)) is not None:
-            return time
         if not operands and (row := habits.call(name, "timestamp", 1)) is not None and row.kinds:
             return Remedy(expr.span, row.here.replace("{0}", "now"))
         if (why := habits.elsewhere(name)) is not None:
-            return self._nowhere(expr, why)
+            return Remedy(expr.span, "", why, whole=False)
         row = habits.find(fitting[-1:], name)
         if row is not None and len(operands) == 2 and (read := optional(operands[0])):
             return Remedy(expr.span, f"{read}.orValue({print_expression(operands[1])})")
@@ -213,60 +182,6 @@ class CallRemedies(NameRemedies):
             return Remedy(parent.span, f"{left} in {written[0]}") if kind.name == "map" else None
         return None
 
-    def _of_glob(self, expr: ast.Call, name: str, operands: Sequence[ast.Expr]) -> Remedy | None:
-        """`glob.match("gpu-*", [], node.name)` and `fnmatch(node.name, "gpu-*")`."""
-        if name.lower() not in _GLOBS:
-            return None
-        globs = [o for o in operands if isinstance(o, ast.Literal) and isinstance(o.value, str)]
-        reads = [o for o in operands if not isinstance(o, ast.Literal | ast.ListLiteral)]
-        if len(globs) != 1 or len(reads) != 1:
-            return None
-        pattern = of_glob(str(globs[0].value))
-        return Remedy(expr.span, f"{grouped(reads[0])}.matches({pattern})")
-
-    def _in_zone(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
-        """`now.inTimezone("Europe/Berlin").getHours()`: what is read of a time takes the zone."""
-        zone = next((o for o in operands if _ZONE.match(str(getattr(o, "value", "")))), None)
-        moment = next((o for o in operands if o is not zone), ast.Ident("now"))
-        if zone is None or not isinstance(zone, ast.Literal) or len(operands) > 2:
-            return None
-        named = f"({print_expression(zone)})"
-        part = self._around[-2] if len(self._around) > 1 else None
-        if isinstance(moment, ast.Call) and moment.function.startswith("get") and not moment.args:
-            # `now.getHours().in("Europe/Berlin")`
-            return Remedy(expr.span, print_expression(moment).removesuffix("()") + named)
-        if self._kind(moment) != TIMESTAMP:
-            return None
-        head, hours = print_expression(moment), f"getHours{named}"
-        read = part.function if isinstance(part, ast.Call) and part.target is expr else ""
-        field = part.name if isinstance(part, ast.Select) else ""
-        for name in (f"get{field.capitalize()}", f"get{field.capitalize()}s"):
-            read = name if field and name in FUNCTIONS else read
-        if part is not None and read in FUNCTIONS and read.startswith("get"):
-            return Remedy(part.span, f"{head}.{read}{named}")
-        return Remedy(expr.span, "", f"write `{head}.{hours}`", whole=False)
-
-    def _of_items(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
-        """`sum(node.pods.requests.cpu)` and `any(node.spec.taints.key == "gpu")`."""
-        if len(operands) != 1 or expr.target is not None:
-            return None
-        for part in walk(operands[0]):
-            if not isinstance(part, ast.Select) or self._kind(part.operand).name != "list":
-                continue
-            if part.name not in (self._fields(self._kind(part.operand).args[0]) or ()):
-                return None
-            name, head = self._variable(part.operand), print_expression(part.operand)
-            said = print_expression(replaced(operands[0], part.operand, ast.Ident(name)))
-            macro = habits.find(habits.MACROS, expr.function)
-            if isinstance(operands[0], ast.Binary) and macro is not None and macro.here in MACROS:
-                return Remedy(expr.span, f"{head}.{macro.here}({name}, {said})")
-            row = habits.call(expr.function, "list", 1)
-            if row is not None and isinstance(operands[0], ast.Select | ast.Index):
-                made = row.here.replace("{0}", f"{head}.map({name}, {said})")
-                return Remedy(expr.span, self._grouped(made))
-            return None
-        return None
-
     def _grouped(self, text: str) -> str:
         """An operation that stands for a call, in brackets where an operator holds it."""
         parent, inner = self._parent, self._around[-1]
@@ -279,36 +194,41 @@ class CallRemedies(NameRemedies):
         is_operation = re.search(r" (?:[=!<>]=|[<>?/%+-]|&&|\|\||in) ", plain) is not None
         return f"({text})" if held and is_operation else text
 
-    @staticmethod
-    def _nowhere(expr: ast.Call, why: str) -> Remedy:
-        """What stands closest to a function that can mean nothing here: for cron, the hours."""
-        literal = expr.args[0].value if expr.args and isinstance(expr.args[0], ast.Literal) else ""
-        if (made := _of_cron(str(literal))) is not None:
-            return Remedy(expr.span, made)
-        return Remedy(expr.span, "", why, whole=False)
+    def _called_field(self, expr: ast.Call, kind: Type) -> Remedy | None:
+        """`node.name()` and `node.free("memory")`."""
+        schema = self._schema
+        if expr.target is None or schema is None or not kind.is_record:
+            return None
+        head = f"{print_expression(expr.target)}.{expr.function}"
+        if schema.field(kind.name, expr.function) is None:
+            return None
+        if not expr.args:
+            return Remedy(expr.span, head, certain=True)
+        if len(expr.args) == 1:
+            return Remedy(expr.span, f"{head}[{print_expression(expr.args[0])}]")
+        return None
 
-    def _time_of_day(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
-        """`withinHours(9, 17)`, `timeBetween("09:00", "17:00")` and `currentHour()`."""
-        words = set(words_of(expr.function))
-        if not operands and words & {"hour", "hours"}:
-            return Remedy(expr.span, "now.getHours()")
-        if not operands and words & {"day", "weekday", "today"}:
-            return Remedy(expr.span, "now.getDayOfWeek()")
-        hours = [_HOUR.match(str(getattr(o, "value", ""))) for o in operands]
-        if len(hours) != 2 or not words & {"hour", "hours", "time"}:
+    def _turned(
+        self, expr: ast.Call, operands: Sequence[ast.Expr], written: Sequence[str]
+    ) -> Remedy | None:
+        """`name.int()` for `int(name)`, `contains(a, b)` for `a.contains(b)`."""
+        environment = self._environment
+        if not operands:
             return None
-        low, high = (int(h[1]) if h is not None else 24 for h in hours)
-        if max(low, high) > 23:
-            return None
-        said = f"now.getHours() >= {low} {'&&' if low < high else '||'} now.getHours() < {high}"
-        return Remedy(expr.span, self._grouped(said))
+        rest = ", ".join(map(print_expression, operands[1:]))
+        alone = environment.overloads(expr.function, member=False)
+        if expr.target is not None and any(len(o.params) == len(operands) for o in alone):
+            inner = ", ".join(map(print_expression, operands))
+            return Remedy(expr.span, f"{expr.function}({inner})")
+        behind = environment.overloads(expr.function, member=True)
+        if expr.target is None and any(len(o.params) == len(operands) for o in behind):
+            return Remedy(expr.span, f"{written[0]}.{expr.function}({rest})")
+        return None
 
     # ---- by the words of a name
 
     def _by_words(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
         """`hasLabel(node, "gpu")`, `isReady(node)`, `node.getTaint("a")`: a field and its use."""
-        if (each := self._of_any(expr, operands) or self._joined(expr, operands)) is not None:
-            return each
         words = words_of(expr.function)
         owner, args = self._owner_of(words, operands)
         said = [w for w in words if w not in _VERBS and w not in ("node", "pod", "peer")]
@@ -330,7 +250,9 @@ class CallRemedies(NameRemedies):
             return Remedy(expr.span, self._grouped(made))
         noun = said[0] + "".join(map(str.capitalize, said[1:]))
         negation = "!" if set(words) & {"no", "not", "without", "lacks"} else ""
-        state = STATES.get(noun.lower()) or WORDS_OF_NODES.get("-".join(said))
+        state = plain_words.STATES.get(noun.lower()) or plain_words.WORDS_OF_NODES.get(
+            "-".join(said)
+        )
         if record == "Node" and not args and state is not None and {"is", "has"} & set(words):
             made = re.sub(r"\bnode\b", print_expression(owner), state)
             return Remedy(expr.span, self._grouped(f"{negation}{made}"))
@@ -344,35 +266,6 @@ class CallRemedies(NameRemedies):
         if negation and " " in made and not made.endswith(")"):
             made = f"({made})"
         return Remedy(expr.span, self._grouped(f"{negation}{made}")) if made else None
-
-    def _joined(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
-        """`anyOf(a, b)` and `allOf(a, b)`: conditions with a sign between them."""
-        signs = dict.fromkeys(("anyof", "someof", "oneof", "either", "any", "or"), "||")
-        signs |= dict.fromkeys(("allof", "both", "all", "and", "every"), "&&")
-        sign = signs.get("".join(words_of(expr.function)))
-        if len(operands) == 1 and isinstance(operands[0], ast.ListLiteral):
-            operands = operands[0].elements
-        if sign is None or len(operands) < 2 or any(self._kind(o) != BOOL for o in operands):
-            return None
-        made = f" {sign} ".join(map(print_expression, operands))
-        return Remedy(expr.span, self._grouped(made))
-
-    def _of_any(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
-        """`startsWithAny(node.name, ["a", "b"])`: a method for each item of a list."""
-        row = habits.call(expr.function, "string", 2)
-        method = re.match(r"\{0\}\.(\w+With)\(", row.here) if row is not None else None
-        name = f"{method[1]}Any" if method is not None else expr.function
-        found = re.fullmatch(r"(\w+?)_?(?:(Any|any|OneOf|SomeOf)|(All|all|None|none))", name)
-        if found is None or len(operands) != 2 or self._kind(operands[1]).name != "list":
-            return None
-        if not self._environment.overloads(found[1], member=True):
-            return None
-        name = self._variable(operands[1])
-        said = f"{name}, {grouped(operands[0])}.{found[1]}({name})"
-        none = (found[3] or "").lower() == "none"
-        macro = "exists" if found[2] or none else "all"
-        made = f"{print_expression(operands[1])}.{macro}({said})"
-        return Remedy(expr.span, f"{'!' * none}{made}")
 
     def _owner_of(
         self, words: Sequence[str], operands: Sequence[ast.Expr]
@@ -415,37 +308,6 @@ class CallRemedies(NameRemedies):
             case _:
                 return None
 
-    def _called_field(self, expr: ast.Call, kind: Type) -> Remedy | None:
-        """`node.name()` and `node.free("memory")`."""
-        schema = self._schema
-        if expr.target is None or schema is None or not kind.is_record:
-            return None
-        head = f"{print_expression(expr.target)}.{expr.function}"
-        if schema.field(kind.name, expr.function) is None:
-            return None
-        if not expr.args:
-            return Remedy(expr.span, head, certain=True)
-        if len(expr.args) == 1:
-            return Remedy(expr.span, f"{head}[{print_expression(expr.args[0])}]")
-        return None
-
-    def _turned(
-        self, expr: ast.Call, operands: Sequence[ast.Expr], written: Sequence[str]
-    ) -> Remedy | None:
-        """`name.int()` for `int(name)`, `contains(a, b)` for `a.contains(b)`."""
-        environment = self._environment
-        if not operands:
-            return None
-        rest = ", ".join(map(print_expression, operands[1:]))
-        alone = environment.overloads(expr.function, member=False)
-        if expr.target is not None and any(len(o.params) == len(operands) for o in alone):
-            inner = ", ".join(map(print_expression, operands))
-            return Remedy(expr.span, f"{expr.function}({inner})")
-        behind = environment.overloads(expr.function, member=True)
-        if expr.target is None and any(len(o.params) == len(operands) for o in behind):
-            return Remedy(expr.span, f"{written[0]}.{expr.function}({rest})")
-        return None
-
 
 def _filled(here: str, written: Sequence[str], operands: Sequence[ast.Expr]) -> str:
     for number, text in enumerate(written):
@@ -455,31 +317,3 @@ def _filled(here: str, written: Sequence[str], operands: Sequence[ast.Expr]) -> 
             here = here.replace(outer % number, outer.replace("{%d}", plain))
         here = here.replace(f"{{{number}}}", text)
     return here
-
-
-def _of_cron(text: str) -> str | None:
-    """The hours and days of a cron expression; None for any other text."""
-    found = _CRON.fullmatch(text.strip())
-    if found is None:
-        return None
-    made = [
-        said
-        for field, read in (("hours", "now.getHours()"), ("days", "now.getDayOfWeek()"))
-        if (said := _of_field(found[field], read)) is not None
-    ]
-    return " && ".join(made) if made and all(made) else None
-
-
-def _of_field(text: str, read: str) -> str | None:
-    """A field of cron as a condition: empty for what is not told, None for any value."""
-    span = re.fullmatch(r"(\d+)-(\d+)", text)
-    if text == "*":
-        return None
-    if span is not None:
-        first, last = int(span[1]), int(span[2])
-        both = f"{read} >= {first} {'&&' if first <= last else '||'} {read} <= {last}"
-        return both if first <= last else f"({both})"
-    if re.fullmatch(r"\d+(?:,\d+)*", text) is None:
-        return ""
-    values = [str(int(v) % 7 if "Day" in read else int(v)) for v in text.split(",")]
-    return f"{read} == {values[0]}" if len(values) == 1 else f"{read} in [{', '.join(values)}]"

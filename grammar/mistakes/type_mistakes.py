@@ -1,7 +1,7 @@
-"""Remedies: what to write for what the checker finds wrong; here for operators and conditions.
+"""Type mistakes: what to write for what the checker finds wrong; here for operators and conditions.
 
-Fields are in `grammar.checker.field_remedies`, names in `grammar.checker.name_remedies`, and
-functions in `grammar.checker.call_remedies`.
+Fields are in `grammar.mistakes.fields`, names in `grammar.mistakes.names`, functions in
+`grammar.mistakes.calls`.
 """
 
 from __future__ import annotations
@@ -10,19 +10,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from grammar.checker.call_remedies import CallRemedies
-from grammar.checker.field_remedies import (
-    EFFECTS,
+from grammar.meaning.schema import Schema, print_as_written
+from grammar.messages import habits, plain_words
+from grammar.messages.diagnostics import Diagnostic
+from grammar.messages.helping import Remedy
+from grammar.mistakes.calls import CallRemedies
+from grammar.mistakes.fields import (
     KINDS,
     RELATIONS,
-    Remedy,
     grouped,
     is_read,
     replaced,
 )
-from grammar.meaning.schema import Schema, print_as_written
-from grammar.messages import habits
-from grammar.messages.diagnostics import Diagnostic
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
@@ -47,24 +46,6 @@ _YES = frozenset({"true", "yes", "1", "on", "ready"})
 # A number that is no number of Gi.
 _BYTES = 100_000
 _NO = frozenset({"false", "no", "0", "off"})
-
-
-def _added_amounts(expr: ast.Expr) -> str | None:
-    """`"4Gi" + "2Gi"`, which joins texts, as a sum of amounts."""
-    if not isinstance(expr, ast.Chain) or expr.op != "+":
-        return None
-    texts = [str(getattr(o, "value", "")) for o in expr.operands]
-    if not all(re.fullmatch(r"\d+(?:\.\d+)?(?:[KMGT]i?|m)?", text) for text in texts):
-        return None
-    return " + ".join(f"quantity({print_string(text)})" for text in texts)
-
-
-def of_taint(name: str, text: str) -> str:
-    """`gpu=true:NoSchedule`, as kubectl writes a taint, as a condition on a taint."""
-    key, _, effect = (f":{text}" if text in EFFECTS else text).partition(":")
-    key, sign, value = key.partition("=")
-    parts = [("key", key), ("value", value if sign else ""), ("effect", effect)]
-    return " && ".join(f"{name}.{f} == {print_string(v)}" for f, v in parts if v)
 
 
 class Remedies(CallRemedies):
@@ -160,7 +141,7 @@ class Remedies(CallRemedies):
             beside = expr.right if value is expr.left else expr.left
             text = beside.value if isinstance(beside, ast.Literal) else None
             if "effect" in schema.records[kind.name].fields and isinstance(text, str):
-                said = of_taint(grouped(value), text)
+                said = plain_words.of_taint(grouped(value), text)
                 return Remedy(expr.span, said if expr.op == "==" else f"!({said})")
             is_kind = isinstance(beside, ast.Literal) and beside.value in KINDS
             field = "kind" if is_kind and schema.field(kind.name, "kind") else "name"
@@ -287,7 +268,7 @@ class Remedies(CallRemedies):
         fields = schema.records[record.name].fields if schema and record.is_record else {}
         name = self._variable(expr.right)
         if {"key", "effect"} <= set(fields):
-            said = of_taint(name, text)
+            said = plain_words.of_taint(name, text)
         elif field := next((f for f in ("name", "key", "type") if f in fields), None):
             said = f"{name}.{field} == {print_string(text)}"
         else:
@@ -332,15 +313,31 @@ class Remedies(CallRemedies):
         text = f"{print_expression(inner)} && {middle} {expr.op} {print_expression(expr.right)}"
         return Remedy(expr.span, text)
 
+    def _repeated(self, expr: ast.Expr) -> Remedy | None:
+        """`node.zone == "a" || "b"`, of which the second text is compared as well."""
+        if not isinstance(expr, ast.Literal) or not self._around:
+            return None
+        # Its type is asked about from around it.
+        parent = self._around[-1]
+        before = [
+            e
+            for e in walk(parent)
+            if isinstance(e, ast.Binary) and e.op in ("==", "!=") and e.span.end <= expr.span.start
+        ]
+        if not before:
+            return None
+        compared = before[-1]
+        made = f"{print_expression(compared.left)} {compared.op} {print_expression(expr)}"
+        return Remedy(expr.span, made)
+
     def _converted(self, expr: ast.Binary, left: Type, right: Type) -> Remedy | None:
         """A text beside a number, an amount or a time: the text is converted."""
         function = {"int": "int", "double": "double", "quantity": "quantity"}
         function |= {"duration": "duration", "timestamp": "timestamp", "semver": "semver"}
         for value, kind, other in ((expr.left, left, right), (expr.right, right, left)):
-            if isinstance(value, ast.Literal) and other.name in ("int", "double"):
+            is_number = isinstance(value, ast.Literal) and other.name in ("int", "double")
+            if is_number or isinstance(value, ast.Chain):
                 continue
-            if other == QUANTITY and (added := _added_amounts(value)) is not None:
-                return self._beside(expr, value, added)
             if kind == STRING and other.name in function:
                 made = f"{function[other.name]}({print_expression(value)})"
                 return self._beside(expr, value, made)
@@ -383,7 +380,7 @@ class Remedies(CallRemedies):
                 if isinstance(inner, ast.ListLiteral):
                     return self.condition(replace(inner, span=expr.span), kind.args[0])
                 return Remedy(expr.span, print_expression(inner))
-            case "list" | "map":
+            case "list" | "map" if not isinstance(expr, ast.ListLiteral | ast.MapLiteral):
                 return Remedy(expr.span, f"size({text}) > 0")
             case "int" | "double":
                 return Remedy(expr.span, f"{grouped(expr)} != {'0' if kind == INT else '0.0'}")
@@ -404,23 +401,6 @@ class Remedies(CallRemedies):
                 return Remedy(expr.span, f'{grouped(expr)} != ""')
             case _:
                 return None
-
-    def _repeated(self, expr: ast.Expr) -> Remedy | None:
-        """`node.zone == "a" || "b"`, of which the second text is compared as well."""
-        if not isinstance(expr, ast.Literal) or not self._around:
-            return None
-        # Its type is asked about from around it.
-        parent = self._around[-1]
-        before = [
-            e
-            for e in walk(parent)
-            if isinstance(e, ast.Binary) and e.op in ("==", "!=") and e.span.end <= expr.span.start
-        ]
-        if not before:
-            return None
-        compared = before[-1]
-        made = f"{print_expression(compared.left)} {compared.op} {print_expression(expr)}"
-        return Remedy(expr.span, made)
 
     def negation(self, expr: ast.Unary, kind: Type) -> Remedy | None:
         """`!x` of a value that is no condition."""
@@ -485,13 +465,13 @@ def _of_node(text: str) -> str | None:
     return f"node.allocatable{found[1]}" if found is not None else None
 
 
-def number_in_quotes(expr: ast.Expr) -> Remedy | None:
+def number_in_quotes(found: Diagnostic, expr: ast.Expr) -> Diagnostic:
     """`at most "40%"`, where a number must stand."""
     match expr:
         case ast.Literal(str() as text) if is_number(text.removesuffix("%")):
-            return Remedy(expr.span, text, f"write `{text}`, without the quotes")
+            return Remedy(expr.span, text, f"write `{text}`, without the quotes").on(found)
         case _:
-            return None
+            return found
 
 
 def number_of_text(found: Diagnostic, value: ast.Expr, schema: Schema) -> Diagnostic:

@@ -1,6 +1,6 @@
-"""Name remedies: what to write for a name that is not one here.
+"""Names: what to write for a name that is not one here.
 
-The checker asks as it does for fields (`grammar.checker.field_remedies`). A name may be one of
+The checker asks as it does for fields (`grammar.mistakes.fields`). A name may be one of
 another language, a field without its object, or a text without its quotes.
 """
 
@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from grammar.checker.field_remedies import FieldRemedies, Remedy, bare, is_read, replaced
-from grammar.checker.worded_names import amount_in_words, is_series, words_of
 from grammar.messages import habits
 from grammar.messages.diagnostics import SIMILAR, Diagnostic, Fix, nearest
+from grammar.messages.helping import Remedy
+from grammar.mistakes.fields import FieldRemedies, bare, is_read, replaced
+from grammar.mistakes.worded_names import amount_in_words, is_series, words_of
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.types import DURATION, QUANTITY, STRING, list_of
@@ -239,7 +240,7 @@ class NameRemedies(FieldRemedies):
         if not found:
             return None
         hint = f"write {' or '.join(f'`{text}`' for text in found)}"
-        return Remedy(expr.span, found[-1] if len(found) > 1 else found[0], hint)
+        return Remedy(expr.span, found[0], hint, whole=len(found) == 1)
 
     def _text_wanted(self, expr: ast.Expr) -> str | None:
         """The expression as a text in quotes, if a text is wanted where it stands."""

@@ -1,4 +1,4 @@
-"""Unexpected words: what the syntax remedies know of the word that the parser stopped at.
+"""Misplaced words: what the syntax mistakes know of the word that the parser stopped at.
 
 `Misplaced` is the word with its neighbours; here are also the words of the language by what they
 begin, the domains that people name, and how each clause is written.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from itertools import takewhile
 
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
@@ -87,46 +86,3 @@ def rooted(path: str) -> str:
 def one_line(text: str) -> str:
     """A text on one line."""
     return " ".join(text.split())
-
-
-DOMAINS = {
-    "zone": "node.zone",
-    "zones": "node.zone",
-    "az": "node.zone",
-    "topology.kubernetes.io/zone": "node.zone",
-    "failure-domain.beta.kubernetes.io/zone": "node.zone",
-    "region": "node.region",
-    "topology.kubernetes.io/region": "node.region",
-    "host": "node.name",
-    "hostname": "node.name",
-    "kubernetes.io/hostname": "node.name",
-    "machine": "node.name",
-    "server": "node.name",
-    "node": "node.name",
-    "nodes": "node.name",
-    "metadata.name": "node.name",
-}
-
-
-# How each clause is written, for a place where its parts are not known.
-SHAPES = {
-    "filter": 'filter "x" { require node.ready }',
-    "score": 'score "x" weight 10 { value node.usage["cpu"] range 0 .. 1 }',
-    "share": 'share "x" { of replicas on nodes where node.zone == "a" at most 40% strict }',
-    "spread": 'spread "x" { over node.zone skew at most 1 strict }',
-    "limit": 'limit "x" { per node at most 1 strict }',
-    "cards": 'cards "x" { on node 2 of {"milli": 1000} take {"milli": 500} }',
-    "gang": 'gang "x" { of replicas within node.zone }',
-    "preempt": 'preempt "x" { protect victim where victim.priority > 0 }',
-    "bind": 'bind "x" { require node.ready }',
-}
-
-
-def shape_at(text: str, offset: int) -> str | None:
-    """How the clause around an offset is written, and beside clauses, a filter."""
-    lexemes = Lexemes(text)
-    if (opener := lexemes.opener(lexemes.at(offset))) is None:
-        return None
-    head = (lexemes[n].text for n in range(opener - 1, -1, -1))
-    words = takewhile(lambda word: word not in ("{", "}"), head)
-    return next((SHAPES[w] for w in words if w in SHAPES), SHAPES["filter"])

@@ -1,4 +1,4 @@
-"""Field remedies: what to write for a field that an object does not have, and where it is.
+"""Fields: what to write for a field that an object does not have, and where it is.
 
 The checker asks when something is wrong. Each answer repeats the expression in the author's own
 spelling. The table of habits and the schema know what is meant.
@@ -10,15 +10,14 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from grammar.checker.worded_names import amount_in_words, words_of
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Field, Schema
-from grammar.messages import habits
-from grammar.messages.diagnostics import Diagnostic, Fix, nearest
-from grammar.syntax.wish_words import STATES, WORDS_OF_NODES
+from grammar.messages import habits, plain_words
+from grammar.messages.diagnostics import nearest
+from grammar.messages.helping import Remedy
+from grammar.mistakes.worded_names import amount_in_words, words_of
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
-from grammar.tree.source import Span
 from grammar.tree.types import DURATION, STRING, TIMESTAMP, Type, list_of
 from grammar.tree.walk import rewritten, walk
 
@@ -39,25 +38,6 @@ _LENGTH = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+")
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 # Records are searched this deep for a field.
 _DEEPEST = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Remedy:
-    """What to write at a span, and the hint that says so. A certain one is what nobody doubts."""
-
-    span: Span
-    text: str
-    hint: str = ""
-    certain: bool = False
-    # Whether the text alone is all that is to be written.
-    whole: bool = True
-
-    def on(self, found: Diagnostic) -> Diagnostic:
-        """The diagnostic with this remedy in place of its own hint."""
-        edit = Fix(self.span, self.text) if self.whole else None
-        fix = edit if self.certain else None
-        hint = self.hint or f"write `{self.text}`"
-        return replace(found, hint=hint, remedy=edit, fix=fix, other_hint=found.hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +142,6 @@ class FieldRemedies:
         if is_of_pod and isinstance(parent, ast.Select) and parent.name in ("requests", "limits"):
             return Remedy(parent.span, f"{operand}.{parent.name}")
         if (row := habits.find(habits.FIELDS.get(record, ()), expr.name)) is not None:
-            if (amount := self._amount_of(expr, record, row.here)) is not None:
-                return amount
             made = row.here.replace("{0}", operand)
             if isinstance(parent, ast.Select) and made.endswith(".workload.name"):
                 # `pod.deployment.name`, of which the object is meant.
@@ -211,6 +189,21 @@ class FieldRemedies:
                 return self._each(expr, items, path, is_list=place.is_list)
         return None
 
+    def _respelled(self, expr: ast.Select, record: str) -> Remedy | None:
+        """`pod.Spec.NodeName`, `node.spec.pod_cidr`: the fields in another spelling."""
+        schema, names, span = self._schema, [], expr.span
+        selects = [e for e in reversed(self._around) if isinstance(e, ast.Select)]
+        for select in selects if schema is not None else []:
+            known = schema.records[record].fields if schema and record in schema.records else {}
+            field = next((f for f in known if _folded(f) == _folded(select.name)), None)
+            if field is None:
+                break
+            names.append(field)
+            span, record = select.span, known[field].type.name
+        if not names:
+            return None
+        return Remedy(span, ".".join((print_expression(expr.operand), *names)))
+
     def _worded(self, expr: ast.Select, record: str, operand: str) -> Remedy | None:
         """`node.free_cpu`, `node.resources.cpu.free`, `node.numberOfPods`, `pod.isDaemonSet`."""
         if (amount := amount_in_words(expr.name, record)) is not None:
@@ -223,7 +216,7 @@ class FieldRemedies:
             return Remedy(expr.span, f"{operand}.workload.{words[-1]}")
         if record in ("Pod", "Peer") and words[0] == "is" and kind is not None:
             return Remedy(expr.span, f'{operand}.workload.kind == "{kind}"')
-        state = STATES.get("".join(words[words[0] == "is" :]))
+        state = plain_words.STATES.get("".join(words[words[0] == "is" :]))
         if record == "Node" and state is not None:
             return Remedy(expr.span, state.replace("node.", f"{operand}."))
         is_state = record == "Node" and words[-1] in ("state", "status", "condition", "health")
@@ -231,7 +224,7 @@ class FieldRemedies:
             return asked
         beside = getattr(self._parent, "right", None)
         is_text = isinstance(beside, ast.Literal) and isinstance(beside.value, str)
-        known = WORDS_OF_NODES.get("-".join(words[words[0] == "is" :]))
+        known = plain_words.WORDS_OF_NODES.get("-".join(words[words[0] == "is" :]))
         if record == "Node" and known is not None and not is_text:
             return Remedy(expr.span, known.replace("node.", f"{operand}."))
         if record == "Node" and (condition := _CONDITIONS.get(_folded(expr.name))) is not None:
@@ -265,7 +258,7 @@ class FieldRemedies:
         if not isinstance(whole, ast.Binary) or whole.op not in ("==", "!="):
             return None
         beside = whole.right if whole.left is expr else whole.left
-        state = STATES.get(str(getattr(beside, "value", "")).lower())
+        state = plain_words.STATES.get(str(getattr(beside, "value", "")).lower())
         if state is None:
             return None
         made = state.replace("node.", f"{operand}.")
@@ -281,6 +274,36 @@ class FieldRemedies:
         label = print_string(f"node-role.kubernetes.io/{values[0]}")
         negation = "!" if isinstance(whole, ast.Binary) and whole.op == "!=" else ""
         return Remedy(whole.span, f"{negation}has({operand}.labels[{label}])")
+
+    def _longer(self, record: str, name: str) -> str | None:
+        """The one field of the record or its parts that begins with a name: `qos` of `qosClass`."""
+        found, queue = list[str](), [("", record)]
+        while queue:
+            path, kind = queue.pop(0)
+            for field, known in (self._fields(Type(kind)) or {}).items():
+                if field.startswith(name) and field[len(name) : len(name) + 1].isupper():
+                    found.append(f"{path}{field}")
+                if known.type.is_record and not known.native and path.count(".") < _DEEPEST - 2:
+                    queue.append((f"{path}{field}.", known.type.name))
+        return found[0] if len(found) == 1 else None
+
+    def _object_of(self, expr: ast.Select) -> str | None:
+        """`pod.namespace.labels`: the object of this name, or the field that has it in its name."""
+        holder = expr.operand
+        if not isinstance(holder, ast.Select):
+            return None
+        if (fields := self._fields(self._kind(holder.operand))) is None:
+            return None
+        field = holder.name + expr.name[:1].upper() + expr.name[1:]
+        if field in fields:
+            return f"{print_expression(holder.operand)}.{field}"
+        if print_expression(holder.operand) != "pod":
+            return None
+        for name, kind in self._environment.variables.items():
+            known = self._fields(kind)
+            if name.startswith(holder.name) and known is not None and expr.name in known:
+                return f"{name}.{expr.name}"
+        return None
 
     @staticmethod
     def _is_kind(parent: ast.Expr | None) -> bool:
@@ -316,45 +339,6 @@ class FieldRemedies:
             return Remedy(expr.span, f"{operand}.{longer}")
         label = f"{operand}.labels[{print_string(expr.name)}]"
         return Remedy(expr.span, label, f"write `{label}`, if it is a label")
-
-    def _longer(self, record: str, name: str) -> str | None:
-        """The one field of the record or its parts that begins with a name: `qos` of `qosClass`."""
-        found, queue = list[str](), [("", record)]
-        while queue:
-            path, kind = queue.pop(0)
-            for field, known in (self._fields(Type(kind)) or {}).items():
-                if field.startswith(name) and field[len(name) : len(name) + 1].isupper():
-                    found.append(f"{path}{field}")
-                if known.type.is_record and not known.native and path.count(".") < _DEEPEST - 2:
-                    queue.append((f"{path}{field}.", known.type.name))
-        return found[0] if len(found) == 1 else None
-
-    def _amount_of(self, expr: ast.Select, record: str, here: str) -> Remedy | None:
-        """`node.cpu.free` for `node.free["cpu"]`, by what `node.cpu` would be."""
-        parent, schema = self._parent, self._schema
-        if not here.endswith('"]') or not isinstance(parent, ast.Select) or schema is None:
-            return None
-        _, bracket, key = here.partition("[")
-        row = habits.find(habits.FIELDS.get(record, ()), parent.name)
-        name = row.here.removeprefix("{0}.") if row is not None else parent.name
-        if schema.field(record, name) is None:
-            return None
-        return Remedy(parent.span, f"{print_expression(expr.operand)}.{name}{bracket}{key}")
-
-    def _respelled(self, expr: ast.Select, record: str) -> Remedy | None:
-        """`pod.Spec.NodeName`, `node.spec.pod_cidr`: the fields in another spelling."""
-        schema, names, span = self._schema, [], expr.span
-        selects = [e for e in reversed(self._around) if isinstance(e, ast.Select)]
-        for select in selects if schema is not None else []:
-            known = schema.records[record].fields if schema and record in schema.records else {}
-            field = next((f for f in known if _folded(f) == _folded(select.name)), None)
-            if field is None:
-                break
-            names.append(field)
-            span, record = select.span, known[field].type.name
-        if not names:
-            return None
-        return Remedy(span, ".".join((print_expression(expr.operand), *names)))
 
     def _roots(self, expr: ast.Expr) -> Iterator[tuple[ast.Expr, str]]:
         """The objects that an expression goes into, from the inside out, with their records."""
@@ -511,24 +495,6 @@ class FieldRemedies:
             item = schema.records.get(kind.args[0].name)
             if item is not None and expr.name in item.fields:
                 return self._each(expr, expr.operand, (expr.name,))
-        return None
-
-    def _object_of(self, expr: ast.Select) -> str | None:
-        """`pod.namespace.labels`: the object of this name, or the field that has it in its name."""
-        holder = expr.operand
-        if not isinstance(holder, ast.Select):
-            return None
-        if (fields := self._fields(self._kind(holder.operand))) is None:
-            return None
-        field = holder.name + expr.name[:1].upper() + expr.name[1:]
-        if field in fields:
-            return f"{print_expression(holder.operand)}.{field}"
-        if print_expression(holder.operand) != "pod":
-            return None
-        for name, kind in self._environment.variables.items():
-            known = self._fields(kind)
-            if name.startswith(holder.name) and known is not None and expr.name in known:
-                return f"{name}.{expr.name}"
         return None
 
     def keyed(

@@ -1,0 +1,89 @@
+"""Hints: what to write for the mistakes of a text, of which each is tried before it is shown.
+
+Whoever checks a text without a mistake does not come here. A hint is an edit of a word, the clause
+that a whole item means, or the names of recipes that its words find.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from grammar.messages import catalogue
+from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.helping import helped
+from grammar.mistakes.answers import Answers
+from grammar.mistakes.items import item_at
+from grammar.mistakes.trial import HintTrial, edit_of, without
+from grammar.mistakes.wishes import clause_of
+from grammar.tree.source import Source, Span
+from policies.manifest_names import is_manifest
+from policies.pasted_objects import clauses_of
+from policies.recipe_collection import MOST_NAMED, search
+
+T = TypeVar("T")
+# Words that are no expression.
+_PROSE = re.compile(r"(?<![\"'.])\b[A-Za-z]+(?: [\w%-]+){2}")
+
+
+def with_hints(work: Callable[[], T]) -> T:
+    """What some work gives, which parses or checks a text with a mistake, with hints."""
+    with helped(Answers()):
+        return work()
+
+
+def shown(
+    source: Source, found: Sequence[Diagnostic], look: Callable[[Source], Iterable[Diagnostic]]
+) -> dict[int, Diagnostic]:
+    """The diagnostics that change, by `id`: other hints, or none where one leads nowhere."""
+    trial = HintTrial(source, look, blocks=not is_manifest(source.name))
+    if all(d.severity != "error" for d in found) and trial.all_mend(found):
+        return {}
+    items = _AnsweredItems(trial)
+    changed: dict[int, Diagnostic] = {}
+    for each in found:
+        said = each if trial.leads_on(each) else without(each)
+        if each.is_of_parser and trial.left > 0:
+            said = items.meant(said)
+        if said is not each:
+            changed[id(each)] = said
+    return changed
+
+
+@dataclass(slots=True)
+class _AnsweredItems:
+    """The items of a text that are not understood; each is answered once."""
+
+    trial: HintTrial
+    answered: set[Span] = field(default_factory=set)
+
+    def meant(self, found: Diagnostic) -> Diagnostic:
+        """The diagnostic with the clauses that its item means, or with the names of recipes."""
+        source = self.trial.source
+        span = item_at(source.text, found.span.start, rules=is_manifest(source.name))
+        if span is None or span in self.answered:
+            return found
+        self.answered.add(span)
+        text = source.slice(span)
+        made, more = clause_of(text), ""
+        if made is None and (pasted := clauses_of(text)) is not None:
+            made, more = pasted
+        if made == "":
+            return replace(found, hint=f"leave it out: {more}", fix=None, remedy=Fix(span, ""))
+        if made is not None and self.trial.mends(edit := Fix(span, made), found):
+            return replace(found, hint=f"write `{made}`{more}", fix=None, remedy=edit)
+        return _with_recipes(found, text)
+
+
+def _with_recipes(found: Diagnostic, text: str) -> Diagnostic:
+    """The diagnostic with recipes that the words of an item find, where its hint tells little."""
+    hint = (found.hint or "").removesuffix(catalogue.CLAUSES_ARE)
+    is_told = hint == found.hint and not hint.startswith("expected")
+    if is_told or edit_of(found) is not None or not _PROSE.search(text):
+        return found
+    names = [f"`placet how {recipe.name}`" for recipe in search(text)[:MOST_NAMED]]
+    if not names:
+        return found
+    return replace(found, hint=f"{hint}{'; ' * (hint == found.hint)}see {catalogue.listed(names)}")
