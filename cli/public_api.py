@@ -132,19 +132,20 @@ class Placet:
         First so many nodes come like each template of `add_nodes`, and the nodes of `drain` are
         drained, whose pods come before those of the file.
         """
-        from cli.simulation.inputs import Inputs, prepare, read_cluster, read_pods, what_if  # noqa: PLC0415
-        from engine.simulation.preparation import SimulationOptions  # noqa: PLC0415
+        from cli.simulation.inputs import Inputs, prepare, read_pods, what_if  # noqa: PLC0415
+        from engine.cache.cluster_copy import read_documents  # noqa: PLC0415
+        from engine.simulation.cycle import SimulationOptions  # noqa: PLC0415
         from engine.simulation.result import result  # noqa: PLC0415
         from engine.simulation.what_if import NodesToAdd  # noqa: PLC0415
 
-        read, drained = read_cluster(self._cluster), list(drain)
+        read, drained = read_documents(self._cluster), list(drain)
         if pods is None and not drained:
             raise Error("no pods are asked about", "give a file of pods, or nodes to drain")
         asked = read_pods(Path(pods), read) if pods is not None else None
         change = what_if((NodesToAdd(*each) for each in add_nodes.items()), drained, read)
         inputs = Inputs(read, asked, change)
         run = prepare(inputs, self._read.policies, self._read.schema, SimulationOptions())
-        return _simulated(result(run.simulation, lambda _: None))
+        return _simulated(result(run.simulation))
 
     def _engine(self) -> Engine:
         from engine.offline import offline_engine  # noqa: PLC0415

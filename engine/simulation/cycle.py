@@ -1,6 +1,6 @@
 """Simulation: kube-scheduler's cycle for one pod after another: filter, score, choose, bind.
 
-The pods come in the order of the snapshot, shuffled, or with clones of some.
+What it evicts is the dry run of DefaultPreemption, as far as resources of nodes are concerned.
 """
 
 from __future__ import annotations
@@ -23,10 +23,14 @@ from engine.decision.verdict import ClauseName, Decision, Feasible, full_reason
 from engine.engine import Engine
 from engine.errors import DeadlineExceededError, EngineError
 from engine.objects.codec import ObjectCodec, Pod
+from engine.objects.disruption_budget import Budgets, violating
 from engine.objects.eligibility import CORDONED, ineligible, insufficient
 from engine.objects.peer import Peer, importance, key_of
 from engine.objects.remembered import Remembered
-from engine.simulation.eviction import dry_run, preferred
+from engine.objects.request_pod import Exemptions
+from engine.objects.workload_pods import MOST_PODS
+from engine.offline import USUAL_EXEMPTIONS
+from engine.program.tables import Tables
 from engine.simulation.node_resources import (
     Mask,
     NodeResources,
@@ -35,6 +39,7 @@ from engine.simulation.node_resources import (
     resources_of,
 )
 from engine.work import Work, finished
+from grammar.values.time import NEVER
 
 # ---- outcomes
 
@@ -207,28 +212,31 @@ class SimulatedClock:
 
 
 @dataclass(frozen=True, slots=True)
-class CycleOptions:
-    """How pods are scheduled. `weight` is that of the extender.
+class SimulationOptions:
+    """The ways of a simulation. `weight` is that of the extender.
 
     `plugins` says whether the score of kube-scheduler's plugin counts. Of nodes with equal scores
-    `ties` draws one; without it the first by name is taken, or with `order` the first in an order
-    that it draws for all pods. Nodes need not have room for `ignored` resources, which
-    kube-scheduler leaves to the extender. With `preempts` pods of lower priority are evicted for a
-    pod without a feasible node, and are gone. No pod goes to a `drained` node. A verb is asked for
-    `portion` seconds at a time.
+    the first by name is taken, or `ties` draws one. Nodes need not have room for `ignored`
+    resources, which kube-scheduler leaves to the extender. With `preempts` pods of lower priority
+    are evicted for a pod without a feasible node, and are gone. No pod goes to a `drained` node. At
+    most so many pods are scheduled. A verb is asked for `portion` seconds of a `real` clock at a
+    time. `tables` are those of a server, in place of those beside the cluster.
     """
 
     weight: int = 1
     plugins: bool = True
     ties: Random | None = None
-    order: Random | None = None
     ignored: Collection[str] = ()
     preempts: bool = False
     drained: frozenset[str] = frozenset()
+    most: int = MOST_PODS
     portion: float = math.inf
+    real: Callable[[], float] = lambda: 0.0
+    tables: Tables | None = None
+    exemptions: Exemptions = USUAL_EXEMPTIONS
 
 
-_USUAL = CycleOptions()
+_USUAL = SimulationOptions()
 T = TypeVar("T")
 # A verb is asked so often for the same time, and then for twice as long, up to this.
 _TRIES, _LONGEST_PORTION, _MOST_TRIES = 40, 0.1, 400
@@ -238,7 +246,7 @@ def begin(
     engine: Engine,
     cache: Cache,
     pods: Sequence[Waiting],
-    options: CycleOptions = _USUAL,
+    options: SimulationOptions = _USUAL,
     clock: SimulatedClock | None = None,
 ) -> Work[Simulation]:
     """A simulation over a cache that is changed by it; `clock` is that of the engine.
@@ -256,9 +264,7 @@ def begin(
         engine.cards.measure_by(engine.cards.shapes(each.body for each in pods))
     views = cache.snapshot().nodes
     # In this order, because of ties.
-    names = sorted(views)
-    order = options.order
-    nodes = [views[name] for name in (order.sample(names, len(names)) if order else names)]
+    nodes = [views[name] for name in sorted(views)]
     yield
     cards = engine.cards.sums(nodes) if engine.cards.are_used else ()
     resources = yield from resources_of(nodes, options.ignored, cards)
@@ -268,7 +274,7 @@ def begin(
 class Simulation:
     """A cache with nodes and pods, an engine with policies over it, and waiting pods.
 
-    `nodes` are those of the cache, the first of equal ones first, and `resources` theirs. `begin`
+    `nodes` are those of the cache by name, and `resources` theirs. `begin`
     makes one.
 
     The members of a gang that has its places come at once, as kube-scheduler is told to ask about
@@ -282,7 +288,7 @@ class Simulation:
         pods: Sequence[Waiting],
         nodes: Sequence[NodeWithPods],
         resources: NodeResources,
-        options: CycleOptions,
+        options: SimulationOptions,
         clock: SimulatedClock,
     ) -> None:
         self._engine = engine
@@ -539,35 +545,44 @@ class Simulation:
         return self.names[nearest], reasons
 
 
-# ---- arrivals: in which order pods come, and how many of them
+# ---- eviction
+
+# Whether the pod has room on a node without some pods.
+Fits = Callable[[Collection[Peer]], bool]
+# Makes every priority positive, so that a node with fewer pods wins (pickOneNodeForPreemption).
+_SHIFT = 2**31
 
 
-def shuffled(pods: Sequence[Waiting], random: Random) -> Sequence[Waiting]:
-    """The pods in another order."""
-    return random.sample(pods, len(pods))
+def dry_run(priority: int, node: NodeWithPods, budgets: Budgets, fits: Fits) -> Victims | None:
+    """The victims on a node; None if all pods of lower priority are too few, or none is needed."""
+    lower = sorted((pod for pod in node.pods or () if pod.priority < priority), key=importance)
+    gone = {pod.uid: pod for pod in lower}
+    if not lower or not fits(gone.values()):
+        return None
+    breaks = violating(lower, budgets)
+    # Those that violate a budget are spared first, then the others, the most important ones first.
+    for pod in sorted(lower, key=lambda pod: pod.uid not in breaks):
+        del gone[pod.uid]
+        if not fits(gone.values()):
+            gone[pod.uid] = pod
+    if not gone:
+        return None
+    victims = sorted(gone.values(), key=importance)
+    return Victims([pod.uid for pod in victims], len(gone.keys() & breaks))
 
 
-def grown(
-    pods: Sequence[Waiting], random: Random, codec: ObjectCodec, resource: str, most: int
-) -> Sequence[Waiting]:
-    """The pods and clones of some, which are drawn with replacement.
+def preferred(candidates: Mapping[str, Sequence[Peer]], violations: Mapping[str, int]) -> str:
+    """The node that kube-scheduler takes of these, each with its victims; of equals the first."""
 
-    It ends before the clone with which all pods would request more than `most` of the resource, in
-    its unit (`amount`). Raises ValueError if none of the pods requests it.
-    """
-    requested = [each.demand.amounts.get(resource, 0) for each in pods]
-    if not any(requested):
-        raise ValueError(f"no pod requests `{resource}`")
-    found, total = list(pods), sum(requested)
-    while total + requested[drawn := random.randrange(len(pods))] <= most:
-        total += requested[drawn]
-        found.append(_clone(pods[drawn], len(found) - len(pods) + 1, codec))
-    return found
+    def rank(name: str) -> tuple[int, int, int, int, int]:
+        victims = candidates[name]
+        highest = max(pod.priority for pod in victims)
+        started = (
+            pod.started.nanos if pod.started is not None else NEVER
+            for pod in victims
+            if pod.priority == highest
+        )
+        total = sum(pod.priority + _SHIFT for pod in victims)
+        return violations[name], highest, total, len(victims), -min(started)
 
-
-def _clone(pod: Waiting, number: int, codec: ObjectCodec) -> Waiting:
-    document = msgspec.json.decode(pod.body)
-    metadata = document["metadata"]
-    name = f"{metadata['name']}-clone-{number}"
-    document["metadata"] = {**metadata, "name": name, "uid": f"{metadata['uid']}-clone-{number}"}
-    return replace(waiting(msgspec.json.encode(document), codec), cards=pod.cards)
+    return min(candidates, key=rank)

@@ -89,26 +89,32 @@ class CoveringBudget:
     pods: int
 
 
-@dataclass(frozen=True, slots=True)
-class DrainedNodes:
-    """The nodes, the node that each pod leaves, and those that are left.
+class SimulatedDrain(msgspec.Struct, frozen=True):
+    """Nodes that are drained, with the pods that are `left` where no other one comes elsewhere.
 
-    `budgets` is None while the budgets of the cluster are not known.
+    `budgets` are those of the pods that go: how many evictions each allows now, and how many there
+    would be. It is null while those of the cluster are not known.
     """
 
     nodes: Sequence[str]
-    moved: Mapping[str, str]
     left: Sequence[LeftPod]
     budgets: Sequence[CoveringBudget] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What was changed: the names of the new nodes, and the pods that leave drained ones."""
+    """What was changed: the names of new nodes, and the drained ones with the pods that leave.
+
+    `moved` has the node that each of these pods leaves.
+    """
 
     added: Sequence[str] = ()
-    drained: DrainedNodes | None = None
+    drained: SimulatedDrain | None = None
+    moved: Mapping[str, str] = field(default_factory=dict)
     pods: PodList | None = None
+
+
+UNCHANGED = Changed()
 
 
 def changed(change: WhatIf, cluster: ClusterCopy, codec: ObjectCodec, most: int) -> Work[Changed]:
@@ -127,10 +133,8 @@ def changed(change: WhatIf, cluster: ClusterCopy, codec: ObjectCodec, most: int)
         return Changed(added)
     snapshot = cache.snapshot()
     views = [view for name in drained if (view := snapshot.node(name)) is not None]
-    pods, reader = (
-        [pod for view in views for pod in view.pods or ()],
-        PodReader(_DRAINED, most=most),
-    )
+    pods = [pod for view in views for pod in view.pods or ()]
+    reader = PodReader(Path("drain"), most=most)
     going, left = list[Peer](), list[LeftPod]()
     for number, pod in enumerate(pods, 1):
         if pod.deletionTimestamp is not None:
@@ -155,12 +159,10 @@ def changed(change: WhatIf, cluster: ClusterCopy, codec: ObjectCodec, most: int)
             if number
         ]
     moved = {key_of(pod): pod.nodeName for pod in going}
-    return Changed(added, DrainedNodes(drained, moved, left, budgets), reader.read())
+    return Changed(added, SimulatedDrain(drained, left, budgets), moved, reader.read())
 
 
 # ---- nodes that go
-
-_DRAINED = Path("drain")
 
 
 def _cordoned(view: NodeWithPods, codec: ObjectCodec) -> Node:

@@ -26,10 +26,10 @@ from engine.cache.tallies import Scope
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.program.tables import Tables
+from engine.simulation.cycle import SimulationOptions
 from engine.simulation.pod_list import PodList, PodReader
-from engine.simulation.preparation import Prepared, SimulationOptions, prepared
-from engine.simulation.result import SimulationResult, played
-from engine.simulation.simulation_document import SimulationAnswer, answer_of
+from engine.simulation.preparation import Prepared, prepared
+from engine.simulation.result import SimulationAnswer, SimulationResult, answer_of, played
 from engine.simulation.what_if import Changed, NodesToAdd, WhatIf
 from engine.work import Work
 from grammar.messages.diagnostics import UserError
@@ -120,7 +120,7 @@ class Simulator:
                 pods = await self._done(_waiting(copy, question.namespace))
             change = WhatIf([_nodes(each) for each in question.addNodes], question.drain, bodies)
             ready = await self._done(self._prepared(cluster, pods, question, change))
-            found = await self._done(played(ready.simulation, lambda _: None))
+            found = await self._done(played(ready.simulation))
             # To give the copy back is a step by itself.
             await asyncio.sleep(0)
         finally:

@@ -110,7 +110,7 @@ def test_pods_are_where_they_may_be_and_pending_where_they_may_be_nowhere(seed: 
     there = pods(random, "old", random.randint(0, 4), cluster)
     queue = pods(random, "new", random.randint(1, 25))
     oracle = Oracle(checked(POLICIES))
-    done = result(simulation(cluster, queue, POLICIES, there=there), lambda _: None)
+    done = result(simulation(cluster, queue, POLICIES, there=there))
     for item, outcome in zip(queue, done.outcomes, strict=True):
         views = snapshot_of(cluster, there).nodes
         why = {name: refused(item, view, oracle) for name, view in views.items()}

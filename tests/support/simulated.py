@@ -8,11 +8,11 @@ from random import Random
 
 from engine.program.policy_time import DecisionTime
 from engine.simulation.cycle import (
-    CycleOptions,
     Outcome,
     Pending,
     SimulatedClock,
     Simulation,
+    SimulationOptions,
     begin,
     waiting,
 )
@@ -30,7 +30,6 @@ def simulation(
     weight: int = 1,
     plugins: bool = True,
     ties: Random | None = None,
-    order: Random | None = None,
     preempts: bool = False,
 ) -> Simulation:
     """`pods` wait, whatever node they name; those that are `there` are left alone."""
@@ -38,7 +37,7 @@ def simulation(
     clock = SimulatedClock()
     engine = engine_over(policies, cache, time=DecisionTime(clock, lambda: NOW))
     queue = [waiting(raw(_unplaced(pod)), CODEC) for pod in pods]
-    options = CycleOptions(weight, plugins, ties, order, preempts=preempts)
+    options = SimulationOptions(weight, plugins, ties, preempts=preempts)
     return finished(begin(engine, cache, queue, options, clock))
 
 

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from engine.objects.resources import amount
-from engine.simulation.node_resources import NodeResources, ResourceDemand, demand
+from engine.simulation.node_resources import NodeResources, ResourceDemand, demand, resources_of
+from engine.work import finished
 from grammar.values.quantity import Quantity
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import CODEC, snapshot_of
 
 
 def room(nodes: list[Object], pods: list[Object]) -> NodeResources:
-    return NodeResources(list(snapshot_of(nodes, pods).nodes.values()))
+    return finished(resources_of(list(snapshot_of(nodes, pods).nodes.values())))
 
 
 def asked(item: Object) -> ResourceDemand:
