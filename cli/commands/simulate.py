@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -46,7 +44,6 @@ from engine.simulation.cycle import SimulationOptions
 from engine.simulation.result import SimulationAnswer, answer_of, result
 from engine.simulation.what_if import NodesToAdd
 from grammar.meaning.schema import Schema, load_schema
-from grammar.messages.texts import counted
 from server.answers.simulation_answers import AddedNodes, SimulationQuestion
 from server.view.view import DEFAULT_PORT
 
@@ -159,8 +156,7 @@ def run(args: argparse.Namespace) -> int:
     if args.url is not None:
         answer = asyncio.run(_asked(args))
         _put_notes(answer.notes)
-        _put(args, answer)
-        return _end(args, answer)
+        return _shown(args, answer)
     schema = load_schema()
     if is_live(args, ("cluster", "policies", "diff")):
         with opened(args) as live:
@@ -230,11 +226,18 @@ async def _asked(args: argparse.Namespace) -> SimulationAnswer:
         return await found[0].simulation(question)
 
 
-def _put(args: argparse.Namespace, found: SimulationAnswer) -> None:
+def _shown(args: argparse.Namespace, found: SimulationAnswer) -> int:
+    """Shows an answer. Where one question is asked, a pod without a place is a finding."""
     if args.output:
         put_item(found, "json")
     else:
         print_result(found)
+    return _end(args, found)
+
+
+def _end(args: argparse.Namespace, found: SimulationAnswer) -> int:
+    asks = args.url is not None or args.add_nodes or args.drain
+    return Exit.FINDINGS if asks and found.pending else Exit.OK
 
 
 def _put_notes(notes: Sequence[str]) -> None:
@@ -242,18 +245,11 @@ def _put_notes(notes: Sequence[str]) -> None:
         put_line(f"note: {note}", sys.stderr)
 
 
-def _end(args: argparse.Namespace, found: SimulationAnswer) -> int:
-    """Where one question is asked, a pod without a place is a finding."""
-    asks = args.url is not None or args.add_nodes or args.drain
-    return Exit.FINDINGS if asks and found.pending else Exit.OK
-
-
 def _simulate(
     args: argparse.Namespace, inputs: Inputs, sets: Mapping[str, EnforcedPolicies], schema: Schema
 ) -> int:
     """Shows one simulation for each set of policies, and what is different."""
     _put_notes(inputs.notes)
-    started = time.perf_counter()
     options = SimulationOptions(
         weight=args.weight,
         plugins=args.plugins,
@@ -262,33 +258,27 @@ def _simulate(
     )
     ready = {name: prepare(inputs, read, schema, options) for name, read in sets.items()}
     warn_of_lacks(next(iter(ready.values())).cluster, next(iter(sets.values())))
-    results = [result(each.simulation) for each in ready.values()]
-    last = answer_of(results[-1], [*ready.values()][-1].changed, inputs.notes)
+    answers = [
+        answer_of(result(each.simulation), each.changed, inputs.notes) for each in ready.values()
+    ]
     if args.diff is None:
-        _put(args, last)
-    elif args.output:
-        put_item(difference(*results), "json")
+        return _shown(args, answers[0])
+    if args.output:
+        put_item(difference(*answers), "json")
     else:
-        print_difference(list(sets), *results)
-    count, seconds = sum(len(each.outcomes) for each in results), time.perf_counter() - started
-    each_pod = 1e6 * seconds / max(count, 1)
-    print(f"{counted(count, 'pod')} in {seconds:.1f} s: {each_pod:.0f} µs a pod", file=sys.stderr)
-    return _end(args, last)
+        print_difference(list(sets), *answers)
+    return _end(args, answers[-1])
 
 
 def _policy_sets(args: argparse.Namespace, schema: Schema) -> Mapping[str, EnforcedPolicies]:
     """The policies of files, by what their paths are; all their errors come before a long run."""
-    paths = _paths(args)
+    sets = [[path] for path in args.diff] if args.diff else [args.policies or []]
+    paths = {" ".join(map(str, some)): some for some in sets if some}
+    if len(paths) < len(args.diff or ()):
+        raise CommandError(
+            f"`{args.diff[0]}` is both the old and the new policies", "give two paths"
+        )
     return {name: read_policies(given, schema) for name, given in paths.items()}
-
-
-def _paths(args: argparse.Namespace) -> Mapping[str, Sequence[Path]]:
-    if args.diff is None:
-        return {" ".join(map(str, args.policies)): args.policies} if args.policies else {}
-    old, new = args.diff
-    if old == new:
-        raise CommandError(f"`{old}` is both the old and the new policies", "give two paths")
-    return {str(old): [old], str(new): [new]}
 
 
 def _added(text: str) -> NodesToAdd:

@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from cli.console import show, table
-from engine.simulation.cycle import Evicted, Outcome, Placed
 from engine.simulation.result import (
     KINDS,
     OutcomeChange,
+    PodOutcome,
     SimulationAnswer,
-    SimulationResult,
-    answer_of,
     changes,
 )
 from engine.simulation.what_if import SimulatedDrain
@@ -62,16 +60,15 @@ def print_result(found: SimulationAnswer) -> None:
     _print_policies(found)
 
 
-def print_difference(names: Sequence[str], old: SimulationResult, new: SimulationResult) -> None:
-    """Both results side by side, then the pods that the second set of policies moves."""
-    answers = answer_of(old), answer_of(new)
-    print(f"{counted(len(new.outcomes), 'pod')} on {counted(new.nodes, 'node')}\n")
+def print_difference(names: Sequence[str], *answers: SimulationAnswer) -> None:
+    """Both answers side by side, then the pods that the second set of policies moves."""
+    print(f"{counted(len(answers[1].pods), 'pod')} on {counted(answers[1].nodes, 'node')}\n")
     sums = table("", *names, right=tuple(names))
     sums.add_row("placed", *(str(each.placed) for each in answers))
     sums.add_row("pending", *(str(each.pending) for each in answers))
     if any(each.evictions for each in answers):
         sums.add_row("evicted", *(str(len(each.evictions)) for each in answers))
-    for name in old.allocation:
+    for name in answers[0].allocation:
         parts = (_percent(each.allocation[name].part) for each in answers)
         sums.add_row(f"{name} allocated", *parts)
     show(sums)
@@ -81,7 +78,7 @@ def print_difference(names: Sequence[str], old: SimulationResult, new: Simulatio
         if answer.pending:
             _print_reasons(answer)
     print()
-    _print_changes(names, changes(old, new))
+    _print_changes(names, changes(*answers))
 
 
 def _print_rows(head: Sequence[str], rows: Sequence[Sequence[str]], most: int = _MAX_ROWS) -> None:
@@ -132,15 +129,15 @@ def _print_changes(names: Sequence[str], found: Sequence[OutcomeChange]) -> None
     shown = {k: some for k, some in by_kind.items() if some or k != "now evicted"}
     print(", ".join(f"{counted(len(some), 'pod')} {kind}" for kind, some in shown.items()))
     ordered = [change for some in by_kind.values() for change in some]
-    rows = [(each.pod, each.kind, _where(each.old), _where(each.new)) for each in ordered]
+    rows = [(each.new.pod, each.kind, _where(each.old), _where(each.new)) for each in ordered]
     _print_rows(("pod", "", *names), rows)
 
 
-def _where(outcome: Outcome) -> str:
-    if isinstance(outcome, Placed):
+def _where(outcome: PodOutcome) -> str:
+    if outcome.node is not None:
         return outcome.node
-    if isinstance(outcome, Evicted):
-        return f"evicted for {outcome.by}"
+    if outcome.evictedFor is not None:
+        return f"evicted for {outcome.evictedFor}"
     reason = next(iter(outcome.reasons), "")
     return f"pending: {reason}" if reason else "pending"
 
@@ -172,14 +169,10 @@ class SimulationDifference(msgspec.Struct, frozen=True):
     changes: Sequence[Mapping[str, str | None]]
 
 
-def difference(old: SimulationResult, new: SimulationResult) -> SimulationDifference:
-    """The document of both results."""
+def difference(old: SimulationAnswer, new: SimulationAnswer) -> SimulationDifference:
+    """The document of both answers."""
     moves = [
-        {"pod": c.pod, "change": c.kind, "old": _node(c.old), "new": _node(c.new)}
+        {"pod": c.new.pod, "change": c.kind, "old": c.old.node, "new": c.new.node}
         for c in changes(old, new)
     ]
-    return SimulationDifference(answer_of(old), answer_of(new), moves)
-
-
-def _node(outcome: Outcome) -> str | None:
-    return outcome.node if isinstance(outcome, Placed) else None
+    return SimulationDifference(old, new, moves)

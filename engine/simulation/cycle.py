@@ -19,7 +19,7 @@ import numpy as np
 from engine.cache.cache import Cache
 from engine.cache.node_table import ListedNames, NodeRows, NodeWithPods
 from engine.decision.preemption import Victims
-from engine.decision.verdict import ClauseName, Decision, Feasible, full_reason
+from engine.decision.verdict import ClauseName, Decision, Feasible, Verdict, full_reason
 from engine.engine import Engine
 from engine.errors import DeadlineExceededError, EngineError
 from engine.objects.codec import ObjectCodec, Pod
@@ -124,15 +124,11 @@ class NodeEligibility:
         self._known: Remembered[bytes, Eligibility] = Remembered(_REMEMBERED)
         self._encoder = msgspec.json.Encoder()
 
-    def eligibility(self, pod: Pod) -> Eligibility:
+    def of(self, pod: Pod) -> Work[Eligibility]:
         """The eligibility of the nodes for a pod.
 
         The reasons are the texts of kube-scheduler's plugins, in the plugins' order.
         """
-        return finished(self.work(pod))
-
-    def work(self, pod: Pod) -> Work[Eligibility]:
-        """The same, in portions."""
         spec = pod.spec
         constraints = spec and (spec.nodeSelector, spec.affinity, spec.tolerations)
         key = self._encoder.encode(constraints)
@@ -188,9 +184,7 @@ class _HeldMember:
     """A member of a gang at bind: it counts on its node already."""
 
     pod: Waiting
-    needed: ResourceDemand
-    policy: str
-    row: int
+    placed: Placed
     bound: Peer
 
 
@@ -274,8 +268,7 @@ def begin(
 class Simulation:
     """A cache with nodes and pods, an engine with policies over it, and waiting pods.
 
-    `nodes` are those of the cache by name, and `resources` theirs. `begin`
-    makes one.
+    `nodes` are those of the cache by name, and `resources` theirs. `begin` makes one.
 
     The members of a gang that has its places come at once, as kube-scheduler is told to ask about
     them. If one of them is not bound, none is.
@@ -299,7 +292,7 @@ class Simulation:
         self._outcomes: dict[str, Outcome] = {}
         self._held: dict[str, _HeldMember] = {}
         self._cache = cache
-        self._pods = pods
+        self.pods = pods
         self._options = options
         self.names: Sequence[str] = [node.name for node in nodes]
         self._rows = {name: row for row, name in enumerate(self.names)}
@@ -310,17 +303,13 @@ class Simulation:
         self.resources = resources
         self._eligibility = NodeEligibility(nodes, options.drained)
 
-    @property
-    def pods(self) -> Sequence[Waiting]:
-        return self._pods
-
     def run(self) -> Iterator[Outcome]:
         """The outcome of each pod in order. Later pods see the earlier ones placed."""
         return (outcome for outcome in self.portions() if outcome is not None)
 
     def portions(self) -> Iterator[Outcome | None]:
         """The same, and None after each portion of work in between."""
-        for each in self._pods:
+        for each in self.pods:
             self._clock.pass_on()
             uid = each.peer.uid
             if uid not in self._outcomes:
@@ -355,7 +344,7 @@ class Simulation:
         if pod.pod.spec is not None and pod.pod.spec.schedulingGates:
             return Pending(pod.key, policy, {GATED: 0})
         needed = pod.demand
-        eligibility = yield from self._eligibility.work(pod.pod)
+        eligibility = yield from self._eligibility.of(pod.pod)
         fitting = np.flatnonzero(eligibility.open & self.resources.fits(needed))
         try:
             # Like kube-scheduler, skip the extender if no node is left.
@@ -365,15 +354,16 @@ class Simulation:
             if decided is not None and len(feasible := fitting[decided.codes == 0]):
                 row = yield from self._choose(pod, needed, feasible)
                 is_admitted = bool(call.plan.gangs) or self._engine.cards.are_used
-                return self._bind(pod, needed, policy, row, is_admitted=is_admitted)
+                return self._bind(pod, policy, row, is_admitted=is_admitted)
             # The members of gangs evict nobody.
             preempts = self._options.preempts and not call.plan.gangs
-            if preempts and (found := (yield from self._preempt(pod, needed, policy))):
+            if preempts and (found := (yield from self._preempt(pod, policy))):
                 return found
         except EngineError as error:
             return Pending(pod.key, policy, {f"Placet's error: {error}": len(fitting)})
-        reasons = self._reasons(needed, eligibility, decided)
-        nearest = self._nearest(needed, eligibility, fitting, decided)
+        lacking = [(insufficient(r), lacks) for r, lacks in self.resources.lacking(needed)]
+        reasons = _reasons(lacking, eligibility, decided)
+        nearest = self._nearest(lacking, eligibility, fitting, decided)
         return Pending(pod.key, policy, reasons, nearest)
 
     def _asked(self, ask: Callable[[float], T]) -> Work[T]:
@@ -428,7 +418,7 @@ class Simulation:
         if spec is not None and spec.preemptionPolicy == "Never":
             return {}
         snapshot, priority, needed = self._cache.snapshot(), pod.peer.priority, pod.demand
-        budgets, is_open = snapshot.budgets or {}, self._eligibility.eligibility(pod.pod).open
+        budgets, is_open = snapshot.budgets or {}, finished(self._eligibility.of(pod.pod)).open
         found: dict[str, Victims] = {}
         for row in np.flatnonzero(is_open & ~self.resources.fits(needed)).tolist():
             node = snapshot.node(self.names[row])
@@ -438,7 +428,7 @@ class Simulation:
                 found[node.name] = victims
         return found
 
-    def _preempt(self, pod: Waiting, needed: ResourceDemand, policy: str) -> Work[Placed | None]:
+    def _preempt(self, pod: Waiting, policy: str) -> Work[Placed | None]:
         """The pod on a node from which others were evicted for it; None if that is not possible."""
         proposed, snapshot = self.proposed(pod), self._cache.snapshot()
         # With less time it would be cut short.
@@ -461,74 +451,57 @@ class Simulation:
         for victim in sorted(there[name], key=importance):
             because = added[victim.uid].because if victim.uid in added else ClauseName("", "")
             evictions.append(Eviction(key_of(victim), because.policy, because.clause))
-        is_admitted = self._engine.cards.are_used
-        placed = self._bind(pod, needed, policy, row, is_admitted=is_admitted)
+        placed = self._bind(pod, policy, row, is_admitted=self._engine.cards.are_used)
         assert placed is not None, "it is in no gang"
         return replace(placed, evictions=tuple(evictions))
 
     def _evict(self, row: int, victim: Peer) -> None:
         self._cache.remove_pod(key_of(victim))
-        self.resources.give_back(row, demand(victim))
+        self.resources.add(row, demand(victim), -1)
         if self._engine.cards.are_used:
             node = self._cache.snapshot().node(self.names[row])
             assert node is not None, "the nodes stay as they are"
             self.resources.recount_cards(row, self._engine.cards.sums([node])[0])
 
-    def _bind(
-        self, pod: Waiting, needed: ResourceDemand, policy: str, row: int, *, is_admitted: bool
-    ) -> Placed | None:
+    def _bind(self, pod: Waiting, policy: str, row: int, *, is_admitted: bool) -> Placed | None:
         """The pod on its node; None if it is held there. Raises EngineError."""
-        node, placed, waits = self.names[row], pod.peer, False
+        node, bound, waits = self.names[row], pod.peer, False
         if is_admitted:
             admission = self._engine.admit(pod.body, node, math.inf)
-            annotations = {**placed.annotations, **admission.annotations}
-            placed = msgspec.structs.replace(placed, annotations=annotations)
+            annotations = {**bound.annotations, **admission.annotations}
+            bound = msgspec.structs.replace(bound, annotations=annotations)
             waits = admission.waits
-        placed = msgspec.structs.replace(placed, nodeName=node, phase="Running")
-        self.resources.take(row, needed)
-        if waits:
-            uid = pod.peer.uid
-            self._held[uid] = _HeldMember(pod, needed, policy, row, placed)
-            self._cache.assume(pod.peer, node, math.inf, placed.annotations)
-            self._engine.gangs.hold(uid, partial(self._end, uid))
-            return None
-        self._cache.put_pod(placed)
-        return Placed(pod.key, policy, node)
+        bound = msgspec.structs.replace(bound, nodeName=node, phase="Running")
+        placed = Placed(pod.key, policy, node)
+        self.resources.add(row, pod.demand)
+        if not waits:
+            self._cache.put_pod(bound)
+            return placed
+        uid = bound.uid
+        self._held[uid] = _HeldMember(pod, placed, bound)
+        self._cache.assume(pod.peer, node, math.inf, bound.annotations)
+        self._engine.gangs.hold(uid, partial(self._end, uid))
+        return None
 
     def _end(self, uid: str, reason: str) -> None:
         """Ends the hold of a member, which is bound if there is no reason against it."""
         held = self._held.pop(uid)
         if reason:
             self._cache.forget(held.pod.key)
-            self.resources.give_back(held.row, held.needed)
-            self._outcomes[uid] = Pending(held.pod.key, held.policy, {reason: 0})
+            self.resources.add(self._rows[held.placed.node], held.pod.demand, -1)
+            self._outcomes[uid] = Pending(held.pod.key, held.placed.policy, {reason: 0})
         else:
             self._cache.put_pod(held.bound)
-            self._outcomes[uid] = Placed(held.pod.key, held.policy, self.names[held.row])
-
-    def _reasons(
-        self, needed: ResourceDemand, eligibility: Eligibility, decided: Decision | None
-    ) -> dict[str, int]:
-        """The reasons that its event would list, the reason of the most nodes first."""
-        found = Counter(reason for reason in eligibility.reasons if reason)
-        for resource, lacks in self.resources.lacking(needed):
-            found[insufficient(resource)] += int((lacks & eligibility.open).sum())
-        if decided is not None:
-            for verdict, count in zip(decided.verdicts, decided.counts(), strict=True):
-                if not isinstance(verdict, Feasible):
-                    found[full_reason(verdict.policy, verdict.clause, verdict.reason)] += count
-        ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
-        return {reason: count for reason, count in ordered if count}
+            self._outcomes[uid] = held.placed
 
     def _nearest(
         self,
-        needed: ResourceDemand,
+        lacking: Sequence[tuple[str, Mask]],
         eligibility: Eligibility,
         fitting: NodeRows,
         decided: Decision | None,
     ) -> tuple[str, Sequence[str]] | None:
         """The node with the fewest reasons; of equals one that only a policy rejects, by name."""
-        lacking = [(insufficient(r), lacks) for r, lacks in self.resources.lacking(needed)]
         against = np.array([bool(reason) for reason in eligibility.reasons], np.int64)
         for _, lacks in lacking:
             against += lacks
@@ -537,12 +510,32 @@ class Simulation:
         if not rows:
             return None
         nearest = min(rows, key=lambda row: (max(1, against[row]), row not in rejected))
-        reasons = [eligibility.reasons[nearest]] if eligibility.reasons[nearest] else []
+        reasons = [eligibility.reasons[nearest]]
         reasons += [reason for reason, lacks in lacking if lacks[nearest]]
-        verdict = rejected.get(nearest)
-        if verdict is not None and not isinstance(verdict, Feasible):
-            reasons.append(full_reason(verdict.policy, verdict.clause, verdict.reason))
-        return self.names[nearest], reasons
+        if (verdict := rejected.get(nearest)) is not None:
+            reasons.append(_text(verdict))
+        return self.names[nearest], [reason for reason in reasons if reason]
+
+
+def _reasons(
+    lacking: Sequence[tuple[str, Mask]], eligibility: Eligibility, decided: Decision | None
+) -> dict[str, int]:
+    """The reasons that the event of a pod would list, the reason of the most nodes first."""
+    found = Counter(eligibility.reasons)
+    for reason, lacks in lacking:
+        found[reason] += int((lacks & eligibility.open).sum())
+    if decided is not None:
+        for verdict, count in zip(decided.verdicts, decided.counts(), strict=True):
+            found[_text(verdict)] += count
+    ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    return {reason: count for reason, count in ordered if reason and count}
+
+
+def _text(verdict: Verdict) -> str:
+    """The reason of a rejection; empty for a feasible node."""
+    if isinstance(verdict, Feasible):
+        return ""
+    return full_reason(verdict.policy, verdict.clause, verdict.reason)
 
 
 # ---- eviction

@@ -49,7 +49,7 @@ def demand(pod: Peer) -> ResourceDemand:
 
 
 class NodeResources:
-    """The resources of nodes in order, with the pods on them; `take` adds a pod.
+    """The resources of nodes in order, with the pods on them.
 
     Nodes need not have room for `ignored` resources. `resources_of` makes one.
     """
@@ -102,10 +102,8 @@ class NodeResources:
     def lacking(self, demanded: ResourceDemand) -> Iterator[tuple[str, Mask]]:
         """Each resource of the demand with the nodes that have too little of it."""
         for resource, needed in demanded.amounts.items():
-            if resource in self._ignored:
-                continue
-            has = self._allocatable.get(resource, self._none)
-            yield resource, needed > has - self._requested.get(resource, self._none)
+            if resource not in self._ignored:
+                yield resource, needed > self._free(resource)
 
     def least_allocated(self, demanded: ResourceDemand) -> Ints:
         """The score 0..100 of each node: the mean of the free fractions of cpu and of memory.
@@ -126,23 +124,18 @@ class NodeResources:
         freed = Counter[str]()
         for pod in gone:
             freed.update(demand(pod).amounts)
-        for resource, needed in demanded.amounts.items():
-            if resource in self._ignored:
-                continue
-            has = self._allocatable.get(resource, self._none).item(node)
-            used = self._requested.get(resource, self._none).item(node)
-            if needed > has - used + freed[resource]:
-                return False
-        return True
+        return all(
+            needed <= self._free(resource).item(node) + freed[resource]
+            for resource, needed in demanded.amounts.items()
+            if resource not in self._ignored
+        )
 
-    def take(self, node: int, demanded: ResourceDemand) -> None:
-        self._add(node, demanded, 1)
+    def _free(self, resource: str) -> Ints:
+        used = self._requested.get(resource, self._none)
+        return self._allocatable.get(resource, self._none) - used
 
-    def give_back(self, node: int, demanded: ResourceDemand) -> None:
-        """A pod has left a node; `demanded` is what it took."""
-        self._add(node, demanded, -1)
-
-    def _add(self, node: int, demanded: ResourceDemand, sign: int) -> None:
+    def add(self, node: int, demanded: ResourceDemand, sign: int = 1) -> None:
+        """A pod has come to a node; with a sign of -1, it has left the node."""
         for resource, needed in demanded.amounts.items():
             # It does not exist if no node has an ignored resource.
             if resource not in self._requested:

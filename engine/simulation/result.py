@@ -111,48 +111,6 @@ def played(simulation: Simulation) -> Work[SimulationResult]:
     return SimulationResult(len(simulation.names), outcomes, allocation, preemptors)
 
 
-# ---- changes
-
-Kind = Literal["now pending", "now placed", "moved", "now evicted"]
-KINDS: tuple[Kind, ...] = ("now pending", "now placed", "moved", "now evicted")
-
-
-@dataclass(frozen=True, slots=True)
-class OutcomeChange:
-    """A pod with another outcome."""
-
-    kind: Kind
-    old: Outcome
-    new: Outcome
-
-    @property
-    def pod(self) -> str:
-        return self.new.pod
-
-
-def changes(old: SimulationResult, new: SimulationResult) -> Sequence[OutcomeChange]:
-    """The changes between two results of the same pods in the same order.
-
-    A change of reasons or of the policy alone is not one.
-    """
-    pairs = zip(old.outcomes, new.outcomes, strict=True)
-    return [OutcomeChange(kind, a, b) for a, b in pairs if (kind := _kind(a, b)) is not None]
-
-
-def _kind(old: Outcome, new: Outcome) -> Kind | None:
-    match old, new:
-        case Placed(), Pending():
-            return "now pending"
-        case Pending() | Evicted(), Placed():
-            return "now placed"
-        case Placed(), Evicted():
-            return "now evicted"
-        case Placed(node=before), Placed(node=after) if before != after:
-            return "moved"
-        case _:
-            return None
-
-
 # ---- the document
 
 
@@ -293,3 +251,33 @@ def _pod(outcome: Outcome, moved: Mapping[str, str]) -> PodOutcome:
         moved.get(outcome.pod),
         NearestNode(*pending.nearest) if pending is not None and pending.nearest else None,
     )
+
+
+# ---- changes
+
+Kind = Literal["now pending", "now placed", "moved", "now evicted"]
+KINDS: tuple[Kind, ...] = ("now pending", "now placed", "moved", "now evicted")
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeChange:
+    """A pod with another outcome."""
+
+    kind: Kind
+    old: PodOutcome
+    new: PodOutcome
+
+
+def changes(old: SimulationAnswer, new: SimulationAnswer) -> Sequence[OutcomeChange]:
+    """The changes between two answers about the same pods in the same order.
+
+    A change of reasons or of the policy alone is not one.
+    """
+    pairs = [(a, b) for a, b in zip(old.pods, new.pods, strict=True) if a.node != b.node]
+    return [OutcomeChange(_kind(a, b), a, b) for a, b in pairs]
+
+
+def _kind(old: PodOutcome, new: PodOutcome) -> Kind:
+    if new.node is None:
+        return "now evicted" if new.evictedFor is not None else "now pending"
+    return "now placed" if old.node is None else "moved"

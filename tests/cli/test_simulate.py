@@ -61,7 +61,7 @@ cards        2        2
 (none)       1        0
 """
     )
-    assert re.fullmatch(r"5 pods in \d+\.\d s: \d+ µs a pod\n", done.err)
+    assert done.err == ""
 
 
 def test_a_difference_shows_which_pods_move(placet: Placet) -> None:
@@ -104,7 +104,7 @@ node affinity/selector
 openb/p-3  now placed   pending: Insufficient nvidia.com/gpu  n-2
 """
     )
-    assert done.err.startswith("10 pods in ")
+    assert done.err == ""
 
 
 def test_policies_that_change_nothing_move_no_pod(placet: Placet) -> None:

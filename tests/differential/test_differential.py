@@ -290,7 +290,7 @@ def models(cache: Cache, made: World) -> Verdicts:
     views = cache.snapshot().nodes
     pod, peer = CODEC.pod(raw(made.pod)), peer_of(made.pod)
     fits = finished(resources_of(list(views.values()))).fits(demand(peer))
-    reasons = NodeEligibility(list(views.values())).eligibility(pod).reasons
+    reasons = finished(NodeEligibility(list(views.values())).of(pod)).reasons
     return {
         "model of NodeAffinity": {n: matches_affinity(pod, v) for n, v in views.items()},
         "model of TaintToleration": {n: tolerates(pod, v) for n, v in views.items()},

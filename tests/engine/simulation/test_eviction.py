@@ -14,7 +14,7 @@ from engine.cache.node_table import with_pods
 from engine.objects.disruption_budget import by_namespace, decode_budget
 from engine.objects.peer import Peer, importance
 from engine.simulation.cycle import Evicted, Eviction, Pending, Placed, dry_run, preferred
-from engine.simulation.result import changes, result
+from engine.simulation.result import answer_of, changes, result
 from tests.support.builders import Object, node, pod
 from tests.support.engines import node_of, peer_of
 from tests.support.simulated import simulation
@@ -169,7 +169,10 @@ def test_a_pod_that_was_placed_before_can_be_evicted() -> None:
     assert list(found.placed) == [placed]
     assert found.evictions == [(placed, Eviction("default/early"))]
     assert found.allocation["cpu"].requested == 2000
-    assert [each.kind for each in changes(plain, found)] == ["now evicted", "now placed"]
+    assert [each.kind for each in changes(answer_of(plain), answer_of(found))] == [
+        "now evicted",
+        "now placed",
+    ]
 
 
 @settings(max_examples=60)

@@ -64,7 +64,7 @@ def test_a_pod_that_is_taken_is_in_the_way_of_the_next() -> None:
     here = room([node("n", cpu="2", memory="1Gi")], [])
     one = asked(pod("p", cpu="1500m", memory="512Mi"))
     assert here.fits(one).all()
-    here.take(0, one)
+    here.add(0, one)
     lacking = {resource: bool(lacks[0]) for resource, lacks in here.lacking(one)}
     assert lacking == {"cpu": True, "memory": False, "pods": False}
     assert here.requested("cpu") == 1500

@@ -6,6 +6,7 @@ from engine.simulation.result import (
     PendingBecause,
     SimulatedPolicy,
     SimulationResult,
+    answer_of,
     changes,
     result,
 )
@@ -43,8 +44,8 @@ def test_reasons_are_ordered_by_their_pods() -> None:
 
 
 def test_changes_are_pods_with_another_outcome() -> None:
-    old, new = ran(), ran(PACK)
-    kinds = {c.pod.partition("/")[2]: c.kind for c in changes(old, new)}
+    old, new = answer_of(ran()), answer_of(ran(PACK))
+    kinds = {c.new.pod.partition("/")[2]: c.kind for c in changes(old, new)}
     assert kinds == {"p-0": "moved", "p-2": "now placed"}
     assert {c.kind for c in changes(new, old)} == {"moved", "now pending"}
     assert changes(old, old) == []
