@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from engine.cache.cluster_copy import NamedPod
     from engine.enforced import EnforcedPolicies
     from engine.engine import Engine
-    from engine.simulation.result import SimulationResult
     from grammar.meaning.schema import Schema
 
 __all__ = ["Error", "Placet", "Simulated", "SimulatedPod", "function"]
@@ -145,7 +144,8 @@ class Placet:
         change = what_if((NodesToAdd(*each) for each in add_nodes.items()), drained, read)
         inputs = Inputs(read, asked, change)
         run = prepare(inputs, self._read.policies, self._read.schema, SimulationOptions())
-        return _simulated(result(run.simulation))
+        found = result(run.simulation).outcomes
+        return Simulated([SimulatedPod(each.pod, each.node, each.reasons) for each in found])
 
     def _engine(self) -> Engine:
         from engine.offline import offline_engine  # noqa: PLC0415
@@ -198,15 +198,3 @@ def _in_force(paths: Sequence[Path], schema: Schema) -> EnforcedPolicies:
 
 def _deadline() -> float:
     return time.monotonic() + _SECONDS
-
-
-def _simulated(found: SimulationResult) -> Simulated:
-    from engine.simulation import cycle  # noqa: PLC0415
-
-    pods = [
-        SimulatedPod(each.pod, each.node, {})
-        if isinstance(each, cycle.Placed)
-        else SimulatedPod(each.pod, None, each.reasons if isinstance(each, cycle.Pending) else {})
-        for each in found.outcomes
-    ]
-    return Simulated(pods)

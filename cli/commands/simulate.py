@@ -35,7 +35,14 @@ from cli.sources import (
     whole,
 )
 from cli.streams import put_line
-from cli.world import add_data_argument, check_data, read_data, read_policies, warn_of_lacks
+from cli.world import (
+    add_cluster_argument,
+    add_data_argument,
+    check_data,
+    read_data,
+    read_policies,
+    warn_of_lacks,
+)
 from engine.cache.cluster_copy import read_documents
 from engine.cache.cluster_file import documents
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE
@@ -61,14 +68,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--cluster",
-        metavar="SNAPSHOT",
-        action="append",
-        type=given_path,
-        help="the output of `kubectl get nodes,pods,replicasets -A -o json` (or yaml); may be "
-        "repeated",
-    )
+    add_cluster_argument(parser)
     policies = parser.add_mutually_exclusive_group()
     policies.add_argument(
         "--policies",

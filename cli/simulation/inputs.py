@@ -73,14 +73,11 @@ def pending_pods(cluster: ClusterDocuments, namespace: str, name: str) -> PodLis
     `name` is that of the cluster. Raises CommandError without any.
     """
     reader = PodReader(Path(name))
-    for document in (d for _, d in cluster.contents):
-        listed = msgspec.json.decode(document)
-        if listed.get("kind") != "PodList":
-            continue
-        for item in listed["items"]:
-            here = namespace in ("", item["metadata"].get("namespace"))
-            if here and not (item.get("spec") or {}).get("nodeName"):
-                reader.add({**item, "kind": "Pod"})
+    for key, body in cluster.bodies("Pod").items():
+        pod = msgspec.json.decode(body)
+        is_here = namespace in ("", key.partition("/")[0])
+        if is_here and not (pod.get("spec") or {}).get("nodeName"):
+            reader.add({**pod, "kind": "Pod"})
     if not reader.bodies:
         where = f"in the namespace `{namespace}`" if namespace else "in any namespace"
         hint = "give the pods with --pods FILE, or other namespaces with -n or -A"

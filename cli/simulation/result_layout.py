@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from cli.console import show, table
+from engine.simulation.cycle import PodOutcome
 from engine.simulation.result import (
     KINDS,
     OutcomeChange,
-    PodOutcome,
     SimulationAnswer,
     changes,
 )

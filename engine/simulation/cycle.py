@@ -19,7 +19,7 @@ import numpy as np
 from engine.cache.cache import Cache
 from engine.cache.node_table import ListedNames, NodeRows, NodeWithPods
 from engine.decision.preemption import Victims
-from engine.decision.verdict import ClauseName, Decision, Feasible, Verdict, full_reason
+from engine.decision.verdict import Decision, Feasible, Verdict, full_reason
 from engine.engine import Engine
 from engine.errors import DeadlineExceededError, EngineError
 from engine.objects.codec import ObjectCodec, Pod
@@ -41,56 +41,44 @@ from engine.simulation.node_resources import (
 from engine.work import Work, finished
 from grammar.values.time import NEVER
 
-# ---- outcomes
+# ---- outcomes, as documents have them
 
 
-@dataclass(frozen=True, slots=True)
-class Eviction:
-    """A pod that was evicted, and the clause that needs it gone; empty if kube-scheduler did."""
+class NearestNode(msgspec.Struct, frozen=True):
+    """The node that has least against a pending pod, and all that it has."""
 
-    pod: str
-    policy: str = ""
-    clause: str = ""
+    node: str
+    reasons: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A pod (`namespace/name`) on a node; `policy` governs it, empty without one.
+class PodOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A pod, as `namespace/name`, and the node where it goes; null if it finds none.
 
-    `evictions` are the pods that were evicted for it.
+    Of a pending pod `reasons` has the number of nodes by reason, and `nearest` the node with the
+    fewest of them. `evictedFor` is the pod for which it was evicted again, and `leaves` the drained
+    node that it was on. What does not apply is left out.
     """
 
     pod: str
-    policy: str
-    node: str
-    evictions: tuple[Eviction, ...] = ()
+    policy: str | None
+    node: str | None
+    reasons: Mapping[str, int] = msgspec.field(default_factory=dict)
+    evictedFor: str | None = None
+    leaves: str | None = None
+    nearest: NearestNode | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """A pod without a feasible node, with the number of nodes for each reason.
+class SimulatedEviction(msgspec.Struct, frozen=True, rename={"preemptor": "for"}):
+    """A pod that is evicted for another one, and the clause that needs it gone.
 
-    A node may have several reasons. A reason about the pod alone has 0 nodes. `nearest` is the node
-    with the fewest reasons, with these; None where nothing is said of a node.
+    `policy` and `clause` are null if kube-scheduler's plugins do.
     """
 
     pod: str
-    policy: str
-    reasons: Mapping[str, int]
-    nearest: tuple[str, Sequence[str]] | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Evicted:
-    """A pod that had the node, and was evicted for the pod `by` later."""
-
-    pod: str
-    policy: str
     node: str
-    by: str
-
-
-Outcome = Placed | Pending | Evicted
+    preemptor: str
+    policy: str | None
+    clause: str | None
 
 
 # ---- eligibility: cordons, taints, selectors and affinity
@@ -184,7 +172,7 @@ class _HeldMember:
     """A member of a gang at bind: it counts on its node already."""
 
     pod: Waiting
-    placed: Placed
+    placed: PodOutcome
     bound: Peer
 
 
@@ -289,7 +277,7 @@ class Simulation:
         # The pods whose turn comes, the outcomes of those that came before their turn, and those
         # that are held, all by uid.
         self._coming = {each.peer.uid: each for each in pods}
-        self._outcomes: dict[str, Outcome] = {}
+        self._outcomes: dict[str, PodOutcome] = {}
         self._held: dict[str, _HeldMember] = {}
         self._cache = cache
         self.pods = pods
@@ -301,13 +289,15 @@ class Simulation:
             _LISTS, lambda key, _: _BYTES_OF_A_NAME * len(key)
         )
         self.resources = resources
+        # In order; a pod that others were evicted for may have been evicted itself since.
+        self.evictions = list[SimulatedEviction]()
         self._eligibility = NodeEligibility(nodes, options.drained)
 
-    def run(self) -> Iterator[Outcome]:
+    def run(self) -> Iterator[PodOutcome]:
         """The outcome of each pod in order. Later pods see the earlier ones placed."""
         return (outcome for outcome in self.portions() if outcome is not None)
 
-    def portions(self) -> Iterator[Outcome | None]:
+    def portions(self) -> Iterator[PodOutcome | None]:
         """The same, and None after each portion of work in between."""
         for each in self.pods:
             self._clock.pass_on()
@@ -330,19 +320,19 @@ class Simulation:
                     gangs.late(uid)
                 elif uid not in self._held and uid not in self._outcomes:
                     outcome = yield from self._schedule(member)
-                    if isinstance(outcome, Placed):
+                    if outcome is not None and outcome.node is not None:
                         # One that is rejected has its own turn.
                         self._outcomes[uid] = outcome
             if not woken:
                 gangs.late(next(iter(self._held)))
 
-    def _schedule(self, pod: Waiting) -> Work[Outcome | None]:
+    def _schedule(self, pod: Waiting) -> Work[PodOutcome | None]:
         """The outcome of one cycle; None for a member of a gang that is held."""
         call, _ = self._engine.opened(pod.body)
         governing = call.plan.selection.governing
-        policy = governing.address if governing is not None else ""
+        policy = governing.address if governing is not None else None
         if pod.pod.spec is not None and pod.pod.spec.schedulingGates:
-            return Pending(pod.key, policy, {GATED: 0})
+            return PodOutcome(pod.key, policy, None, {GATED: 0})
         needed = pod.demand
         eligibility = yield from self._eligibility.of(pod.pod)
         fitting = np.flatnonzero(eligibility.open & self.resources.fits(needed))
@@ -360,11 +350,11 @@ class Simulation:
             if preempts and (found := (yield from self._preempt(pod, policy))):
                 return found
         except EngineError as error:
-            return Pending(pod.key, policy, {f"Placet's error: {error}": len(fitting)})
+            return PodOutcome(pod.key, policy, None, {f"Placet's error: {error}": len(fitting)})
         lacking = [(insufficient(r), lacks) for r, lacks in self.resources.lacking(needed)]
         reasons = _reasons(lacking, eligibility, decided)
         nearest = self._nearest(lacking, eligibility, fitting, decided)
-        return Pending(pod.key, policy, reasons, nearest)
+        return PodOutcome(pod.key, policy, None, reasons, nearest=nearest)
 
     def _asked(self, ask: Callable[[float], T]) -> Work[T]:
         """The answer of a verb, which goes on where it had no more time. Raises EngineError."""
@@ -428,7 +418,7 @@ class Simulation:
                 found[node.name] = victims
         return found
 
-    def _preempt(self, pod: Waiting, policy: str) -> Work[Placed | None]:
+    def _preempt(self, pod: Waiting, policy: str | None) -> Work[PodOutcome | None]:
         """The pod on a node from which others were evicted for it; None if that is not possible."""
         proposed, snapshot = self.proposed(pod), self._cache.snapshot()
         # With less time it would be cut short.
@@ -447,13 +437,13 @@ class Simulation:
             self._evict(row, victim)
         decided = yield from self._filter(pod, np.array([row], np.intp))
         assert not decided.codes.any(), "preempt has asked the same with these pods gone"
-        evictions = []
         for victim in sorted(there[name], key=importance):
-            because = added[victim.uid].because if victim.uid in added else ClauseName("", "")
-            evictions.append(Eviction(key_of(victim), because.policy, because.clause))
+            because = added[victim.uid].because if victim.uid in added else None
+            clause = (because.policy, because.clause) if because is not None else (None, None)
+            self.evictions.append(SimulatedEviction(key_of(victim), name, pod.key, *clause))
         placed = self._bind(pod, policy, row, is_admitted=self._engine.cards.are_used)
         assert placed is not None, "it is in no gang"
-        return replace(placed, evictions=tuple(evictions))
+        return placed
 
     def _evict(self, row: int, victim: Peer) -> None:
         self._cache.remove_pod(key_of(victim))
@@ -463,7 +453,9 @@ class Simulation:
             assert node is not None, "the nodes stay as they are"
             self.resources.recount_cards(row, self._engine.cards.sums([node])[0])
 
-    def _bind(self, pod: Waiting, policy: str, row: int, *, is_admitted: bool) -> Placed | None:
+    def _bind(
+        self, pod: Waiting, policy: str | None, row: int, *, is_admitted: bool
+    ) -> PodOutcome | None:
         """The pod on its node; None if it is held there. Raises EngineError."""
         node, bound, waits = self.names[row], pod.peer, False
         if is_admitted:
@@ -472,7 +464,7 @@ class Simulation:
             bound = msgspec.structs.replace(bound, annotations=annotations)
             waits = admission.waits
         bound = msgspec.structs.replace(bound, nodeName=node, phase="Running")
-        placed = Placed(pod.key, policy, node)
+        placed = PodOutcome(pod.key, policy, node)
         self.resources.add(row, pod.demand)
         if not waits:
             self._cache.put_pod(bound)
@@ -488,8 +480,10 @@ class Simulation:
         held = self._held.pop(uid)
         if reason:
             self._cache.forget(held.pod.key)
-            self.resources.add(self._rows[held.placed.node], held.pod.demand, -1)
-            self._outcomes[uid] = Pending(held.pod.key, held.placed.policy, {reason: 0})
+            self.resources.add(self._rows[held.bound.nodeName], held.pod.demand, -1)
+            self._outcomes[uid] = msgspec.structs.replace(
+                held.placed, node=None, reasons={reason: 0}
+            )
         else:
             self._cache.put_pod(held.bound)
             self._outcomes[uid] = held.placed
@@ -500,7 +494,7 @@ class Simulation:
         eligibility: Eligibility,
         fitting: NodeRows,
         decided: Decision | None,
-    ) -> tuple[str, Sequence[str]] | None:
+    ) -> NearestNode | None:
         """The node with the fewest reasons; of equals one that only a policy rejects, by name."""
         against = np.array([bool(reason) for reason in eligibility.reasons], np.int64)
         for _, lacks in lacking:
@@ -514,7 +508,7 @@ class Simulation:
         reasons += [reason for reason, lacks in lacking if lacks[nearest]]
         if (verdict := rejected.get(nearest)) is not None:
             reasons.append(_text(verdict))
-        return self.names[nearest], [reason for reason in reasons if reason]
+        return NearestNode(self.names[nearest], [reason for reason in reasons if reason])
 
 
 def _reasons(

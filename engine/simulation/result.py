@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from engine.simulation.cycle import Evicted, Eviction, Outcome, Pending, Placed, Simulation
+from engine.simulation.cycle import PodOutcome, SimulatedEviction, Simulation
 from engine.simulation.what_if import UNCHANGED, Changed, SimulatedDrain
 from engine.work import Work, finished
 from grammar.messages.texts import counted, named
@@ -38,29 +38,20 @@ class PendingBecause(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
-    """The outcomes in the order of the pods, and each resource that some node has.
-
-    `preemptors` are the placed pods for which others were evicted, in order. They may have been
-    evicted themselves since.
-    """
+    """The outcomes in the order of the pods, the evictions, and each resource that a node has."""
 
     nodes: int
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[PodOutcome]
     allocation: Mapping[str, AllocatedResource]
-    preemptors: Sequence[Placed] = ()
+    evictions: Sequence[SimulatedEviction] = ()
 
     @property
-    def placed(self) -> Sequence[Placed]:
-        return [o for o in self.outcomes if isinstance(o, Placed)]
+    def placed(self) -> Sequence[PodOutcome]:
+        return [o for o in self.outcomes if o.node is not None]
 
     @property
-    def pending(self) -> Sequence[Pending]:
-        return [o for o in self.outcomes if isinstance(o, Pending)]
-
-    @property
-    def evictions(self) -> Sequence[tuple[Placed, Eviction]]:
-        """Each eviction with the pod that it was for, in order."""
-        return [(placed, each) for placed in self.preemptors for each in placed.evictions]
+    def pending(self) -> Sequence[PodOutcome]:
+        return [o for o in self.outcomes if o.node is None and o.evictedFor is None]
 
     def pending_reasons(self) -> Sequence[PendingBecause]:
         """The reasons of pending pods, by the number of pods, then of nodes, largest first."""
@@ -75,8 +66,8 @@ class SimulationResult:
         """The pods of each policy, those without a policy last."""
         placed = Counter(o.policy for o in self.placed)
         pending = Counter(o.policy for o in self.pending)
-        names = sorted(placed | pending, key=lambda policy: (not policy, policy))
-        return [SimulatedPolicy(p or None, placed[p], pending[p]) for p in names]
+        names = sorted(placed | pending, key=lambda policy: (policy is None, policy))
+        return [SimulatedPolicy(name, placed[name], pending[name]) for name in names]
 
 
 def result(simulation: Simulation) -> SimulationResult:
@@ -86,29 +77,24 @@ def result(simulation: Simulation) -> SimulationResult:
 
 def played(simulation: Simulation) -> Work[SimulationResult]:
     """The same, in portions."""
-    outcomes, numbers, preemptors = list[Outcome](), dict[str, int](), list[Placed]()
+    outcomes = dict[str, PodOutcome]()
     for outcome in simulation.portions():
-        if outcome is None:
-            yield
-            continue
-        numbers[outcome.pod] = len(outcomes)
-        outcomes.append(outcome)
-        if isinstance(outcome, Placed) and outcome.evictions:
-            preemptors.append(outcome)
-            for each in outcome.evictions:
-                if (number := numbers.get(each.pod)) is None:
-                    continue
-                earlier = outcomes[number]
-                assert isinstance(earlier, Placed), "it had a node"
-                outcomes[number] = Evicted(earlier.pod, earlier.policy, earlier.node, outcome.pod)
+        if outcome is not None:
+            outcomes[outcome.pod] = outcome
         yield
+    for each in simulation.evictions:
+        if (evicted := outcomes.get(each.pod)) is not None:
+            lost = msgspec.structs.replace(evicted, node=None, evictedFor=each.preemptor)
+            outcomes[each.pod] = lost
     resources = simulation.resources
     allocation = {
         name: AllocatedResource(used := resources.requested(name), has, round(used / has, 6))
         for name in resources.resources
         if (has := resources.allocatable(name))
     }
-    return SimulationResult(len(simulation.names), outcomes, allocation, preemptors)
+    return SimulationResult(
+        len(simulation.names), [*outcomes.values()], allocation, simulation.evictions
+    )
 
 
 # ---- the document
@@ -120,43 +106,6 @@ class SimulatedPolicy(msgspec.Struct, frozen=True):
     policy: str | None
     placed: int
     pending: int
-
-
-class NearestNode(msgspec.Struct, frozen=True):
-    """The node that has least against a pending pod, and all that it has."""
-
-    node: str
-    reasons: Sequence[str]
-
-
-class PodOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A pod, as `namespace/name`, and the node where it goes; null if it finds none.
-
-    Of a pending pod `reasons` has the number of nodes by reason, and `nearest` the node with the
-    fewest of them. `evictedFor` is the pod for which it was evicted again, and `leaves` the drained
-    node that it was on. What does not apply is left out.
-    """
-
-    pod: str
-    policy: str | None
-    node: str | None
-    reasons: Mapping[str, int] = msgspec.field(default_factory=dict)
-    evictedFor: str | None = None
-    leaves: str | None = None
-    nearest: NearestNode | None = None
-
-
-class SimulatedEviction(msgspec.Struct, frozen=True, rename={"preemptor": "for"}):
-    """A pod that is evicted for another one, and the clause that needs it gone.
-
-    `policy` and `clause` are null if kube-scheduler's plugins do.
-    """
-
-    pod: str
-    node: str
-    preemptor: str
-    policy: str | None
-    clause: str | None
 
 
 class SimulationAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,9 +139,10 @@ def answer_of(
     replica: str | None = None,
 ) -> SimulationAnswer:
     """The document of a result; `changed` says what was changed for it."""
-    evictions = [
-        SimulatedEviction(its.pod, placed.node, placed.pod, its.policy or None, its.clause or None)
-        for placed, its in found.evictions
+    moved = changed.moved
+    pods = [
+        msgspec.structs.replace(each, leaves=moved[each.pod]) if each.pod in moved else each
+        for each in found.outcomes
     ]
     return SimulationAnswer(
         summary=summary(found, changed),
@@ -202,8 +152,8 @@ def answer_of(
         because=found.pending_reasons(),
         allocation=found.allocation,
         policies=found.policies(),
-        pods=[_pod(outcome, changed.moved) for outcome in found.outcomes],
-        evictions=evictions,
+        pods=pods,
+        evictions=found.evictions,
         added=changed.added,
         drained=changed.drained,
         notes=notes,
@@ -220,7 +170,7 @@ def summary(found: SimulationResult, changed: Changed = UNCHANGED) -> str:
     if drained is not None and changed.moved.keys() >= {each.pod for each in outcomes}:
         where = f" of {counted(len(drained.nodes), 'node')}"
     pods = counted(len(outcomes), "pod")
-    without = [each.pod for each in outcomes if not isinstance(each, Placed)]
+    without = [each.pod for each in outcomes if each.node is None]
     if len(outcomes) == 1:
         text = f"the pod{where} finds {'no' if without else 'a'} place"
     elif without:
@@ -238,19 +188,6 @@ def summary(found: SimulationResult, changed: Changed = UNCHANGED) -> str:
 
 # The pods that a sentence names.
 _SHOWN = 5
-
-
-def _pod(outcome: Outcome, moved: Mapping[str, str]) -> PodOutcome:
-    pending = outcome if isinstance(outcome, Pending) else None
-    return PodOutcome(
-        outcome.pod,
-        outcome.policy or None,
-        outcome.node if isinstance(outcome, Placed) else None,
-        dict(pending.reasons) if pending is not None else {},
-        outcome.by if isinstance(outcome, Evicted) else None,
-        moved.get(outcome.pod),
-        NearestNode(*pending.nearest) if pending is not None and pending.nearest else None,
-    )
 
 
 # ---- changes

@@ -8,8 +8,7 @@ from random import Random
 
 from engine.program.policy_time import DecisionTime
 from engine.simulation.cycle import (
-    Outcome,
-    Pending,
+    PodOutcome,
     SimulatedClock,
     Simulation,
     SimulationOptions,
@@ -41,9 +40,9 @@ def simulation(
     return finished(begin(engine, cache, queue, options, clock))
 
 
-def where(outcomes: Sequence[Outcome]) -> dict[str, str]:
+def where(outcomes: Sequence[PodOutcome]) -> dict[str, str]:
     """The node of each pod by its name, empty for one that is pending."""
-    return {o.pod.partition("/")[2]: "" if isinstance(o, Pending) else o.node for o in outcomes}
+    return {o.pod.partition("/")[2]: o.node or "" for o in outcomes}
 
 
 def _unplaced(pod: Object) -> Object:

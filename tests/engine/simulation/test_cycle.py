@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.simulation.cycle import GATED, Pending, Placed
+from engine.simulation.cycle import GATED, PodOutcome
 from tests.support.builders import Object, node, pod
 from tests.support.simulated import simulation, where
 
@@ -24,7 +24,7 @@ NODES = [
 
 def reasons(item: Object, nodes: list[Object], policies: str = "") -> dict[str, int]:
     (outcome,) = simulation(nodes, [item], policies).run()
-    assert isinstance(outcome, Pending), outcome
+    assert outcome.node is None, outcome
     return dict(outcome.reasons)
 
 
@@ -42,9 +42,9 @@ def test_without_policies_the_emptiest_node_wins_and_among_equals_the_first_by_n
 def test_a_policy_filters_and_its_score_counts_tenfold_beside_the_default_one() -> None:
     outcomes = list(simulation(NODES, [web("a"), web("b"), pod("c", cpu="1")], SPOT).run())
     assert outcomes == [
-        Placed("default/a", "web", "n-2"),
-        Placed("default/b", "web", "n-2"),
-        Placed("default/c", "", "n-3"),
+        PodOutcome("default/a", "web", "n-2"),
+        PodOutcome("default/b", "web", "n-2"),
+        PodOutcome("default/c", None, "n-3"),
     ]
 
 
@@ -119,7 +119,8 @@ policy db {
     placed = where(outcomes)
     assert sorted([placed["a"], placed["b"]]) == ["n-1", "n-2"]
     assert (placed["c"], placed["d"]) == ("", "n-1")
-    assert outcomes[2] == Pending("default/c", "web", {"web: apart: one is there": 2})
+    assert (outcomes[2].pod, outcomes[2].policy) == ("default/c", "web")
+    assert outcomes[2].reasons == {"web: apart: one is there": 2}
 
 
 def test_counts_include_waiting_pods() -> None:
