@@ -154,9 +154,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.url is not None:
-        answer = asyncio.run(_asked(args))
-        _put_notes(answer.notes)
-        return _shown(args, answer)
+        return _shown(args, [asyncio.run(_asked(args))])
     schema = load_schema()
     if is_live(args, ("cluster", "policies", "diff")):
         with opened(args) as live:
@@ -226,30 +224,32 @@ async def _asked(args: argparse.Namespace) -> SimulationAnswer:
         return await found[0].simulation(question)
 
 
-def _shown(args: argparse.Namespace, found: SimulationAnswer) -> int:
-    """Shows an answer. Where one question is asked, a pod without a place is a finding."""
-    if args.output:
-        put_item(found, "json")
-    else:
-        print_result(found)
-    return _end(args, found)
+def _shown(
+    args: argparse.Namespace, answers: Sequence[SimulationAnswer], names: Sequence[str] = ()
+) -> int:
+    """Shows an answer, or two under their names, and returns the exit code.
 
-
-def _end(args: argparse.Namespace, found: SimulationAnswer) -> int:
-    asks = args.url is not None or args.add_nodes or args.drain
-    return Exit.FINDINGS if asks and found.pending else Exit.OK
-
-
-def _put_notes(notes: Sequence[str]) -> None:
-    for note in notes:
+    Where one question is asked, a pod without a place is a finding.
+    """
+    for note in answers[0].notes:
         put_line(f"note: {note}", sys.stderr)
+    if len(answers) == 2:
+        if args.output:
+            put_item(difference(*answers), "json")
+        else:
+            print_difference(names, *answers)
+    elif args.output:
+        put_item(answers[0], "json")
+    else:
+        print_result(answers[0])
+    asks = args.url is not None or args.add_nodes or args.drain
+    return Exit.FINDINGS if asks and answers[-1].pending else Exit.OK
 
 
 def _simulate(
     args: argparse.Namespace, inputs: Inputs, sets: Mapping[str, EnforcedPolicies], schema: Schema
 ) -> int:
     """Shows one simulation for each set of policies, and what is different."""
-    _put_notes(inputs.notes)
     options = SimulationOptions(
         weight=args.weight,
         plugins=args.plugins,
@@ -258,16 +258,9 @@ def _simulate(
     )
     ready = {name: prepare(inputs, read, schema, options) for name, read in sets.items()}
     warn_of_lacks(next(iter(ready.values())).cluster, next(iter(sets.values())))
-    answers = [
-        answer_of(result(each.simulation), each.changed, inputs.notes) for each in ready.values()
-    ]
-    if args.diff is None:
-        return _shown(args, answers[0])
-    if args.output:
-        put_item(difference(*answers), "json")
-    else:
-        print_difference(list(sets), *answers)
-    return _end(args, answers[-1])
+    notes = inputs.pods.notes if inputs.pods is not None else ()
+    answers = [answer_of(result(each.simulation), each.changed, notes) for each in ready.values()]
+    return _shown(args, answers, list(sets))
 
 
 def _policy_sets(args: argparse.Namespace, schema: Schema) -> Mapping[str, EnforcedPolicies]:

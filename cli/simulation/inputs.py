@@ -6,7 +6,7 @@ each set of policies.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -38,11 +38,6 @@ class Inputs:
     cluster: ClusterDocuments
     pods: PodList | None
     change: WhatIf = NO_CHANGE
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What the model leaves out of the pods."""
-        return self.pods.notes if self.pods is not None else ()
 
 
 def what_if(
@@ -86,10 +81,7 @@ def pending_pods(cluster: ClusterDocuments, namespace: str, name: str) -> PodLis
 
 
 def prepare(
-    inputs: Inputs,
-    read: EnforcedPolicies,
-    schema: Schema,
-    options: SimulationOptions,
+    inputs: Inputs, read: EnforcedPolicies, schema: Schema, options: SimulationOptions
 ) -> Prepared:
     """A simulation with a cluster of its own, because it changes the cluster.
 
@@ -103,9 +95,7 @@ def prepare(
 # ---- pods to schedule
 
 
-def read_pods(
-    file: Path, cluster: ClusterDocuments | None = None, namespace: str = DEFAULT_NAMESPACE
-) -> PodList:
+def read_pods(file: Path, cluster: ClusterDocuments, namespace: str = DEFAULT_NAMESPACE) -> PodList:
     """The pods of a file that have not ended, as they were before they had a node.
 
     `namespace` is that of objects without one. Raises UserError.
@@ -116,12 +106,7 @@ def read_pods(
         raise ClusterFileError(error.message, error.hint or hint(file)) from None
 
 
-def _uids(cluster: ClusterDocuments | None) -> KnownUid:
+def _uids(cluster: ClusterDocuments) -> KnownUid:
     """The uids of the workloads of a cluster, which is read when the first is asked for."""
-
-    @cache
-    def every() -> Mapping[tuple[str, str], str]:
-        read = cluster.contents if cluster is not None else ()
-        return workload_uids([document for _, document in read])
-
+    every = cache(lambda: workload_uids([document for _, document in cluster.contents]))
     return lambda kind, key: every().get((kind, key))

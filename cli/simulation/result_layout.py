@@ -23,7 +23,6 @@ from grammar.messages.texts import counted
 _MAX_ROWS = 12
 _BYTES = {"memory", "ephemeral-storage"}
 _UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
-_NO_POLICY = "(none)"
 _NUMBERS = ("pending", "nodes", "placed", "allocated", "of", "part", "allows now")
 
 
@@ -97,7 +96,7 @@ def _print_rows(head: Sequence[str], rows: Sequence[Sequence[str]], most: int = 
 def _print_policies(found: SimulationAnswer) -> None:
     policies = table("policy", "placed", "pending", right=_NUMBERS)
     for its in found.policies:
-        policies.add_row(its.policy or _NO_POLICY, str(its.placed), str(its.pending))
+        policies.add_row(its.policy or "(none)", str(its.placed), str(its.pending))
     show(policies)
 
 

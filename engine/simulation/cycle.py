@@ -167,15 +167,6 @@ def waiting(body: bytes, codec: ObjectCodec) -> Waiting:
     return Waiting(body, codec.pod(body), codec.peer(body))
 
 
-@dataclass(frozen=True, slots=True)
-class _HeldMember:
-    """A member of a gang at bind: it counts on its node already."""
-
-    pod: Waiting
-    placed: PodOutcome
-    bound: Peer
-
-
 class SimulatedClock:
     """Seconds that pass only between two pods, so that a run is the same each time.
 
@@ -274,11 +265,11 @@ class Simulation:
     ) -> None:
         self._engine = engine
         self._clock = clock
-        # The pods whose turn comes, the outcomes of those that came before their turn, and those
-        # that are held, all by uid.
+        # By uid: the pods whose turn comes, the outcomes of those that came before their turn, and
+        # the members of gangs at bind, which count on their nodes already.
         self._coming = {each.peer.uid: each for each in pods}
         self._outcomes: dict[str, PodOutcome] = {}
-        self._held: dict[str, _HeldMember] = {}
+        self._held: dict[str, tuple[Waiting, PodOutcome, Peer]] = {}
         self._cache = cache
         self.pods = pods
         self._options = options
@@ -470,23 +461,21 @@ class Simulation:
             self._cache.put_pod(bound)
             return placed
         uid = bound.uid
-        self._held[uid] = _HeldMember(pod, placed, bound)
+        self._held[uid] = pod, placed, bound
         self._cache.assume(pod.peer, node, math.inf, bound.annotations)
         self._engine.gangs.hold(uid, partial(self._end, uid))
         return None
 
     def _end(self, uid: str, reason: str) -> None:
         """Ends the hold of a member, which is bound if there is no reason against it."""
-        held = self._held.pop(uid)
+        pod, placed, bound = self._held.pop(uid)
         if reason:
-            self._cache.forget(held.pod.key)
-            self.resources.add(self._rows[held.bound.nodeName], held.pod.demand, -1)
-            self._outcomes[uid] = msgspec.structs.replace(
-                held.placed, node=None, reasons={reason: 0}
-            )
+            self._cache.forget(pod.key)
+            self.resources.add(self._rows[bound.nodeName], pod.demand, -1)
+            placed = msgspec.structs.replace(placed, node=None, reasons={reason: 0})
         else:
-            self._cache.put_pod(held.bound)
-            self._outcomes[uid] = held.placed
+            self._cache.put_pod(bound)
+        self._outcomes[uid] = placed
 
     def _nearest(
         self,

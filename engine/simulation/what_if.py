@@ -6,14 +6,14 @@ It is applied to a cluster of its own, once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
 
 from engine.cache.cache import Cache
-from engine.cache.cluster_copy import ClusterCopy
+from engine.cache.cluster_copy import ClusterCopy, similar
 from engine.cache.node_table import NodeWithPods
 from engine.errors import BadObjectError
 from engine.objects.codec import Node, ObjectCodec
@@ -21,8 +21,7 @@ from engine.objects.kept_pods import Unmoved, unmoved
 from engine.objects.peer import Peer, key_of
 from engine.simulation.pod_list import PodList, PodReader
 from engine.work import Work
-from grammar.messages.diagnostics import UserError, nearest
-from grammar.messages.texts import named
+from grammar.messages.diagnostics import UserError
 
 # The labels that name a type or a pool of nodes, the ones of Kubernetes first.
 POOLS = (
@@ -39,7 +38,6 @@ _PASSING = re.compile(
     r"node\.kubernetes\.io/|node\.cloudprovider\.kubernetes\.io/|karpenter\.sh/disrupt"
     r"|ToBeDeleted|DeletionCandidate"
 )
-_SHOWN = 5
 _PODS_OF_A_PORTION = 64
 
 
@@ -120,9 +118,10 @@ UNCHANGED = Changed()
 def changed(change: WhatIf, cluster: ClusterCopy, codec: ObjectCodec, most: int) -> Work[Changed]:
     """Changes a cluster, from whose drained nodes at most so many pods go. Raises UserError."""
     cache, drained = cluster.pods, tuple(dict.fromkeys(change.drained))
+    names = sorted(cache.nodes.names()) if drained else []
     for name in drained:
-        if cache.nodes.get(name) is None:
-            raise UserError(f"there is no node `{name}`", _similar(name, cache.nodes.names()))
+        if name not in names:
+            raise UserError(f"there is no node `{name}`", similar(name, names))
     added = list[str]()
     for each in change.added:
         made = _template(each, cache, codec, drained)
@@ -148,7 +147,9 @@ def changed(change: WhatIf, cluster: ClusterCopy, codec: ObjectCodec, most: int)
         if not number % _PODS_OF_A_PORTION:
             yield
     for view in views:
-        cache.put_node(_cordoned(view, codec))
+        spec = view.spec if view.spec is not None else codec.node(b'{"spec":{}}').spec
+        cordoned = msgspec.structs.replace(spec, unschedulable=True)
+        cache.put_node(replace(_plain(view), spec=cordoned))
     budgets = None
     if snapshot.budgets is not None:
         every = (budget for some in snapshot.budgets.values() for budget in some)
@@ -160,16 +161,6 @@ def changed(change: WhatIf, cluster: ClusterCopy, codec: ObjectCodec, most: int)
         ]
     moved = {key_of(pod): pod.nodeName for pod in going}
     return Changed(added, SimulatedDrain(drained, left, budgets), moved, reader.read())
-
-
-# ---- nodes that go
-
-
-def _cordoned(view: NodeWithPods, codec: ObjectCodec) -> Node:
-    spec = view.spec
-    if spec is None:
-        spec = codec.node(b'{"spec":{}}').spec
-    return replace(_plain(view), spec=msgspec.structs.replace(spec, unschedulable=True))
 
 
 # ---- nodes that come
@@ -197,13 +188,11 @@ def _template(
         found = [view for view in snapshot.nodes.values() if view.labels.get(name) == text]
         if found:
             return min(found, key=lambda v: (v.name in drained, *_is_out(v), v.name))
-    text = (
-        f"no node has the label `{wanted}`"
-        if equals
-        else (f"no node is called `{wanted}`, and none is of such a type or pool")
-    )
+    text = f"no node is called `{wanted}`, and none is of such a type or pool"
+    if equals:
+        text = f"no node has the label `{wanted}`"
     known = {view.labels[p] for view in snapshot.nodes.values() for p in POOLS if p in view.labels}
-    raise UserError(text, _similar(wanted, [*sorted(known), *snapshot.nodes]))
+    raise UserError(text, similar(wanted, sorted({*known, *snapshot.nodes})))
 
 
 def _is_out(view: NodeWithPods) -> tuple[bool, bool]:
@@ -244,10 +233,3 @@ def _plain(node: Node) -> Node:
     """The node without its pods."""
     given = node.name, node.labels, node.kind, node.apiVersion
     return Node(*given, node.metadata, node.spec, node.status, node.allocatable)
-
-
-def _similar(name: str, names: Iterable[str]) -> str:
-    known = list(dict.fromkeys(names))
-    if (close := nearest(name, known)) is not None:
-        return f"a similar name exists: `{close}`"
-    return f"there is {named([f'`{each}`' for each in known], _SHOWN)}" if known else ""

@@ -41,7 +41,8 @@ GROW = Fraction(130, 100)
 class Arrivals:
     """One run: the lists of a trace, the policies, and the measured resource.
 
-    With `ties` of equal nodes one is drawn; else the first by its drawn name is taken.
+    With `ties` of equal nodes one is drawn; else the first by its drawn name is taken. With
+    `plugins` the score of kube-scheduler's own plugins counts, too.
     """
 
     nodes: Path
@@ -49,8 +50,8 @@ class Arrivals:
     policies: str
     resource: str
     seed: int
-    ties: bool
-    options: SimulationOptions
+    ties: bool = False
+    plugins: bool = False
 
 
 def by_arrivals(asked: Arrivals) -> Sequence[Mapping[str, float]]:
@@ -64,7 +65,8 @@ def by_arrivals(asked: Arrivals) -> Sequence[Mapping[str, float]]:
     nodes = renamed(openb.trace_nodes(asked.nodes), Random(f"{asked.seed}/nodes"))
     ties = Random(f"{asked.seed}/ties") if asked.ties else None
     codec = ObjectCodec(schema, policies.needs.annotations)
-    options, order = replace(asked.options, ties=ties), Random(f"{asked.seed}/order")
+    options = SimulationOptions(plugins=asked.plugins, ties=ties, ignored=(openb.CARDS,))
+    order = Random(f"{asked.seed}/order")
     pods = shuffled([waiting(raw(pod), codec) for pod in openb.trace_pods(asked.pods)], order)
     made = _begun(nodes, pods, policies, codec, (asked.resource, order, options))
     return course(made, asked.resource)

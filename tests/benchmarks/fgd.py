@@ -19,7 +19,6 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from statistics import fmean
 
-from engine.simulation.cycle import SimulationOptions
 from tests.benchmarks.arrivals import Arrivals, by_arrivals
 from tests.benchmarks.charts import line_chart
 
@@ -47,21 +46,19 @@ def main() -> int:
     first, _, last = text.partition("-")
     seeds = range(int(first), int(last or first) + 1)
     began = time.monotonic()
-    beside = "with" if os.environ.get("PLUGINS") else "without"
+    plugins = bool(os.environ.get("PLUGINS"))
+    beside = "with" if plugins else "without"
     print(
         f"ties by {ties}, seeds {text}, {beside} the plugins' scores; percent at 100 % of arrivals"
     )
     print(f"{'policy':<14} published   gpu   cpu memory  by seed")
     found = dict[str, list[Course]]()
     with ProcessPoolExecutor() as pool:
-        options = SimulationOptions(
-            plugins=bool(os.environ.get("PLUGINS")), ignored=("nvidia.com/gpu",)
-        )
         for name, (policy, published) in POLICIES.items():
             use = f'use "library/{policy}" (part: "openb/gpu-milli")'
             rules = f"policy run {{ for pods where true {use} }}"
             asked = [
-                Arrivals(nodes, pods, rules, MEASURED, seed, ties == "random", options)
+                Arrivals(nodes, pods, rules, MEASURED, seed, ties == "random", plugins)
                 for seed in seeds
             ]
             found[name] = list(pool.map(by_arrivals, asked))
