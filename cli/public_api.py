@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from engine.cache.cluster_copy import NamedPod
     from engine.enforced import EnforcedPolicies
     from engine.engine import Engine
-    from engine.simulation.result import SimulationResult
     from grammar.meaning.schema import Schema
 
 __all__ = ["Error", "Placet", "Simulated", "SimulatedPod", "function"]
@@ -132,19 +131,21 @@ class Placet:
         First so many nodes come like each template of `add_nodes`, and the nodes of `drain` are
         drained, whose pods come before those of the file.
         """
-        from cli.simulation.inputs import Inputs, prepare, read_cluster, read_pods, what_if  # noqa: PLC0415
-        from engine.simulation.preparation import SimulationOptions  # noqa: PLC0415
+        from cli.simulation.inputs import Inputs, prepare, read_pods, what_if  # noqa: PLC0415
+        from engine.cache.cluster_copy import read_documents  # noqa: PLC0415
+        from engine.simulation.cycle import SimulationOptions  # noqa: PLC0415
         from engine.simulation.result import result  # noqa: PLC0415
         from engine.simulation.what_if import NodesToAdd  # noqa: PLC0415
 
-        read, drained = read_cluster(self._cluster), list(drain)
+        read, drained = read_documents(self._cluster), list(drain)
         if pods is None and not drained:
             raise Error("no pods are asked about", "give a file of pods, or nodes to drain")
         asked = read_pods(Path(pods), read) if pods is not None else None
         change = what_if((NodesToAdd(*each) for each in add_nodes.items()), drained, read)
         inputs = Inputs(read, asked, change)
         run = prepare(inputs, self._read.policies, self._read.schema, SimulationOptions())
-        return _simulated(result(run.simulation, lambda _: None))
+        found = result(run.simulation).outcomes
+        return Simulated([SimulatedPod(each.pod, each.node, each.reasons) for each in found])
 
     def _engine(self) -> Engine:
         from engine.offline import offline_engine  # noqa: PLC0415
@@ -197,15 +198,3 @@ def _in_force(paths: Sequence[Path], schema: Schema) -> EnforcedPolicies:
 
 def _deadline() -> float:
     return time.monotonic() + _SECONDS
-
-
-def _simulated(found: SimulationResult) -> Simulated:
-    from engine.simulation import cycle  # noqa: PLC0415
-
-    pods = [
-        SimulatedPod(each.pod, each.node, {})
-        if isinstance(each, cycle.Placed)
-        else SimulatedPod(each.pod, None, each.reasons if isinstance(each, cycle.Pending) else {})
-        for each in found.outcomes
-    ]
-    return Simulated(pods)

@@ -5,29 +5,24 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from cli.command import CommandError, Exit, given_path, write_text
-from cli.console import add_output_argument, put_item, put_json
+from cli.command import CommandError, Exit, given_path
+from cli.console import add_output_argument, put_item
 from cli.replicas import replicas
 from cli.simulation.inputs import (
     Inputs,
     pending_pods,
     prepare,
-    read_cluster,
     read_pods,
     what_if,
     with_manifest,
 )
-from cli.simulation.result_layout import chart, difference, print_difference, print_result, progress
-from cli.simulation.seeds import Simulate, print_runs, runs, runs_chart, runs_json
+from cli.simulation.result_layout import difference, print_difference, print_result
 from cli.sources import (
     add_cluster_arguments,
     is_live,
@@ -40,17 +35,22 @@ from cli.sources import (
     whole,
 )
 from cli.streams import put_line
-from cli.world import add_data_argument, check_data, read_data, read_policies, warn_of_lacks
+from cli.world import (
+    add_cluster_argument,
+    add_data_argument,
+    check_data,
+    read_data,
+    read_policies,
+    warn_of_lacks,
+)
+from engine.cache.cluster_copy import read_documents
 from engine.cache.cluster_file import documents
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.enforced import EnforcedPolicies
-from engine.objects.resources import CPU
-from engine.simulation.preparation import SimulationOptions
-from engine.simulation.result import SimulationResult, result
-from engine.simulation.simulation_document import SimulationAnswer, answer_of
+from engine.simulation.cycle import SimulationOptions
+from engine.simulation.result import SimulationAnswer, answer_of, result
 from engine.simulation.what_if import NodesToAdd
 from grammar.meaning.schema import Schema, load_schema
-from grammar.messages.texts import counted
 from server.answers.simulation_answers import AddedNodes, SimulationQuestion
 from server.view.page import DEFAULT_PORT
 
@@ -64,22 +64,11 @@ examples:
   placet simulate --cluster cluster.json --policies policies/ --pods pods.yaml
   placet simulate --cluster cluster.json --diff policies/ new-policies/ --pods pods.yaml
   helm template shop | placet simulate --context test --pods -
-  placet simulate --cluster openb_node_list_all_node.csv --policies gpu.policy \\
-      --pods openb_pod_list_default.csv --chart gpu.svg
-  placet simulate --cluster openb_node_list_gpu_node.csv --diff spread.policy pack.policy \\
-      --pods openb_pod_list_default.csv --shuffle --arrivals nvidia.com/gpu=130% --seeds 42-51
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--cluster",
-        metavar="SNAPSHOT",
-        action="append",
-        type=given_path,
-        help="the output of `kubectl get nodes,pods,replicasets -A -o json` (or yaml), or openb's "
-        "nodes in CSV; may be repeated",
-    )
+    add_cluster_argument(parser)
     policies = parser.add_mutually_exclusive_group()
     policies.add_argument(
         "--policies",
@@ -100,8 +89,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         type=given_path,
         help="the pods to schedule, in order: the output of kubectl or helm, with the pods of "
-        "workloads, or openb's pods in CSV; `-` reads standard input (default: the pending pods of "
-        "a running cluster)",
+        "workloads; `-` reads standard input (default: the pending pods of a running cluster)",
     )
     parser.add_argument(
         "--weight",
@@ -117,13 +105,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="choose nodes by the scores of policies alone, without kube-scheduler's own",
     )
     parser.add_argument(
-        "--ties",
-        choices=("name", "random"),
-        default="name",
-        help="of nodes with equal scores take the first by name, or one at random as "
-        "kube-scheduler does (default: name)",
-    )
-    parser.add_argument(
         "--ignore-resource",
         metavar="RESOURCE",
         action="append",
@@ -135,26 +116,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--preempt",
         action="store_true",
         help="evict pods of lower priority for a pod that finds no node, as kube-scheduler does",
-    )
-    parser.add_argument(
-        "--shuffle",
-        action="store_true",
-        help="take pods in a random order; of nodes with equal scores, the first in a random order",
-    )
-    parser.add_argument(
-        "--arrivals",
-        metavar="RESOURCE[=PERCENT]",
-        type=_arrivals,
-        default=(CPU, None),
-        help="count arrived pods by what they request of this resource (default: cpu); with "
-        "PERCENT, clones of random pods follow until all together request that part of what the "
-        "nodes have",
-    )
-    parser.add_argument(
-        "--seeds",
-        metavar="N[-M]",
-        type=_seeds,
-        help="the seed of what is random; with several, a run for each, in parallel, and a summary",
     )
     parser.add_argument(
         "--add-nodes",
@@ -187,21 +148,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         dest="output",
         help="the same as -o json: one document with every pod",
     )
-    parser.add_argument(
-        "--chart",
-        metavar="FILE",
-        type=given_path,
-        help="write an SVG of the allocation after each pod",
-    )
     add_data_argument(parser)
     add_cluster_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.url is not None:
-        answer = asyncio.run(_asked(args))
-        _put_notes(answer.notes)
-        return _put(args, answer)
+        return _shown(args, [asyncio.run(_asked(args))])
     schema = load_schema()
     if is_live(args, ("cluster", "policies", "diff")):
         with opened(args) as live:
@@ -210,11 +163,10 @@ def run(args: argparse.Namespace) -> int:
     require_cluster(args)
     if args.pods is None and not args.drain:
         raise CommandError("there are no pods to schedule", "give them with --pods FILE")
-    cluster = read_cluster(args.cluster)
+    cluster = replace(read_documents(args.cluster), data=read_data(args))
     pods = None
     if args.pods is not None:
         pods = read_pods(args.pods, cluster, args.namespace or DEFAULT_NAMESPACE)
-    cluster = replace(cluster, data=read_data(args))
     sets = _policy_sets(args, schema)
     if not sets:
         raise CommandError("there are no policies", "give --policies PATH, or --diff OLD NEW")
@@ -245,7 +197,7 @@ def _live(
 
 async def _asked(args: argparse.Namespace) -> SimulationAnswer:
     """The answer of a running server. Raises CommandError."""
-    for flag in ("cluster", "policies", "diff", "seeds", "chart", "data", "ignore_resource"):
+    for flag in ("cluster", "policies", "diff", "data", "ignore_resource"):
         if getattr(args, flag):
             name = f"--{flag.replace('_', '-')}"
             message = f"`{name}` and `--url` do not go together"
@@ -272,134 +224,54 @@ async def _asked(args: argparse.Namespace) -> SimulationAnswer:
         return await found[0].simulation(question)
 
 
-def _put(args: argparse.Namespace, found: SimulationAnswer) -> int:
-    if args.output:
-        put_item(found, "json")
-    else:
-        print_result(found)
-    return _end(args, found)
+def _shown(
+    args: argparse.Namespace, answers: Sequence[SimulationAnswer], names: Sequence[str] = ()
+) -> int:
+    """Shows an answer, or two under their names, and returns the exit code.
 
-
-def _notes(inputs: Inputs) -> Sequence[str]:
-    return inputs.pods.notes if inputs.pods is not None else ()
-
-
-def _put_notes(notes: Sequence[str]) -> None:
-    for note in notes:
+    Where one question is asked, a pod without a place is a finding.
+    """
+    for note in answers[0].notes:
         put_line(f"note: {note}", sys.stderr)
-
-
-def _end(args: argparse.Namespace, found: SimulationAnswer) -> int:
-    """Where one question is asked, a pod without a place is a finding."""
+    if len(answers) == 2:
+        if args.output:
+            put_item(difference(*answers), "json")
+        else:
+            print_difference(names, *answers)
+    elif args.output:
+        put_item(answers[0], "json")
+    else:
+        print_result(answers[0])
     asks = args.url is not None or args.add_nodes or args.drain
-    return Exit.FINDINGS if asks and found.pending else Exit.OK
+    return Exit.FINDINGS if asks and answers[-1].pending else Exit.OK
 
 
 def _simulate(
     args: argparse.Namespace, inputs: Inputs, sets: Mapping[str, EnforcedPolicies], schema: Schema
 ) -> int:
-    conditions = _conditions(args)
-    if conditions.draws and not args.seeds:
-        text = "`--ties random`, `--shuffle` and `--arrivals RESOURCE=PERCENT` draw by chance"
-        raise CommandError(f"{text}, which needs a seed", "add `--seeds 1`")
-    _put_notes(_notes(inputs))
-    started = time.perf_counter()
-    if args.seeds and len(args.seeds) > 1:
-        count, end = _several(args, inputs, sets, schema, conditions), int(Exit.OK)
-    else:
-        count, end = _one(args, inputs, sets, schema, conditions)
-    seconds = time.perf_counter() - started
-    each = 1e6 * seconds / max(count, 1)
-    print(f"{counted(count, 'pod')} in {seconds:.1f} s: {each:.0f} µs a pod", file=sys.stderr)
-    return end
-
-
-def _conditions(args: argparse.Namespace) -> SimulationOptions:
-    resource, grow = args.arrivals
-    ties = args.ties == "random"
-    ignored = tuple(args.ignore_resource)
-    return SimulationOptions(
-        args.weight, args.plugins, ties, args.shuffle, resource, grow, ignored, args.preempt
+    """Shows one simulation for each set of policies, and what is different."""
+    options = SimulationOptions(
+        weight=args.weight,
+        plugins=args.plugins,
+        ignored=tuple(args.ignore_resource),
+        preempts=args.preempt,
     )
-
-
-def _one(
-    args: argparse.Namespace,
-    inputs: Inputs,
-    sets: Mapping[str, EnforcedPolicies],
-    schema: Schema,
-    conditions: SimulationOptions,
-) -> tuple[int, int]:
-    """Shows one simulation for each set of policies. Returns the number of pods, and the end."""
-    seed = args.seeds[0] if args.seeds else 0
-    ready = {name: prepare(inputs, read, schema, conditions, seed) for name, read in sets.items()}
+    ready = {name: prepare(inputs, read, schema, options) for name, read in sets.items()}
     warn_of_lacks(next(iter(ready.values())).cluster, next(iter(sets.values())))
-    results = []
-    for name, each in ready.items():
-        with progress(sys.stderr, name, len(each.simulation.pods)) as update:
-            results.append(result(each.simulation, update))
-    last = answer_of(results[-1], each.changed, _notes(inputs))
-    if args.diff is None:
-        end = _put(args, last)
-    else:
-        end = _end(args, last)
-        if args.output:
-            put_item(difference(*results), "json")
-        else:
-            print_difference(list(sets), *results)
-    if args.chart is not None:
-        write_text(args.chart, chart(dict(zip(sets, results, strict=True))))
-    return sum(len(result.outcomes) for result in results), end
-
-
-def _several(
-    args: argparse.Namespace,
-    inputs: Inputs,
-    sets: Mapping[str, EnforcedPolicies],
-    schema: Schema,
-    conditions: SimulationOptions,
-) -> int:
-    """Shows what the simulations of several seeds have in common. Returns the number of pods."""
-
-    def simulate(read: EnforcedPolicies) -> Simulate:
-        def run(seed: int, told: Callable[[int], None]) -> SimulationResult:
-            return result(prepare(inputs, read, schema, conditions, seed).simulation, told)
-
-        return run
-
-    resource = conditions.resource
-    # One is prepared here, so that a mistake is told once and the progress bar knows the pods.
-    first = next(iter(sets.values()))
-    ready = prepare(inputs, first, schema, conditions, args.seeds[0])
-    warn_of_lacks(ready.cluster, first)
-    simulation = ready.simulation
-    if resource not in simulation.resources.resources:
-        known = ", ".join(f"`{name}`" for name in simulation.resources.resources)
-        raise CommandError(f"no node has `{resource}`", f"the nodes have {known}")
-    by_set = {name: simulate(read) for name, read in sets.items()}
-    found = runs(by_set, args.seeds, resource, len(simulation.pods))
-    if args.output:
-        put_json(runs_json(found, resource))
-    else:
-        print_runs(found, resource)
-    if args.chart is not None:
-        write_text(args.chart, runs_chart(found, resource))
-    return sum(run.placed + run.pending for some in found.values() for run in some)
+    notes = inputs.pods.notes if inputs.pods is not None else ()
+    answers = [answer_of(result(each.simulation), each.changed, notes) for each in ready.values()]
+    return _shown(args, answers, list(sets))
 
 
 def _policy_sets(args: argparse.Namespace, schema: Schema) -> Mapping[str, EnforcedPolicies]:
     """The policies of files, by what their paths are; all their errors come before a long run."""
-    paths = _paths(args)
+    sets = [[path] for path in args.diff] if args.diff else [args.policies or []]
+    paths = {" ".join(map(str, some)): some for some in sets if some}
+    if len(paths) < len(args.diff or ()):
+        raise CommandError(
+            f"`{args.diff[0]}` is both the old and the new policies", "give two paths"
+        )
     return {name: read_policies(given, schema) for name, given in paths.items()}
-
-
-def _paths(args: argparse.Namespace) -> Mapping[str, Sequence[Path]]:
-    if args.diff is None:
-        return {" ".join(map(str, args.policies)): args.policies} if args.policies else {}
-    old, new = args.diff
-    if old == new:
-        raise CommandError(f"`{old}` is both the old and the new policies", "give two paths")
-    return {str(old): [old], str(new): [new]}
 
 
 def _added(text: str) -> NodesToAdd:
@@ -412,37 +284,14 @@ def _added(text: str) -> NodesToAdd:
 
 def _weight(text: str) -> int:
     """kube-scheduler rejects an extender that scores without a weight."""
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < 2**31):
+    if not (_is_number(text) and 0 < int(text) < 2**31):
         message = f"`{text}` is not a weight: it must be a whole number from 1"
         raise argparse.ArgumentTypeError(message)
     return int(text)
 
 
 _MOST_ADDED = 10_000
-# More seeds than these are a mistake.
-_MOST_SEEDS = 1000
-
-
-def _seeds(text: str) -> Sequence[int]:
-    first, dash, last = text.partition("-")
-    if not (_is_number(first) and (not dash or _is_number(last))):
-        message = f"`{text}` is no seed: give a number, or two such as 42-51"
-        raise argparse.ArgumentTypeError(message)
-    seeds = range(int(first), int(last or first) + 1)
-    if not 0 < len(seeds) <= _MOST_SEEDS:
-        message = f"`{text}` must have from 1 to {_MOST_SEEDS} seeds, the smaller number first"
-        raise argparse.ArgumentTypeError(message)
-    return seeds
 
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 16
-
-
-def _arrivals(text: str) -> tuple[str, Fraction | None]:
-    resource, equals, percent = text.partition("=")
-    number = percent.removesuffix("%")
-    if not resource or (equals and not (_is_number(number) and 0 < int(number) <= 1000)):
-        message = f"`{text}` is not RESOURCE or RESOURCE=PERCENT, such as cpu=130%"
-        raise argparse.ArgumentTypeError(message)
-    return resource, Fraction(int(number), 100) if equals else None

@@ -31,7 +31,7 @@ from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationErr
 from engine.explanation.audit_document import AuditList
 from engine.explanation.decision_document import DecisionDetail, Listing
 from engine.explanation.document import PodExplanation
-from engine.simulation.simulation_document import SimulationAnswer
+from engine.simulation.result import SimulationAnswer
 from grammar.messages.texts import os_reason
 from server.answers.simulation_answers import SimulationQuestion
 from server.answers.view_answers import DraftSession, ReplicaStatus

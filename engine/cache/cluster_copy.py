@@ -199,7 +199,7 @@ class ClusterCopy:
         if found is None:
             names = sorted(self.snapshot().table.rows)
             raise ClusterFileError(
-                f"there is no node `{name}` in {self._files}", _similar(name, names)
+                f"there is no node `{name}` in {self._files}", similar(name, names)
             )
         return found
 
@@ -214,7 +214,7 @@ class ClusterCopy:
         keys = sorted(key for key in known if name in (key, key.partition("/")[2]))
         if not keys:
             names = known if "/" in name else {key.partition("/")[2] for key in known}
-            hint = _similar(name, sorted(names))
+            hint = similar(name, sorted(names))
             raise ClusterFileError(f"there is no pod `{name}` in {self._files}", hint)
         if len(keys) > 1:
             raise ambiguous(name, keys)
@@ -300,7 +300,7 @@ def ambiguous(name: str, keys: Sequence[str]) -> ClusterFileError:
     return ClusterFileError(f"several pods are called `{name}`: {listed}", hint)
 
 
-def _similar(name: str, names: Sequence[str]) -> str:
+def similar(name: str, names: Sequence[str]) -> str:
     """A hint for an unknown name: the nearest one, or some that exist."""
     close = nearest(name, names)
     if close is not None:

@@ -109,7 +109,7 @@ def expanded(
         raise ClusterFileError(f"`{file}` cannot be read: {error}", "correct the file") from None
 
 
-def stored(pods: Sequence[Json], beside: Sequence[bytes]) -> list[Json]:
+def stored(pods: Sequence[Json], beside: Sequence[bytes] = ()) -> list[Json]:
     """The pods as the API server would store them; `beside` may have their priority classes."""
     made = [msgspec.json.encode(pod) for pod in pods]
     return [msgspec.json.decode(each) for each in as_stored([*beside, *made])[len(beside) :]]

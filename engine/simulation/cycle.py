@@ -1,6 +1,6 @@
 """Simulation: kube-scheduler's cycle for one pod after another: filter, score, choose, bind.
 
-The pods come in the order of the snapshot, shuffled, or with clones of some.
+What it evicts is the dry run of DefaultPreemption, as far as resources of nodes are concerned.
 """
 
 from __future__ import annotations
@@ -19,14 +19,18 @@ import numpy as np
 from engine.cache.cache import Cache
 from engine.cache.node_table import ListedNames, NodeRows, NodeWithPods
 from engine.decision.preemption import Victims
-from engine.decision.verdict import ClauseName, Decision, Feasible, full_reason
+from engine.decision.verdict import Decision, Feasible, Verdict, full_reason
 from engine.engine import Engine
 from engine.errors import DeadlineExceededError, EngineError
 from engine.objects.codec import ObjectCodec, Pod
+from engine.objects.disruption_budget import Budgets, violating
 from engine.objects.eligibility import CORDONED, ineligible, insufficient
 from engine.objects.peer import Peer, importance, key_of
 from engine.objects.remembered import Remembered
-from engine.simulation.eviction import dry_run, preferred
+from engine.objects.request_pod import Exemptions
+from engine.objects.workload_pods import MOST_PODS
+from engine.offline import USUAL_EXEMPTIONS
+from engine.program.tables import Tables
 from engine.simulation.node_resources import (
     Mask,
     NodeResources,
@@ -35,57 +39,46 @@ from engine.simulation.node_resources import (
     resources_of,
 )
 from engine.work import Work, finished
+from grammar.values.time import NEVER
 
-# ---- outcomes
-
-
-@dataclass(frozen=True, slots=True)
-class Eviction:
-    """A pod that was evicted, and the clause that needs it gone; empty if kube-scheduler did."""
-
-    pod: str
-    policy: str = ""
-    clause: str = ""
+# ---- outcomes, as documents have them
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A pod (`namespace/name`) on a node; `policy` governs it, empty without one.
+class NearestNode(msgspec.Struct, frozen=True):
+    """The node that has least against a pending pod, and all that it has."""
 
-    `evictions` are the pods that were evicted for it.
+    node: str
+    reasons: Sequence[str]
+
+
+class PodOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A pod, as `namespace/name`, and the node where it goes; null if it finds none.
+
+    Of a pending pod `reasons` has the number of nodes by reason, and `nearest` the node with the
+    fewest of them. `evictedFor` is the pod for which it was evicted again, and `leaves` the drained
+    node that it was on. What does not apply is left out.
     """
 
     pod: str
-    policy: str
-    node: str
-    evictions: tuple[Eviction, ...] = ()
+    policy: str | None
+    node: str | None
+    reasons: Mapping[str, int] = msgspec.field(default_factory=dict)
+    evictedFor: str | None = None
+    leaves: str | None = None
+    nearest: NearestNode | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """A pod without a feasible node, with the number of nodes for each reason.
+class SimulatedEviction(msgspec.Struct, frozen=True, rename={"preemptor": "for"}):
+    """A pod that is evicted for another one, and the clause that needs it gone.
 
-    A node may have several reasons. A reason about the pod alone has 0 nodes. `nearest` is the node
-    with the fewest reasons, with these; None where nothing is said of a node.
+    `policy` and `clause` are null if kube-scheduler's plugins do.
     """
 
     pod: str
-    policy: str
-    reasons: Mapping[str, int]
-    nearest: tuple[str, Sequence[str]] | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Evicted:
-    """A pod that had the node, and was evicted for the pod `by` later."""
-
-    pod: str
-    policy: str
     node: str
-    by: str
-
-
-Outcome = Placed | Pending | Evicted
+    preemptor: str
+    policy: str | None
+    clause: str | None
 
 
 # ---- eligibility: cordons, taints, selectors and affinity
@@ -119,15 +112,11 @@ class NodeEligibility:
         self._known: Remembered[bytes, Eligibility] = Remembered(_REMEMBERED)
         self._encoder = msgspec.json.Encoder()
 
-    def eligibility(self, pod: Pod) -> Eligibility:
+    def of(self, pod: Pod) -> Work[Eligibility]:
         """The eligibility of the nodes for a pod.
 
         The reasons are the texts of kube-scheduler's plugins, in the plugins' order.
         """
-        return finished(self.work(pod))
-
-    def work(self, pod: Pod) -> Work[Eligibility]:
-        """The same, in portions."""
         spec = pod.spec
         constraints = spec and (spec.nodeSelector, spec.affinity, spec.tolerations)
         key = self._encoder.encode(constraints)
@@ -178,17 +167,6 @@ def waiting(body: bytes, codec: ObjectCodec) -> Waiting:
     return Waiting(body, codec.pod(body), codec.peer(body))
 
 
-@dataclass(frozen=True, slots=True)
-class _HeldMember:
-    """A member of a gang at bind: it counts on its node already."""
-
-    pod: Waiting
-    needed: ResourceDemand
-    policy: str
-    row: int
-    bound: Peer
-
-
 class SimulatedClock:
     """Seconds that pass only between two pods, so that a run is the same each time.
 
@@ -207,28 +185,31 @@ class SimulatedClock:
 
 
 @dataclass(frozen=True, slots=True)
-class CycleOptions:
-    """How pods are scheduled. `weight` is that of the extender.
+class SimulationOptions:
+    """The ways of a simulation. `weight` is that of the extender.
 
     `plugins` says whether the score of kube-scheduler's plugin counts. Of nodes with equal scores
-    `ties` draws one; without it the first by name is taken, or with `order` the first in an order
-    that it draws for all pods. Nodes need not have room for `ignored` resources, which
-    kube-scheduler leaves to the extender. With `preempts` pods of lower priority are evicted for a
-    pod without a feasible node, and are gone. No pod goes to a `drained` node. A verb is asked for
-    `portion` seconds at a time.
+    the first by name is taken, or `ties` draws one. Nodes need not have room for `ignored`
+    resources, which kube-scheduler leaves to the extender. With `preempts` pods of lower priority
+    are evicted for a pod without a feasible node, and are gone. No pod goes to a `drained` node. At
+    most so many pods are scheduled. A verb is asked for `portion` seconds of a `real` clock at a
+    time. `tables` are those of a server, in place of those beside the cluster.
     """
 
     weight: int = 1
     plugins: bool = True
     ties: Random | None = None
-    order: Random | None = None
     ignored: Collection[str] = ()
     preempts: bool = False
     drained: frozenset[str] = frozenset()
+    most: int = MOST_PODS
     portion: float = math.inf
+    real: Callable[[], float] = lambda: 0.0
+    tables: Tables | None = None
+    exemptions: Exemptions = USUAL_EXEMPTIONS
 
 
-_USUAL = CycleOptions()
+_USUAL = SimulationOptions()
 T = TypeVar("T")
 # A verb is asked so often for the same time, and then for twice as long, up to this.
 _TRIES, _LONGEST_PORTION, _MOST_TRIES = 40, 0.1, 400
@@ -238,7 +219,7 @@ def begin(
     engine: Engine,
     cache: Cache,
     pods: Sequence[Waiting],
-    options: CycleOptions = _USUAL,
+    options: SimulationOptions = _USUAL,
     clock: SimulatedClock | None = None,
 ) -> Work[Simulation]:
     """A simulation over a cache that is changed by it; `clock` is that of the engine.
@@ -256,9 +237,7 @@ def begin(
         engine.cards.measure_by(engine.cards.shapes(each.body for each in pods))
     views = cache.snapshot().nodes
     # In this order, because of ties.
-    names = sorted(views)
-    order = options.order
-    nodes = [views[name] for name in (order.sample(names, len(names)) if order else names)]
+    nodes = [views[name] for name in sorted(views)]
     yield
     cards = engine.cards.sums(nodes) if engine.cards.are_used else ()
     resources = yield from resources_of(nodes, options.ignored, cards)
@@ -268,8 +247,7 @@ def begin(
 class Simulation:
     """A cache with nodes and pods, an engine with policies over it, and waiting pods.
 
-    `nodes` are those of the cache, the first of equal ones first, and `resources` theirs. `begin`
-    makes one.
+    `nodes` are those of the cache by name, and `resources` theirs. `begin` makes one.
 
     The members of a gang that has its places come at once, as kube-scheduler is told to ask about
     them. If one of them is not bound, none is.
@@ -282,18 +260,18 @@ class Simulation:
         pods: Sequence[Waiting],
         nodes: Sequence[NodeWithPods],
         resources: NodeResources,
-        options: CycleOptions,
+        options: SimulationOptions,
         clock: SimulatedClock,
     ) -> None:
         self._engine = engine
         self._clock = clock
-        # The pods whose turn comes, the outcomes of those that came before their turn, and those
-        # that are held, all by uid.
+        # By uid: the pods whose turn comes, the outcomes of those that came before their turn, and
+        # the members of gangs at bind, which count on their nodes already.
         self._coming = {each.peer.uid: each for each in pods}
-        self._outcomes: dict[str, Outcome] = {}
-        self._held: dict[str, _HeldMember] = {}
+        self._outcomes: dict[str, PodOutcome] = {}
+        self._held: dict[str, tuple[Waiting, PodOutcome, Peer]] = {}
         self._cache = cache
-        self._pods = pods
+        self.pods = pods
         self._options = options
         self.names: Sequence[str] = [node.name for node in nodes]
         self._rows = {name: row for row, name in enumerate(self.names)}
@@ -302,19 +280,17 @@ class Simulation:
             _LISTS, lambda key, _: _BYTES_OF_A_NAME * len(key)
         )
         self.resources = resources
+        # In order; a pod that others were evicted for may have been evicted itself since.
+        self.evictions = list[SimulatedEviction]()
         self._eligibility = NodeEligibility(nodes, options.drained)
 
-    @property
-    def pods(self) -> Sequence[Waiting]:
-        return self._pods
-
-    def run(self) -> Iterator[Outcome]:
+    def run(self) -> Iterator[PodOutcome]:
         """The outcome of each pod in order. Later pods see the earlier ones placed."""
         return (outcome for outcome in self.portions() if outcome is not None)
 
-    def portions(self) -> Iterator[Outcome | None]:
+    def portions(self) -> Iterator[PodOutcome | None]:
         """The same, and None after each portion of work in between."""
-        for each in self._pods:
+        for each in self.pods:
             self._clock.pass_on()
             uid = each.peer.uid
             if uid not in self._outcomes:
@@ -335,21 +311,21 @@ class Simulation:
                     gangs.late(uid)
                 elif uid not in self._held and uid not in self._outcomes:
                     outcome = yield from self._schedule(member)
-                    if isinstance(outcome, Placed):
+                    if outcome is not None and outcome.node is not None:
                         # One that is rejected has its own turn.
                         self._outcomes[uid] = outcome
             if not woken:
                 gangs.late(next(iter(self._held)))
 
-    def _schedule(self, pod: Waiting) -> Work[Outcome | None]:
+    def _schedule(self, pod: Waiting) -> Work[PodOutcome | None]:
         """The outcome of one cycle; None for a member of a gang that is held."""
         call, _ = self._engine.opened(pod.body)
         governing = call.plan.selection.governing
-        policy = governing.address if governing is not None else ""
+        policy = governing.address if governing is not None else None
         if pod.pod.spec is not None and pod.pod.spec.schedulingGates:
-            return Pending(pod.key, policy, {GATED: 0})
+            return PodOutcome(pod.key, policy, None, {GATED: 0})
         needed = pod.demand
-        eligibility = yield from self._eligibility.work(pod.pod)
+        eligibility = yield from self._eligibility.of(pod.pod)
         fitting = np.flatnonzero(eligibility.open & self.resources.fits(needed))
         try:
             # Like kube-scheduler, skip the extender if no node is left.
@@ -359,16 +335,17 @@ class Simulation:
             if decided is not None and len(feasible := fitting[decided.codes == 0]):
                 row = yield from self._choose(pod, needed, feasible)
                 is_admitted = bool(call.plan.gangs) or self._engine.cards.are_used
-                return self._bind(pod, needed, policy, row, is_admitted=is_admitted)
+                return self._bind(pod, policy, row, is_admitted=is_admitted)
             # The members of gangs evict nobody.
             preempts = self._options.preempts and not call.plan.gangs
-            if preempts and (found := (yield from self._preempt(pod, needed, policy))):
+            if preempts and (found := (yield from self._preempt(pod, policy))):
                 return found
         except EngineError as error:
-            return Pending(pod.key, policy, {f"Placet's error: {error}": len(fitting)})
-        reasons = self._reasons(needed, eligibility, decided)
-        nearest = self._nearest(needed, eligibility, fitting, decided)
-        return Pending(pod.key, policy, reasons, nearest)
+            return PodOutcome(pod.key, policy, None, {f"Placet's error: {error}": len(fitting)})
+        lacking = [(insufficient(r), lacks) for r, lacks in self.resources.lacking(needed)]
+        reasons = _reasons(lacking, eligibility, decided)
+        nearest = self._nearest(lacking, eligibility, fitting, decided)
+        return PodOutcome(pod.key, policy, None, reasons, nearest=nearest)
 
     def _asked(self, ask: Callable[[float], T]) -> Work[T]:
         """The answer of a verb, which goes on where it had no more time. Raises EngineError."""
@@ -422,7 +399,7 @@ class Simulation:
         if spec is not None and spec.preemptionPolicy == "Never":
             return {}
         snapshot, priority, needed = self._cache.snapshot(), pod.peer.priority, pod.demand
-        budgets, is_open = snapshot.budgets or {}, self._eligibility.eligibility(pod.pod).open
+        budgets, is_open = snapshot.budgets or {}, finished(self._eligibility.of(pod.pod)).open
         found: dict[str, Victims] = {}
         for row in np.flatnonzero(is_open & ~self.resources.fits(needed)).tolist():
             node = snapshot.node(self.names[row])
@@ -432,7 +409,7 @@ class Simulation:
                 found[node.name] = victims
         return found
 
-    def _preempt(self, pod: Waiting, needed: ResourceDemand, policy: str) -> Work[Placed | None]:
+    def _preempt(self, pod: Waiting, policy: str | None) -> Work[PodOutcome | None]:
         """The pod on a node from which others were evicted for it; None if that is not possible."""
         proposed, snapshot = self.proposed(pod), self._cache.snapshot()
         # With less time it would be cut short.
@@ -451,78 +428,63 @@ class Simulation:
             self._evict(row, victim)
         decided = yield from self._filter(pod, np.array([row], np.intp))
         assert not decided.codes.any(), "preempt has asked the same with these pods gone"
-        evictions = []
         for victim in sorted(there[name], key=importance):
-            because = added[victim.uid].because if victim.uid in added else ClauseName("", "")
-            evictions.append(Eviction(key_of(victim), because.policy, because.clause))
-        is_admitted = self._engine.cards.are_used
-        placed = self._bind(pod, needed, policy, row, is_admitted=is_admitted)
+            because = added[victim.uid].because if victim.uid in added else None
+            clause = (because.policy, because.clause) if because is not None else (None, None)
+            self.evictions.append(SimulatedEviction(key_of(victim), name, pod.key, *clause))
+        placed = self._bind(pod, policy, row, is_admitted=self._engine.cards.are_used)
         assert placed is not None, "it is in no gang"
-        return replace(placed, evictions=tuple(evictions))
+        return placed
 
     def _evict(self, row: int, victim: Peer) -> None:
         self._cache.remove_pod(key_of(victim))
-        self.resources.give_back(row, demand(victim))
+        self.resources.add(row, demand(victim), -1)
         if self._engine.cards.are_used:
             node = self._cache.snapshot().node(self.names[row])
             assert node is not None, "the nodes stay as they are"
             self.resources.recount_cards(row, self._engine.cards.sums([node])[0])
 
     def _bind(
-        self, pod: Waiting, needed: ResourceDemand, policy: str, row: int, *, is_admitted: bool
-    ) -> Placed | None:
+        self, pod: Waiting, policy: str | None, row: int, *, is_admitted: bool
+    ) -> PodOutcome | None:
         """The pod on its node; None if it is held there. Raises EngineError."""
-        node, placed, waits = self.names[row], pod.peer, False
+        node, bound, waits = self.names[row], pod.peer, False
         if is_admitted:
             admission = self._engine.admit(pod.body, node, math.inf)
-            annotations = {**placed.annotations, **admission.annotations}
-            placed = msgspec.structs.replace(placed, annotations=annotations)
+            annotations = {**bound.annotations, **admission.annotations}
+            bound = msgspec.structs.replace(bound, annotations=annotations)
             waits = admission.waits
-        placed = msgspec.structs.replace(placed, nodeName=node, phase="Running")
-        self.resources.take(row, needed)
-        if waits:
-            uid = pod.peer.uid
-            self._held[uid] = _HeldMember(pod, needed, policy, row, placed)
-            self._cache.assume(pod.peer, node, math.inf, placed.annotations)
-            self._engine.gangs.hold(uid, partial(self._end, uid))
-            return None
-        self._cache.put_pod(placed)
-        return Placed(pod.key, policy, node)
+        bound = msgspec.structs.replace(bound, nodeName=node, phase="Running")
+        placed = PodOutcome(pod.key, policy, node)
+        self.resources.add(row, pod.demand)
+        if not waits:
+            self._cache.put_pod(bound)
+            return placed
+        uid = bound.uid
+        self._held[uid] = pod, placed, bound
+        self._cache.assume(pod.peer, node, math.inf, bound.annotations)
+        self._engine.gangs.hold(uid, partial(self._end, uid))
+        return None
 
     def _end(self, uid: str, reason: str) -> None:
         """Ends the hold of a member, which is bound if there is no reason against it."""
-        held = self._held.pop(uid)
+        pod, placed, bound = self._held.pop(uid)
         if reason:
-            self._cache.forget(held.pod.key)
-            self.resources.give_back(held.row, held.needed)
-            self._outcomes[uid] = Pending(held.pod.key, held.policy, {reason: 0})
+            self._cache.forget(pod.key)
+            self.resources.add(self._rows[bound.nodeName], pod.demand, -1)
+            placed = msgspec.structs.replace(placed, node=None, reasons={reason: 0})
         else:
-            self._cache.put_pod(held.bound)
-            self._outcomes[uid] = Placed(held.pod.key, held.policy, self.names[held.row])
-
-    def _reasons(
-        self, needed: ResourceDemand, eligibility: Eligibility, decided: Decision | None
-    ) -> dict[str, int]:
-        """The reasons that its event would list, the reason of the most nodes first."""
-        found = Counter(reason for reason in eligibility.reasons if reason)
-        for resource, lacks in self.resources.lacking(needed):
-            found[insufficient(resource)] += int((lacks & eligibility.open).sum())
-        if decided is not None:
-            for verdict, count in zip(decided.verdicts, decided.counts(), strict=True):
-                if not isinstance(verdict, Feasible):
-                    found[full_reason(verdict.policy, verdict.clause, verdict.reason)] += count
-        ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
-        return {reason: count for reason, count in ordered if count}
+            self._cache.put_pod(bound)
+        self._outcomes[uid] = placed
 
     def _nearest(
         self,
-        needed: ResourceDemand,
+        lacking: Sequence[tuple[str, Mask]],
         eligibility: Eligibility,
         fitting: NodeRows,
         decided: Decision | None,
-    ) -> tuple[str, Sequence[str]] | None:
+    ) -> NearestNode | None:
         """The node with the fewest reasons; of equals one that only a policy rejects, by name."""
-        lacking = [(insufficient(r), lacks) for r, lacks in self.resources.lacking(needed)]
         against = np.array([bool(reason) for reason in eligibility.reasons], np.int64)
         for _, lacks in lacking:
             against += lacks
@@ -531,43 +493,72 @@ class Simulation:
         if not rows:
             return None
         nearest = min(rows, key=lambda row: (max(1, against[row]), row not in rejected))
-        reasons = [eligibility.reasons[nearest]] if eligibility.reasons[nearest] else []
+        reasons = [eligibility.reasons[nearest]]
         reasons += [reason for reason, lacks in lacking if lacks[nearest]]
-        verdict = rejected.get(nearest)
-        if verdict is not None and not isinstance(verdict, Feasible):
-            reasons.append(full_reason(verdict.policy, verdict.clause, verdict.reason))
-        return self.names[nearest], reasons
+        if (verdict := rejected.get(nearest)) is not None:
+            reasons.append(_text(verdict))
+        return NearestNode(self.names[nearest], [reason for reason in reasons if reason])
 
 
-# ---- arrivals: in which order pods come, and how many of them
+def _reasons(
+    lacking: Sequence[tuple[str, Mask]], eligibility: Eligibility, decided: Decision | None
+) -> dict[str, int]:
+    """The reasons that the event of a pod would list, the reason of the most nodes first."""
+    found = Counter(eligibility.reasons)
+    for reason, lacks in lacking:
+        found[reason] += int((lacks & eligibility.open).sum())
+    if decided is not None:
+        for verdict, count in zip(decided.verdicts, decided.counts(), strict=True):
+            found[_text(verdict)] += count
+    ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    return {reason: count for reason, count in ordered if reason and count}
 
 
-def shuffled(pods: Sequence[Waiting], random: Random) -> Sequence[Waiting]:
-    """The pods in another order."""
-    return random.sample(pods, len(pods))
+def _text(verdict: Verdict) -> str:
+    """The reason of a rejection; empty for a feasible node."""
+    if isinstance(verdict, Feasible):
+        return ""
+    return full_reason(verdict.policy, verdict.clause, verdict.reason)
 
 
-def grown(
-    pods: Sequence[Waiting], random: Random, codec: ObjectCodec, resource: str, most: int
-) -> Sequence[Waiting]:
-    """The pods and clones of some, which are drawn with replacement.
+# ---- eviction
 
-    It ends before the clone with which all pods would request more than `most` of the resource, in
-    its unit (`amount`). Raises ValueError if none of the pods requests it.
-    """
-    requested = [each.demand.amounts.get(resource, 0) for each in pods]
-    if not any(requested):
-        raise ValueError(f"no pod requests `{resource}`")
-    found, total = list(pods), sum(requested)
-    while total + requested[drawn := random.randrange(len(pods))] <= most:
-        total += requested[drawn]
-        found.append(_clone(pods[drawn], len(found) - len(pods) + 1, codec))
-    return found
+# Whether the pod has room on a node without some pods.
+Fits = Callable[[Collection[Peer]], bool]
+# Makes every priority positive, so that a node with fewer pods wins (pickOneNodeForPreemption).
+_SHIFT = 2**31
 
 
-def _clone(pod: Waiting, number: int, codec: ObjectCodec) -> Waiting:
-    document = msgspec.json.decode(pod.body)
-    metadata = document["metadata"]
-    name = f"{metadata['name']}-clone-{number}"
-    document["metadata"] = {**metadata, "name": name, "uid": f"{metadata['uid']}-clone-{number}"}
-    return replace(waiting(msgspec.json.encode(document), codec), cards=pod.cards)
+def dry_run(priority: int, node: NodeWithPods, budgets: Budgets, fits: Fits) -> Victims | None:
+    """The victims on a node; None if all pods of lower priority are too few, or none is needed."""
+    lower = sorted((pod for pod in node.pods or () if pod.priority < priority), key=importance)
+    gone = {pod.uid: pod for pod in lower}
+    if not lower or not fits(gone.values()):
+        return None
+    breaks = violating(lower, budgets)
+    # Those that violate a budget are spared first, then the others, the most important ones first.
+    for pod in sorted(lower, key=lambda pod: pod.uid not in breaks):
+        del gone[pod.uid]
+        if not fits(gone.values()):
+            gone[pod.uid] = pod
+    if not gone:
+        return None
+    victims = sorted(gone.values(), key=importance)
+    return Victims([pod.uid for pod in victims], len(gone.keys() & breaks))
+
+
+def preferred(candidates: Mapping[str, Sequence[Peer]], violations: Mapping[str, int]) -> str:
+    """The node that kube-scheduler takes of these, each with its victims; of equals the first."""
+
+    def rank(name: str) -> tuple[int, int, int, int, int]:
+        victims = candidates[name]
+        highest = max(pod.priority for pod in victims)
+        started = (
+            pod.started.nanos if pod.started is not None else NEVER
+            for pod in victims
+            if pod.priority == highest
+        )
+        total = sum(pod.priority + _SHIFT for pod in victims)
+        return violations[name], highest, total, len(victims), -min(started)
+
+    return min(candidates, key=rank)

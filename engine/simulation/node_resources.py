@@ -14,7 +14,6 @@ from engine.decision.card_questions import Sums
 from engine.objects.peer import Peer
 from engine.objects.resources import CPU, MEMORY, MOST_AMOUNT, PODS, amount
 from engine.work import Work
-from grammar.values.quantity import Quantity
 
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -50,50 +49,42 @@ def demand(pod: Peer) -> ResourceDemand:
 
 
 class NodeResources:
-    """The resources of nodes in order, with the pods on them; `take` adds a pod.
+    """The resources of nodes in order, with the pods on them.
 
-    Nodes need not have room for `ignored` resources.
+    Nodes need not have room for `ignored` resources. `resources_of` makes one.
     """
 
-    def __init__(
-        self,
-        nodes: Sequence[NodeWithPods],
-        ignored: Collection[str] = (),
-        cards: Sequence[Mapping[str, Sums]] = (),
-        scored: Callable[[Peer], Mapping[str, int]] = lambda pod: demand(pod).scored,
-    ) -> None:
-        """`cards` has the sums of the cards of each node, of which policies decide.
-
-        `scored` is what a pod takes for least-allocated.
-        """
-        known = {name for its in cards for name in its}
-        self._ignored = {*ignored, *known}
-        self._none = np.zeros(len(nodes), np.int64)
-        self._allocatable = _columns([node.allocatable for node in nodes])
-        self._requested = {r: self._none.copy() for r in self._allocatable}
-        self._requested |= _columns([node.requested or {} for node in nodes])
-        for name in known:
-            both = np.array([its.get(name, (0, 0)) for its in cards], np.int64)
-            self._allocatable[name], self._requested[name] = both[:, 0].copy(), both[:, 1].copy()
-        there = [[scored(pod) for pod in node.pods or ()] for node in nodes]
-        self._scored = {r: _sums([[s[r] for s in pods] for pods in there]) for r in _UNNAMED}
+    def __init__(self, nodes: int, ignored: Collection[str]) -> None:
+        self._ignored = frozenset(ignored)
+        self._none = np.zeros(nodes, np.int64)
+        self._allocatable = dict[str, Ints]()
+        self._requested = dict[str, Ints]()
+        self._scored = {resource: self._none.copy() for resource in _UNNAMED}
         # Python integers, because the sum of a column may exceed an int64.
-        self._totals = {r: sum(column.tolist()) for r, column in self._requested.items()}
+        self._totals = Counter[str]()
 
-    def extend(self, more: NodeResources) -> None:
-        """Adds other nodes after these."""
-        self._ignored |= more._ignored
-        for mine, theirs in (
-            (self._allocatable, more._allocatable),
-            (self._requested, more._requested),
-            (self._scored, more._scored),
-        ):
-            for name in mine.keys() | theirs.keys():
-                parts = mine.get(name, self._none), theirs.get(name, more._none)
-                mine[name] = np.concatenate(parts)
-        self._none = np.zeros(len(self._none) + len(more._none), np.int64)
-        for name, total in more._totals.items():
-            self._totals[name] = self._totals.get(name, 0) + total
+    def fill(
+        self,
+        row: int,
+        node: NodeWithPods,
+        cards: Mapping[str, Sums],
+        scored: Callable[[Peer], Mapping[str, int]],
+    ) -> None:
+        """Sets what a node has. `scored` is what a pod takes for least-allocated."""
+        has = {r: amount(r, each) for r, each in node.allocatable.items()}
+        used = {r: amount(r, each) for r, each in (node.requested or {}).items()}
+        has |= {name: most for name, (most, _) in cards.items()}
+        used |= {name: taken for name, (_, taken) in cards.items()}
+        for resource in has.keys() | used.keys():
+            if resource not in self._requested:
+                self._allocatable[resource] = self._none.copy()
+                self._requested[resource] = self._none.copy()
+            self._allocatable[resource][row] = has.get(resource, 0)
+            self._requested[resource][row] = used.get(resource, 0)
+        self._totals.update(used)
+        pods = [scored(pod) for pod in node.pods or ()]
+        for resource, column in self._scored.items():
+            column[row] = min(sum(each[resource] for each in pods), MOST_AMOUNT)
 
     @property
     def resources(self) -> Sequence[str]:
@@ -111,10 +102,8 @@ class NodeResources:
     def lacking(self, demanded: ResourceDemand) -> Iterator[tuple[str, Mask]]:
         """Each resource of the demand with the nodes that have too little of it."""
         for resource, needed in demanded.amounts.items():
-            if resource in self._ignored:
-                continue
-            has = self._allocatable.get(resource, self._none)
-            yield resource, needed > has - self._requested.get(resource, self._none)
+            if resource not in self._ignored:
+                yield resource, needed > self._free(resource)
 
     def least_allocated(self, demanded: ResourceDemand) -> Ints:
         """The score 0..100 of each node: the mean of the free fractions of cpu and of memory.
@@ -135,23 +124,18 @@ class NodeResources:
         freed = Counter[str]()
         for pod in gone:
             freed.update(demand(pod).amounts)
-        for resource, needed in demanded.amounts.items():
-            if resource in self._ignored:
-                continue
-            has = self._allocatable.get(resource, self._none).item(node)
-            used = self._requested.get(resource, self._none).item(node)
-            if needed > has - used + freed[resource]:
-                return False
-        return True
+        return all(
+            needed <= self._free(resource).item(node) + freed[resource]
+            for resource, needed in demanded.amounts.items()
+            if resource not in self._ignored
+        )
 
-    def take(self, node: int, demanded: ResourceDemand) -> None:
-        self._add(node, demanded, 1)
+    def _free(self, resource: str) -> Ints:
+        used = self._requested.get(resource, self._none)
+        return self._allocatable.get(resource, self._none) - used
 
-    def give_back(self, node: int, demanded: ResourceDemand) -> None:
-        """A pod has left a node; `demanded` is what it took."""
-        self._add(node, demanded, -1)
-
-    def _add(self, node: int, demanded: ResourceDemand, sign: int) -> None:
+    def add(self, node: int, demanded: ResourceDemand, sign: int = 1) -> None:
+        """A pod has come to a node; with a sign of -1, it has left the node."""
         for resource, needed in demanded.amounts.items():
             # It does not exist if no node has an ignored resource.
             if resource not in self._requested:
@@ -174,7 +158,7 @@ class NodeResources:
 
     def requested(self, resource: str) -> int:
         """The requested amount on all nodes together."""
-        return self._totals.get(resource, 0)
+        return self._totals[resource]
 
 
 def resources_of(
@@ -182,8 +166,8 @@ def resources_of(
     ignored: Collection[str] = (),
     cards: Sequence[Mapping[str, Sums]] = (),
 ) -> Work[NodeResources]:
-    """The resources of nodes, worked out in portions."""
-    made, known = NodeResources((), ignored), dict[tuple[int, int], Mapping[str, int]]()
+    """The resources of nodes, in portions; `cards` are the sums of cards that policies decide."""
+    known = dict[tuple[int, int], Mapping[str, int]]()
 
     def scored(pod: Peer) -> Mapping[str, int]:
         # Pods with equal requests share them, and they live as long as the nodes.
@@ -192,22 +176,9 @@ def resources_of(
             found = known[key] = demand(pod).scored
         return found
 
-    for first in range(0, len(nodes), _NODES_OF_A_PORTION):
-        end = first + _NODES_OF_A_PORTION
-        made.extend(NodeResources(nodes[first:end], ignored, cards[first:end], scored))
-        yield
+    made = NodeResources(len(nodes), {*ignored, *(name for its in cards for name in its)})
+    for row, node in enumerate(nodes):
+        made.fill(row, node, cards[row] if cards else {}, scored)
+        if not row % _NODES_OF_A_PORTION:
+            yield
     return made
-
-
-def _columns(amounts: Sequence[Mapping[str, Quantity]]) -> dict[str, Ints]:
-    columns: dict[str, Ints] = {}
-    for i, on_node in enumerate(amounts):
-        for resource, quantity in on_node.items():
-            if resource not in columns:
-                columns[resource] = np.zeros(len(amounts), np.int64)
-            columns[resource][i] = amount(resource, quantity)
-    return columns
-
-
-def _sums(numbers: Sequence[Sequence[int]]) -> Ints:
-    return np.array([min(sum(some), MOST_AMOUNT) for some in numbers], np.int64)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -118,34 +117,29 @@ class PodReader:
 def pods_in(
     contents: Sequence[bytes], reader: PodReader, known: KnownUid = nothing_known
 ) -> PodList:
-    """The pods of JSON documents that have not ended, as they were before they had a node.
+    """The pods of JSON documents that have not ended, as the API server would have stored them.
 
     Those of workloads are among them; workloads that are in the cluster keep their uids, which
     `known` tells. Raises ClusterFileError.
     """
-    file, namespace = reader.file, reader.namespace
-    found = list[Object | WorkloadPods]()
+    file, found = reader.file, list[tuple[Object, WorkloadPods | None]]()
     left = reader.most
     for item in objects(contents, file, hint(file)):
         if not is_workload(item):
-            found.append(item)
+            found.append((item, None))
             continue
-        found.append(made := expanded(item, file, namespace, known, reader.most))
+        made = expanded(item, file, reader.namespace, known, reader.most)
+        found += [(pod, made) for pod in made.pods]
+        reader.workloads += 1
+        reader.owners.extend(made.controllers)
         if (left := left - len(made.pods)) < 0:
             raise _too_many(file, reader.most)
-    workloads = [each for each in found if isinstance(each, WorkloadPods)]
-    # All at once: for that, all documents are looked at.
-    every = iter(stored([pod for each in workloads for pod in each.pods], contents))
-    for each in found:
-        if not isinstance(each, WorkloadPods):
-            reader.add(each)
-            continue
-        reader.workloads += 1
-        reader.owners.extend(each.controllers)
-        for pod in islice(every, len(each.pods)):
-            reader.add(pod)
-            if each.of_each_node:
-                reader.daemons.add(f"{each.namespace}/{pod['metadata']['name']}")
+    # All at once: their priority classes stand beside them.
+    every = stored([item for item, _ in found])
+    for item, (_, workload) in zip(every, found, strict=True):
+        reader.add(item)
+        if workload is not None and workload.of_each_node:
+            reader.daemons.add(f"{workload.namespace}/{item['metadata']['name']}")
     if not reader.bodies:
         ended = f": {_ended(reader.ended)}" if reader.ended else ""
         raise ClusterFileError(f"there are no pods to schedule in `{file}`{ended}", hint(file))

@@ -1,38 +1,30 @@
-"""Result: the outcomes of a simulation, the reasons of pending pods, and the allocation."""
+"""Result: what becomes of the pods of a simulation, and the document of it.
+
+The terminal prints the document as JSON, and a server answers it. Fields are added to it, and keep
+their meaning (docs/simulate.md, The JSON).
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
-from engine.simulation.cycle import Evicted, Eviction, Outcome, Pending, Placed, Simulation
+from engine.simulation.cycle import PodOutcome, SimulatedEviction, Simulation
+from engine.simulation.what_if import UNCHANGED, Changed, SimulatedDrain
 from engine.work import Work, finished
+from grammar.messages.texts import counted, named
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation:
-    """The allocation of one resource on all nodes, in thousandths of a cpu or in ones.
+class AllocatedResource(msgspec.Struct, frozen=True):
+    """What pods request of a resource of the nodes: cpu in thousandths, anything else in ones."""
 
-    `course` is the requested amount before the first pod and after each pod. `arrived` adds what
-    the pending ones request.
-    """
-
+    requested: int
     allocatable: int
-    course: Sequence[int]
-    arrived: Sequence[int]
-
-    @property
-    def requested(self) -> int:
-        return self.course[-1]
-
-    @property
-    def part(self) -> float:
-        return self.requested / self.allocatable
+    part: float
 
 
 class PendingBecause(msgspec.Struct, frozen=True):
@@ -46,34 +38,20 @@ class PendingBecause(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
-    """The outcomes in the order of the pods, and each resource that some node has.
-
-    `preemptors` are the placed pods for which others were evicted, in order. They may have been
-    evicted themselves since.
-    """
+    """The outcomes in the order of the pods, the evictions, and each resource that a node has."""
 
     nodes: int
-    outcomes: Sequence[Outcome]
-    allocation: Mapping[str, Allocation]
-    preemptors: Sequence[Placed] = ()
+    outcomes: Sequence[PodOutcome]
+    allocation: Mapping[str, AllocatedResource]
+    evictions: Sequence[SimulatedEviction] = ()
 
     @property
-    def placed(self) -> Sequence[Placed]:
-        return [o for o in self.outcomes if isinstance(o, Placed)]
+    def placed(self) -> Sequence[PodOutcome]:
+        return [o for o in self.outcomes if o.node is not None]
 
     @property
-    def evicted(self) -> Sequence[Evicted]:
-        """Of the pods that were scheduled: others may have been evicted too."""
-        return [o for o in self.outcomes if isinstance(o, Evicted)]
-
-    @property
-    def evictions(self) -> Sequence[tuple[Placed, Eviction]]:
-        """Each eviction with the pod that it was for, in order."""
-        return [(placed, each) for placed in self.preemptors for each in placed.evictions]
-
-    @property
-    def pending(self) -> Sequence[Pending]:
-        return [o for o in self.outcomes if isinstance(o, Pending)]
+    def pending(self) -> Sequence[PodOutcome]:
+        return [o for o in self.outcomes if o.node is None and o.evictedFor is None]
 
     def pending_reasons(self) -> Sequence[PendingBecause]:
         """The reasons of pending pods, by the number of pods, then of nodes, largest first."""
@@ -84,73 +62,135 @@ class SimulationResult:
         found = (PendingBecause(r, len(on), min(on), max(on)) for r, on in nodes.items())
         return sorted(found, key=lambda b: (-b.pods, -b.mostNodes, b.reason))
 
-    def by_arrivals(self, resource: str) -> Sequence[Mapping[str, float]]:
-        """The allocated parts of all resources when 0 %, 1 %, 2 % and so on of one have arrived.
-
-        Percent of what the nodes have: the last pod counts that keeps the arrived amount within it.
-        The last entry is that of all pods, at a percentage that is rounded.
-        """
-        measure = self.allocation[resource]
-        hundredth = measure.allocatable / 100
-        steps = [
-            bisect_right(measure.arrived, percent * hundredth) - 1
-            for percent in range(round(measure.arrived[-1] / hundredth))
-        ]
-        ends = [max(step, 0) for step in steps] + [len(measure.course) - 1]
-        return [
-            {r: a.course[end] / a.allocatable for r, a in self.allocation.items()} for end in ends
-        ]
-
-    def policies(self) -> Mapping[str, tuple[int, int]]:
-        """The numbers of placed and pending pods of each policy; "" is no policy."""
+    def policies(self) -> Sequence[SimulatedPolicy]:
+        """The pods of each policy, those without a policy last."""
         placed = Counter(o.policy for o in self.placed)
         pending = Counter(o.policy for o in self.pending)
-        return {
-            p: (placed[p], pending[p]) for p in sorted(placed | pending, key=lambda p: (not p, p))
-        }
+        names = sorted(placed | pending, key=lambda policy: (policy is None, policy))
+        return [SimulatedPolicy(name, placed[name], pending[name]) for name in names]
 
 
-def result(simulation: Simulation, progress: Callable[[int], None]) -> SimulationResult:
-    """Run a simulation to its end. `progress` gets the number of pods so far after each."""
-    return finished(played(simulation, progress))
+def result(simulation: Simulation) -> SimulationResult:
+    """Runs a simulation to its end."""
+    return finished(played(simulation))
 
 
-def played(simulation: Simulation, progress: Callable[[int], None]) -> Work[SimulationResult]:
+def played(simulation: Simulation) -> Work[SimulationResult]:
     """The same, in portions."""
-    resources, outcomes = simulation.resources, list[Outcome]()
-    numbers, preemptors = dict[str, int](), list[Placed]()
-    courses = {resource: [resources.requested(resource)] for resource in resources.resources}
-    arrived = {resource: list(course) for resource, course in courses.items()}
-    pods = iter(simulation.pods)
+    outcomes = dict[str, PodOutcome]()
     for outcome in simulation.portions():
-        if outcome is None:
-            yield
-            continue
-        pod = next(pods)
-        numbers[outcome.pod] = len(outcomes)
-        outcomes.append(outcome)
-        if isinstance(outcome, Placed) and outcome.evictions:
-            preemptors.append(outcome)
-            for each in outcome.evictions:
-                if (number := numbers.get(each.pod)) is None:
-                    continue
-                earlier = outcomes[number]
-                assert isinstance(earlier, Placed), "it had a node"
-                outcomes[number] = Evicted(earlier.pod, earlier.policy, earlier.node, outcome.pod)
-        needed = pod.demand.amounts
-        for resource, course in courses.items():
-            course.append(
-                resources.requested(resource) if isinstance(outcome, Placed) else course[-1]
-            )
-            so_far = arrived[resource]
-            so_far.append(so_far[-1] + needed.get(resource, 0))
-        progress(len(outcomes))
+        if outcome is not None:
+            outcomes[outcome.pod] = outcome
         yield
+    for each in simulation.evictions:
+        if (evicted := outcomes.get(each.pod)) is not None:
+            lost = msgspec.structs.replace(evicted, node=None, evictedFor=each.preemptor)
+            outcomes[each.pod] = lost
+    resources = simulation.resources
     allocation = {
-        r: Allocation(resources.allocatable(r), course, arrived[r]) for r, course in courses.items()
+        name: AllocatedResource(used := resources.requested(name), has, round(used / has, 6))
+        for name in resources.resources
+        if (has := resources.allocatable(name))
     }
-    return SimulationResult(len(simulation.names), outcomes, allocation, preemptors)
+    return SimulationResult(
+        len(simulation.names), [*outcomes.values()], allocation, simulation.evictions
+    )
 
+
+# ---- the document
+
+
+class SimulatedPolicy(msgspec.Struct, frozen=True):
+    """The pods that a policy governs; null are the pods without a governing policy."""
+
+    policy: str | None
+    placed: int
+    pending: int
+
+
+class SimulationAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Where pods would go, one after the other, and why some of them find no place.
+
+    `summary` is one sentence. `nodes` is their number, with those that were `added`. `allocation`
+    is by resource. `pods` are in the order in which they were scheduled. `drained` is null unless
+    nodes were drained. `notes` say what the model leaves out. `replica` is null if a command worked
+    it out by itself.
+    """
+
+    summary: str
+    nodes: int
+    placed: int
+    pending: int
+    because: Sequence[PendingBecause]
+    allocation: Mapping[str, AllocatedResource]
+    policies: Sequence[SimulatedPolicy]
+    pods: Sequence[PodOutcome]
+    evictions: Sequence[SimulatedEviction]
+    added: Sequence[str] = ()
+    drained: SimulatedDrain | None = None
+    notes: Sequence[str] = ()
+    replica: str | None = None
+
+
+def answer_of(
+    found: SimulationResult,
+    changed: Changed = UNCHANGED,
+    notes: Sequence[str] = (),
+    replica: str | None = None,
+) -> SimulationAnswer:
+    """The document of a result; `changed` says what was changed for it."""
+    moved = changed.moved
+    pods = [
+        msgspec.structs.replace(each, leaves=moved[each.pod]) if each.pod in moved else each
+        for each in found.outcomes
+    ]
+    return SimulationAnswer(
+        summary=summary(found, changed),
+        nodes=found.nodes,
+        placed=len(found.placed),
+        pending=len(found.pending),
+        because=found.pending_reasons(),
+        allocation=found.allocation,
+        policies=found.policies(),
+        pods=pods,
+        evictions=found.evictions,
+        added=changed.added,
+        drained=changed.drained,
+        notes=notes,
+        replica=replica,
+    )
+
+
+def summary(found: SimulationResult, changed: Changed = UNCHANGED) -> str:
+    """One sentence: whether all pods find a place, and those that find none.
+
+    With drained nodes it is about the pods that leave them, and about those that would be lost.
+    """
+    outcomes, where, drained = found.outcomes, "", changed.drained
+    if drained is not None and changed.moved.keys() >= {each.pod for each in outcomes}:
+        where = f" of {counted(len(drained.nodes), 'node')}"
+    pods = counted(len(outcomes), "pod")
+    without = [each.pod for each in outcomes if each.node is None]
+    if len(outcomes) == 1:
+        text = f"the pod{where} finds {'no' if without else 'a'} place"
+    elif without:
+        verb = "finds" if len(without) == 1 else "find"
+        text = f"{len(without)} of {pods}{where} {verb} no place"
+    else:
+        text = f"all {pods}{where} find a place" if outcomes else f"no pod has to leave{where[3:]}"
+    if without:
+        text += f": {named(without, _SHOWN)}"
+    lost = [p for p in drained.left if p.why == "no controller makes it anew"] if drained else ()
+    if lost:
+        text += f"; no controller makes {counted(len(lost), 'pod')} anew"
+    return text
+
+
+# The pods that a sentence names.
+_SHOWN = 5
+
+
+# ---- changes
 
 Kind = Literal["now pending", "now placed", "moved", "now evicted"]
 KINDS: tuple[Kind, ...] = ("now pending", "now placed", "moved", "now evicted")
@@ -161,32 +201,20 @@ class OutcomeChange:
     """A pod with another outcome."""
 
     kind: Kind
-    old: Outcome
-    new: Outcome
-
-    @property
-    def pod(self) -> str:
-        return self.new.pod
+    old: PodOutcome
+    new: PodOutcome
 
 
-def changes(old: SimulationResult, new: SimulationResult) -> Sequence[OutcomeChange]:
-    """The changes between two results of the same pods in the same order.
+def changes(old: SimulationAnswer, new: SimulationAnswer) -> Sequence[OutcomeChange]:
+    """The changes between two answers about the same pods in the same order.
 
     A change of reasons or of the policy alone is not one.
     """
-    pairs = zip(old.outcomes, new.outcomes, strict=True)
-    return [OutcomeChange(kind, a, b) for a, b in pairs if (kind := _kind(a, b)) is not None]
+    pairs = [(a, b) for a, b in zip(old.pods, new.pods, strict=True) if a.node != b.node]
+    return [OutcomeChange(_kind(a, b), a, b) for a, b in pairs]
 
 
-def _kind(old: Outcome, new: Outcome) -> Kind | None:
-    match old, new:
-        case Placed(), Pending():
-            return "now pending"
-        case Pending() | Evicted(), Placed():
-            return "now placed"
-        case Placed(), Evicted():
-            return "now evicted"
-        case Placed(node=before), Placed(node=after) if before != after:
-            return "moved"
-        case _:
-            return None
+def _kind(old: PodOutcome, new: PodOutcome) -> Kind:
+    if new.node is None:
+        return "now evicted" if new.evictedFor is not None else "now pending"
+    return "now placed" if old.node is None else "moved"

@@ -6,14 +6,14 @@ It is applied to a cluster of its own, once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
 
 from engine.cache.cache import Cache
-from engine.cache.cluster_copy import ClusterCopy
+from engine.cache.cluster_copy import ClusterCopy, similar
 from engine.cache.node_table import NodeWithPods
 from engine.errors import BadObjectError
 from engine.objects.codec import Node, ObjectCodec
@@ -21,8 +21,7 @@ from engine.objects.kept_pods import Unmoved, unmoved
 from engine.objects.peer import Peer, key_of
 from engine.simulation.pod_list import PodList, PodReader
 from engine.work import Work
-from grammar.messages.diagnostics import UserError, nearest
-from grammar.messages.texts import named
+from grammar.messages.diagnostics import UserError
 
 # The labels that name a type or a pool of nodes, the ones of Kubernetes first.
 POOLS = (
@@ -39,7 +38,6 @@ _PASSING = re.compile(
     r"node\.kubernetes\.io/|node\.cloudprovider\.kubernetes\.io/|karpenter\.sh/disrupt"
     r"|ToBeDeleted|DeletionCandidate"
 )
-_SHOWN = 5
 _PODS_OF_A_PORTION = 64
 
 
@@ -89,34 +87,41 @@ class CoveringBudget:
     pods: int
 
 
-@dataclass(frozen=True, slots=True)
-class DrainedNodes:
-    """The nodes, the node that each pod leaves, and those that are left.
+class SimulatedDrain(msgspec.Struct, frozen=True):
+    """Nodes that are drained, with the pods that are `left` where no other one comes elsewhere.
 
-    `budgets` is None while the budgets of the cluster are not known.
+    `budgets` are those of the pods that go: how many evictions each allows now, and how many there
+    would be. It is null while those of the cluster are not known.
     """
 
     nodes: Sequence[str]
-    moved: Mapping[str, str]
     left: Sequence[LeftPod]
     budgets: Sequence[CoveringBudget] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What was changed: the names of the new nodes, and the pods that leave drained ones."""
+    """What was changed: the names of new nodes, and the drained ones with the pods that leave.
+
+    `moved` has the node that each of these pods leaves.
+    """
 
     added: Sequence[str] = ()
-    drained: DrainedNodes | None = None
+    drained: SimulatedDrain | None = None
+    moved: Mapping[str, str] = field(default_factory=dict)
     pods: PodList | None = None
+
+
+UNCHANGED = Changed()
 
 
 def changed(change: WhatIf, cluster: ClusterCopy, codec: ObjectCodec, most: int) -> Work[Changed]:
     """Changes a cluster, from whose drained nodes at most so many pods go. Raises UserError."""
     cache, drained = cluster.pods, tuple(dict.fromkeys(change.drained))
+    names = sorted(cache.nodes.names()) if drained else []
     for name in drained:
-        if cache.nodes.get(name) is None:
-            raise UserError(f"there is no node `{name}`", _similar(name, cache.nodes.names()))
+        if name not in names:
+            raise UserError(f"there is no node `{name}`", similar(name, names))
     added = list[str]()
     for each in change.added:
         made = _template(each, cache, codec, drained)
@@ -127,10 +132,8 @@ def changed(change: WhatIf, cluster: ClusterCopy, codec: ObjectCodec, most: int)
         return Changed(added)
     snapshot = cache.snapshot()
     views = [view for name in drained if (view := snapshot.node(name)) is not None]
-    pods, reader = (
-        [pod for view in views for pod in view.pods or ()],
-        PodReader(_DRAINED, most=most),
-    )
+    pods = [pod for view in views for pod in view.pods or ()]
+    reader = PodReader(Path("drain"), most=most)
     going, left = list[Peer](), list[LeftPod]()
     for number, pod in enumerate(pods, 1):
         if pod.deletionTimestamp is not None:
@@ -144,7 +147,9 @@ def changed(change: WhatIf, cluster: ClusterCopy, codec: ObjectCodec, most: int)
         if not number % _PODS_OF_A_PORTION:
             yield
     for view in views:
-        cache.put_node(_cordoned(view, codec))
+        spec = view.spec if view.spec is not None else codec.node(b'{"spec":{}}').spec
+        cordoned = msgspec.structs.replace(spec, unschedulable=True)
+        cache.put_node(replace(_plain(view), spec=cordoned))
     budgets = None
     if snapshot.budgets is not None:
         every = (budget for some in snapshot.budgets.values() for budget in some)
@@ -155,19 +160,7 @@ def changed(change: WhatIf, cluster: ClusterCopy, codec: ObjectCodec, most: int)
             if number
         ]
     moved = {key_of(pod): pod.nodeName for pod in going}
-    return Changed(added, DrainedNodes(drained, moved, left, budgets), reader.read())
-
-
-# ---- nodes that go
-
-_DRAINED = Path("drain")
-
-
-def _cordoned(view: NodeWithPods, codec: ObjectCodec) -> Node:
-    spec = view.spec
-    if spec is None:
-        spec = codec.node(b'{"spec":{}}').spec
-    return replace(_plain(view), spec=msgspec.structs.replace(spec, unschedulable=True))
+    return Changed(added, SimulatedDrain(drained, left, budgets), moved, reader.read())
 
 
 # ---- nodes that come
@@ -195,13 +188,11 @@ def _template(
         found = [view for view in snapshot.nodes.values() if view.labels.get(name) == text]
         if found:
             return min(found, key=lambda v: (v.name in drained, *_is_out(v), v.name))
-    text = (
-        f"no node has the label `{wanted}`"
-        if equals
-        else (f"no node is called `{wanted}`, and none is of such a type or pool")
-    )
+    text = f"no node is called `{wanted}`, and none is of such a type or pool"
+    if equals:
+        text = f"no node has the label `{wanted}`"
     known = {view.labels[p] for view in snapshot.nodes.values() for p in POOLS if p in view.labels}
-    raise UserError(text, _similar(wanted, [*sorted(known), *snapshot.nodes]))
+    raise UserError(text, similar(wanted, sorted({*known, *snapshot.nodes})))
 
 
 def _is_out(view: NodeWithPods) -> tuple[bool, bool]:
@@ -242,10 +233,3 @@ def _plain(node: Node) -> Node:
     """The node without its pods."""
     given = node.name, node.labels, node.kind, node.apiVersion
     return Node(*given, node.metadata, node.spec, node.status, node.allocatable)
-
-
-def _similar(name: str, names: Iterable[str]) -> str:
-    known = list(dict.fromkeys(names))
-    if (close := nearest(name, known)) is not None:
-        return f"a similar name exists: `{close}`"
-    return f"there is {named([f'`{each}`' for each in known], _SHOWN)}" if known else ""

@@ -19,7 +19,7 @@ from engine.drift.drift_document import DriftDocument
 from engine.explanation.audit_document import AuditList
 from engine.explanation.decision_document import DecisionDetail, Listing
 from engine.explanation.document import PodExplanation
-from engine.simulation.simulation_document import SimulationAnswer
+from engine.simulation.result import SimulationAnswer
 from server.answers.overview_answers import (
     FillList,
     NumberHistory,

@@ -24,10 +24,10 @@ from engine.cache.node_table import Snapshot
 from engine.cache.tallies import Scope
 from engine.engine import Engine
 from engine.program.tables import Tables
+from engine.simulation.cycle import SimulationOptions
 from engine.simulation.pod_list import PodList, PodReader
-from engine.simulation.preparation import SimulationOptions, prepared
-from engine.simulation.result import played
-from engine.simulation.simulation_document import SimulationAnswer, answer_of
+from engine.simulation.preparation import prepared
+from engine.simulation.result import SimulationAnswer, answer_of, played
 from engine.simulation.what_if import NodesToAdd, WhatIf
 from engine.work import Work
 from grammar.messages.diagnostics import UserError
@@ -123,7 +123,7 @@ class Simulator:
             ready = await self._done(
                 prepared(cluster, engine.codec, engine.registry, pods, options, change)
             )
-            found = await self._done(played(ready.simulation, lambda _: None))
+            found = await self._done(played(ready.simulation))
             # To give the copy back is a step by itself.
             await asyncio.sleep(0)
         finally:

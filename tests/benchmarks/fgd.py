@@ -1,8 +1,9 @@
 """Runs the six policies of `policies/library/gpu` on the openb trace, and prints their allocation.
 
-    make fgd [TIES=random] [SEEDS=42-51] [PLUGINS=yes] [OPENB=FOLDER]
+    make fgd [TIES=random] [SEEDS=42-51] [PLUGINS=yes] [OPENB=FOLDER] [CHART=FILE]
 
-With PLUGINS the score of kube-scheduler's own plugins counts beside that of the policy.
+With PLUGINS the score of kube-scheduler's own plugins counts beside that of the policy. CHART is an
+SVG of the means over the arrivals.
 
 The figures beside ours are those of Weng et al., Beware of Fragmentation (USENIX ATC 2023): the
 mean of ten seeds when the arrived pods request what all cards have. The seeds draw other orders.
@@ -10,14 +11,16 @@ mean of ten seeds when the arrived pods request what all cards have. The seeds d
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
-import tempfile
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from statistics import fmean
+
+from tests.benchmarks.arrivals import Arrivals, by_arrivals
+from tests.benchmarks.charts import line_chart
 
 ROOT = Path(__file__).parents[2]
 # By the names of the paper; the means of its published runs, in percent of the cards.
@@ -29,7 +32,8 @@ POLICIES = {
     "BestFit": ("card-best-fit", 92.9),
     "FGD": ("fgd", 95.2),
 }
-MEASURED = "gpu/milli"
+MEASURED, SHOWN = "gpu/milli", ("gpu/milli", "cpu", "memory")
+Course = Sequence[Mapping[str, float]]
 
 
 def main() -> int:
@@ -38,43 +42,47 @@ def main() -> int:
     if not (nodes.exists() and pods.exists()):
         print(f"skipped: no `{nodes.name}` in `{trace}`; say where they are with OPENB=FOLDER")
         return 0
-    ties, seeds = os.environ.get("TIES") or "name", os.environ.get("SEEDS") or "42-51"
+    ties, text = os.environ.get("TIES") or "name", os.environ.get("SEEDS") or "42-51"
+    first, _, last = text.partition("-")
+    seeds = range(int(first), int(last or first) + 1)
     began = time.monotonic()
-    beside = "with" if os.environ.get("PLUGINS") else "without"
+    plugins = bool(os.environ.get("PLUGINS"))
+    beside = "with" if plugins else "without"
     print(
-        f"ties by {ties}, seeds {seeds}, {beside} the plugins' scores; percent at 100 % of arrivals"
+        f"ties by {ties}, seeds {text}, {beside} the plugins' scores; percent at 100 % of arrivals"
     )
     print(f"{'policy':<14} published   gpu   cpu memory  by seed")
-    for name, (policy, published) in POLICIES.items():
-        runs = simulated(policy, nodes, pods, ties, seeds)
-        at = [run["byArrivals"][100] for run in runs]
-        gpu, cpu, memory = (
-            100 * fmean(each[r] for each in at) for r in (MEASURED, "cpu", "memory")
-        )
-        by_seed = " ".join(f"{100 * each[MEASURED]:.1f}" for each in at)
-        line = f"{name:<14} {published:>9.1f} {gpu:>5.1f} {cpu:>5.1f} {memory:>6.1f}  {by_seed}"
-        print(line, flush=True)
+    found = dict[str, list[Course]]()
+    with ProcessPoolExecutor() as pool:
+        for name, (policy, published) in POLICIES.items():
+            use = f'use "library/{policy}" (part: "openb/gpu-milli")'
+            rules = f"policy run {{ for pods where true {use} }}"
+            asked = [
+                Arrivals(nodes, pods, rules, MEASURED, seed, ties == "random", plugins)
+                for seed in seeds
+            ]
+            found[name] = list(pool.map(by_arrivals, asked))
+            at = [run[100] for run in found[name]]
+            gpu, cpu, memory = (100 * fmean(each[r] for each in at) for r in SHOWN)
+            by_seed = " ".join(f"{100 * each[MEASURED]:.1f}" for each in at)
+            line = f"{name:<14} {published:>9.1f} {gpu:>5.1f} {cpu:>5.1f} {memory:>6.1f}  {by_seed}"
+            print(line, flush=True)
+    if file := os.environ.get("CHART"):
+        Path(file).write_text(chart(found), encoding="utf-8")
     print(f"{time.monotonic() - began:.0f} s", file=sys.stderr)
     return 0
 
 
-def simulated(
-    policy: str, nodes: Path, pods: Path, ties: str, seeds: str
-) -> list[dict[str, list[dict[str, float]]]]:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "policy.policy"
-        use = f'use "library/{policy}" (part: "openb/gpu-milli")'
-        file.write_text(f"policy run {{ for pods where true {use} }}")
-        plugins = () if os.environ.get("PLUGINS") else ("--no-plugin-scores",)
-        command = [
-            *(sys.executable, "-m", "placet", "simulate", "--json", *plugins),
-            *("--cluster", str(nodes), "--pods", str(pods), "--policies", str(file)),
-            *("--ignore-resource", "nvidia.com/gpu", "--shuffle", "--ties", ties),
-            *("--arrivals", f"{MEASURED}=130%", "--seeds", seeds),
-        ]
-        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True)
-    found: list[dict[str, list[dict[str, float]]]] = json.loads(done.stdout)["sets"][0]["runs"]
-    return found
+def chart(found: Mapping[str, Sequence[Course]]) -> str:
+    """The means over the seeds, as far as all runs go."""
+    end = min(len(run) for runs in found.values() for run in runs) - 1
+    lines = {r: [list(_means(runs, r, end)) for runs in found.values()] for r in SHOWN}
+    return line_chart(list(found), lines, f"{end}% of {MEASURED} arrived")
+
+
+def _means(runs: Sequence[Course], resource: str, end: int) -> Iterator[float]:
+    for percent in range(end + 1):
+        yield fmean(run[percent][resource] for run in runs)
 
 
 if __name__ == "__main__":

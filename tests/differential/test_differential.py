@@ -26,7 +26,8 @@ from engine.objects.eligibility import CORDONED, matches_affinity, tolerates, un
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
 from engine.simulation.cycle import NodeEligibility
-from engine.simulation.node_resources import NodeResources, demand
+from engine.simulation.node_resources import demand, resources_of
+from engine.work import finished
 from tests.differential.documented import PAGE, REQUIRED, Documented
 from tests.differential.plugins import Judgement, running
 from tests.differential.worlds import RACK, World, world
@@ -271,7 +272,7 @@ class Comparison:
                 yield f"SEED={made.seed}: NodeAffinity orders {scores}, not {preferred}"
         if "LeastAllocated" not in excepted:
             views = cache.snapshot().nodes
-            least = NodeResources([views[name] for name in names]).least_allocated(
+            least = finished(resources_of([views[name] for name in names])).least_allocated(
                 demand(peer_of(made.pod))
             )
             self._compared["score of the model of LeastAllocated"] += len(names)
@@ -288,8 +289,8 @@ def models(cache: Cache, made: World) -> Verdicts:
     """What Placet itself says for the plugins: of spreads, of preemption, and in simulations."""
     views = cache.snapshot().nodes
     pod, peer = CODEC.pod(raw(made.pod)), peer_of(made.pod)
-    fits = NodeResources(list(views.values())).fits(demand(peer))
-    reasons = NodeEligibility(list(views.values())).eligibility(pod).reasons
+    fits = finished(resources_of(list(views.values()))).fits(demand(peer))
+    reasons = finished(NodeEligibility(list(views.values())).of(pod)).reasons
     return {
         "model of NodeAffinity": {n: matches_affinity(pod, v) for n, v in views.items()},
         "model of TaintToleration": {n: tolerates(pod, v) for n, v in views.items()},

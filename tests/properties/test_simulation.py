@@ -10,7 +10,6 @@ import pytest
 
 from engine.cache.node_table import NodeWithPods, Snapshot
 from engine.objects.eligibility import matches_affinity, tolerates
-from engine.simulation.cycle import Evicted, Pending, Placed
 from engine.simulation.result import result
 from grammar.values.quantity import Quantity
 from tests.support.builders import Object, node, pod, raw
@@ -110,23 +109,20 @@ def test_pods_are_where_they_may_be_and_pending_where_they_may_be_nowhere(seed: 
     there = pods(random, "old", random.randint(0, 4), cluster)
     queue = pods(random, "new", random.randint(1, 25))
     oracle = Oracle(checked(POLICIES))
-    done = result(simulation(cluster, queue, POLICIES, there=there), lambda _: None)
+    done = result(simulation(cluster, queue, POLICIES, there=there))
     for item, outcome in zip(queue, done.outcomes, strict=True):
         views = snapshot_of(cluster, there).nodes
         why = {name: refused(item, view, oracle) for name, view in views.items()}
-        match outcome:
-            case Placed(node=where):
-                assert why[where] == ""
-                there.append(placed(item, where))
-            case Pending(reasons=reasons):
-                assert "" not in why.values(), why
-                assert sum(reasons.values()) >= len(cluster)
-                by_policy = sum(text.startswith("policy") for text in why.values())
-                assert sum(n for r, n in reasons.items() if "web:" in r or "guard:" in r) == (
-                    by_policy
-                )
-            case Evicted():
-                pytest.fail("nobody is evicted where that is not asked for")
+        assert outcome.evictedFor is None, "nobody is evicted where that is not asked for"
+        if (where := outcome.node) is not None:
+            assert why[where] == ""
+            there.append(placed(item, where))
+        else:
+            reasons = outcome.reasons
+            assert "" not in why.values(), why
+            assert sum(reasons.values()) >= len(cluster)
+            by_policy = sum(text.startswith("policy") for text in why.values())
+            assert by_policy == sum(n for r, n in reasons.items() if "web:" in r or "guard:" in r)
     over = over_full(snapshot_of(cluster, there), {p["metadata"]["name"] for p in queue})
     assert not over
 

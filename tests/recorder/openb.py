@@ -18,6 +18,7 @@ from tests.recorder import answers
 from tests.recorder.api_server import Object
 from tests.recorder.dice import Dice
 from tests.recorder.served import NotServedError, Served, environment, serving
+from tests.support.openb import trace_nodes, trace_pods
 
 _TRACE = Path(__file__).parents[3] / "shared" / "data" / "openb"
 _NODES = _TRACE / "openb_node_list_all_node.csv"
@@ -91,10 +92,9 @@ async def play(placet: Path, world: str) -> list[Any]:
 
 async def _simulate(placet: Path, folder: Path, policy: Path, count: int) -> list[Any]:
     """Where the first pods go, and on how many nodes each reason keeps the others off."""
-    pods = folder / "pods.csv"
-    with _PODS.open(encoding="utf-8") as lines:
-        pods.write_text("".join(islice(lines, count + 1)), "utf-8")
-    files = {"--cluster": _NODES, "--policies": policy, "--pods": pods}
+    files = {"--cluster": folder / "nodes.json", "--policies": policy, "--pods": folder / "p.json"}
+    files["--cluster"].write_text(json.dumps(_listed(trace_nodes(_NODES))), "utf-8")
+    files["--pods"].write_text(json.dumps(_listed(trace_pods(_PODS)[:count])), "utf-8")
     command = ["simulate", "--json", *(part for pair in files.items() for part in map(str, pair))]
     process = await asyncio.create_subprocess_exec(
         placet,
@@ -129,6 +129,10 @@ async def _ask(served: Served) -> list[Any]:
         answer = answers.prioritized(*await served.post("prioritize", body))
         steps.append([pod["metadata"]["name"], answer])
     return steps
+
+
+def _listed(items: Sequence[Object]) -> Object:
+    return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
 def _snapshot() -> Iterator[Object]:

@@ -8,11 +8,10 @@ from random import Random
 
 from engine.program.policy_time import DecisionTime
 from engine.simulation.cycle import (
-    CycleOptions,
-    Outcome,
-    Pending,
+    PodOutcome,
     SimulatedClock,
     Simulation,
+    SimulationOptions,
     begin,
     waiting,
 )
@@ -30,7 +29,6 @@ def simulation(
     weight: int = 1,
     plugins: bool = True,
     ties: Random | None = None,
-    order: Random | None = None,
     preempts: bool = False,
 ) -> Simulation:
     """`pods` wait, whatever node they name; those that are `there` are left alone."""
@@ -38,13 +36,13 @@ def simulation(
     clock = SimulatedClock()
     engine = engine_over(policies, cache, time=DecisionTime(clock, lambda: NOW))
     queue = [waiting(raw(_unplaced(pod)), CODEC) for pod in pods]
-    options = CycleOptions(weight, plugins, ties, order, preempts=preempts)
+    options = SimulationOptions(weight, plugins, ties, preempts=preempts)
     return finished(begin(engine, cache, queue, options, clock))
 
 
-def where(outcomes: Sequence[Outcome]) -> dict[str, str]:
+def where(outcomes: Sequence[PodOutcome]) -> dict[str, str]:
     """The node of each pod by its name, empty for one that is pending."""
-    return {o.pod.partition("/")[2]: "" if isinstance(o, Pending) else o.node for o in outcomes}
+    return {o.pod.partition("/")[2]: o.node or "" for o in outcomes}
 
 
 def _unplaced(pod: Object) -> Object:

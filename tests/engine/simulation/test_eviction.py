@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from engine.cache.node_table import with_pods
 from engine.objects.disruption_budget import by_namespace, decode_budget
 from engine.objects.peer import Peer, importance
-from engine.simulation.cycle import Evicted, Eviction, Pending, Placed
-from engine.simulation.eviction import dry_run, preferred
-from engine.simulation.result import changes, result
+from engine.simulation.cycle import PodOutcome, SimulatedEviction, dry_run, preferred
+from engine.simulation.result import answer_of, changes, result
 from tests.support.builders import Object, node, pod
 from tests.support.engines import node_of, peer_of
 from tests.support.simulated import simulation
@@ -125,12 +124,14 @@ def test_a_policy_has_one_more_victim_than_kube_scheduler() -> None:
     """As in the cluster: one pod goes for the CPU, another one for the limit."""
     nodes = [node("n-1", cpu="3")]
     found = simulation(nodes, [important()], TWO, there=WEB, preempts=True)
-    evictions = (Eviction("default/w-1", "web", "two"), Eviction("default/other"))
-    assert list(found.run()) == [Placed("default/asked", "web", "n-1", evictions)]
+    assert list(found.run()) == [PodOutcome("default/asked", "web", "n-1")]
+    by_kube_scheduler = SimulatedEviction("default/other", "n-1", "default/asked", None, None)
+    by_policy = SimulatedEviction("default/w-1", "n-1", "default/asked", "web", "two")
+    assert found.evictions == [by_policy, by_kube_scheduler]
     without = simulation(nodes, [important()], "", there=WEB, preempts=True)
     (placed,) = without.run()
-    assert isinstance(placed, Placed)
-    assert placed.evictions == (Eviction("default/other"),)
+    assert placed.node == "n-1"
+    assert without.evictions == [by_kube_scheduler]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +148,7 @@ def test_nobody_is_evicted(asked: Object, preempts: bool) -> None:
     (outcome,) = simulation(
         [node("n-1", cpu="3")], [asked], TWO, there=WEB, preempts=preempts
     ).run()
-    assert isinstance(outcome, Pending)
+    assert outcome.node is None
 
 
 def test_a_node_that_only_a_policy_rejects_is_no_candidate() -> None:
@@ -155,22 +156,27 @@ def test_a_node_that_only_a_policy_rejects_is_no_candidate() -> None:
     (outcome,) = simulation(
         [node("n-1", cpu="8")], [important()], TWO, there=WEB, preempts=True
     ).run()
-    assert isinstance(outcome, Pending)
+    assert outcome.node is None
     assert list(outcome.reasons) == ["web: two"]
 
 
 def test_a_pod_that_was_placed_before_can_be_evicted() -> None:
     pods = [pod("early", cpu="2", memory="1Gi", priority=1), important("late", cpu="2")]
     nodes = [node("n-1", cpu="3")]
-    plain = result(simulation(nodes, pods), lambda _: None)
-    found = result(simulation(nodes, pods, preempts=True), lambda _: None)
-    evicted = Evicted("default/early", "", "n-1", "default/late")
-    placed = Placed("default/late", "", "n-1", (Eviction("default/early"),))
+    plain = result(simulation(nodes, pods))
+    found = result(simulation(nodes, pods, preempts=True))
+    evicted = PodOutcome("default/early", None, None, evictedFor="default/late")
+    placed = PodOutcome("default/late", None, "n-1")
     assert list(found.outcomes) == [evicted, placed]
-    assert (list(found.evicted), list(found.placed)) == ([evicted], [placed])
-    assert found.evictions == [(placed, Eviction("default/early"))]
-    assert found.allocation["cpu"].course == [0, 2000, 2000]
-    assert [each.kind for each in changes(plain, found)] == ["now evicted", "now placed"]
+    assert list(found.placed) == [placed]
+    assert found.evictions == [
+        SimulatedEviction("default/early", "n-1", "default/late", None, None)
+    ]
+    assert found.allocation["cpu"].requested == 2000
+    assert [each.kind for each in changes(answer_of(plain), answer_of(found))] == [
+        "now evicted",
+        "now placed",
+    ]
 
 
 @settings(max_examples=60)
@@ -189,13 +195,13 @@ def test_bounds_hold_whoever_is_evicted(
         for i, (rank, cpu, web) in enumerate(queue)
     ]
     nodes = [node(f"n-{i}", cpu=str(size)) for i, size in enumerate(sizes)]
-    found = result(simulation(nodes, pods, TWO, preempts=True), lambda _: None)
+    found = result(simulation(nodes, pods, TWO, preempts=True))
     assert len(found.outcomes) == len(queue)
     for name, size in ((f"n-{i}", size) for i, size in enumerate(sizes)):
         here = [kinds[o.pod] for o in found.placed if o.node == name]
         assert sum(cpu for cpu, _ in here) <= size
         assert sum(web for _, web in here) <= 2
-    for placed, each in found.evictions:
-        assert priorities[each.pod] < priorities[placed.pod]
+    for each in found.evictions:
+        assert priorities[each.pod] < priorities[each.preemptor]
     used = sum(kinds[o.pod][0] for o in found.placed)
     assert found.allocation["cpu"].requested == 1000 * used

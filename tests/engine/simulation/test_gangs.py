@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from engine.simulation.cycle import Pending
 from tests.support.builders import Object, node, pod
 from tests.support.simulated import simulation, where
 
@@ -56,7 +55,7 @@ def test_of_two_gangs_with_room_for_one_only_one_is_placed() -> None:
 
 def test_a_gang_that_waits_names_what_it_waits_for() -> None:
     outcomes = list(simulation(NODES, [*gang("a", 5), *gang("b", 3, exist=2)], POLICY).run())
-    reasons = {each.pod: dict(each.reasons) for each in outcomes if isinstance(each, Pending)}
+    reasons = {each.pod: dict(each.reasons) for each in outcomes if each.node is None}
     assert len(reasons) == 7
     assert reasons["default/a-0"] == {"gangs: together: 4 of 5 members fit, in r1": 4}
     assert reasons["default/b-0"] == {"gangs: together: 2 of 3 members exist": 4}
@@ -72,6 +71,6 @@ def test_members_beyond_the_quorum_come_as_single_pods() -> None:
 
 def test_strict_counts_hold_for_a_gang() -> None:
     outcomes = list(simulation(NODES, gang("a", 3), POLICY + LIMITED).run())
-    reasons = {reason for each in outcomes if isinstance(each, Pending) for reason in each.reasons}
+    reasons = {reason for each in outcomes if each.node is None for reason in each.reasons}
     assert len(outcomes) == 3
     assert reasons == {"gangs: together: 2 of 3 members fit, in r0"}

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from engine.objects.resources import amount
-from engine.simulation.node_resources import NodeResources, ResourceDemand, demand
+from engine.simulation.node_resources import NodeResources, ResourceDemand, demand, resources_of
+from engine.work import finished
 from grammar.values.quantity import Quantity
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import CODEC, snapshot_of
 
 
 def room(nodes: list[Object], pods: list[Object]) -> NodeResources:
-    return NodeResources(list(snapshot_of(nodes, pods).nodes.values()))
+    return finished(resources_of(list(snapshot_of(nodes, pods).nodes.values())))
 
 
 def asked(item: Object) -> ResourceDemand:
@@ -63,7 +64,7 @@ def test_a_pod_that_is_taken_is_in_the_way_of_the_next() -> None:
     here = room([node("n", cpu="2", memory="1Gi")], [])
     one = asked(pod("p", cpu="1500m", memory="512Mi"))
     assert here.fits(one).all()
-    here.take(0, one)
+    here.add(0, one)
     lacking = {resource: bool(lacks[0]) for resource, lacks in here.lacking(one)}
     assert lacking == {"cpu": True, "memory": False, "pods": False}
     assert here.requested("cpu") == 1500

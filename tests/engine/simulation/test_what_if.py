@@ -16,10 +16,10 @@ from engine.cache.cluster_copy import ClusterCopy
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.objects.disruption_budget import decode_budget
+from engine.simulation.cycle import SimulationOptions
 from engine.simulation.pod_list import PodReader, pods_in
-from engine.simulation.preparation import SimulationOptions, prepared
-from engine.simulation.result import played
-from engine.simulation.simulation_document import SimulationAnswer, answer_of
+from engine.simulation.preparation import prepared
+from engine.simulation.result import SimulationAnswer, answer_of, played
 from engine.simulation.what_if import NodesToAdd, WhatIf
 from engine.work import finished
 from grammar.messages.diagnostics import UserError
@@ -60,7 +60,7 @@ def asked(
     options = SimulationOptions(most=most, plugins=plugins)
     change = WhatIf(add, drain, bodies)
     ready = finished(prepared(cluster, CODEC, registry_of(policies), given, options, change))
-    return answer_of(finished(played(ready.simulation, lambda _: None)), ready.changed)
+    return answer_of(finished(played(ready.simulation)), ready.changed)
 
 
 def where(answer: SimulationAnswer) -> Mapping[str, str | None]:

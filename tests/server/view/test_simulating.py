@@ -148,6 +148,15 @@ async def test_pods_and_workloads_come_as_text_or_as_objects(view: Asked) -> Non
     assert [each["pod"] for each in found["pods"]] == ["shop/web-9"]
 
 
+@pytest.mark.process
+async def test_pods_have_what_the_api_server_would_set(view: Asked) -> None:
+    """As in a file: a container with limits alone requests them."""
+    limits = {"containers": [{"name": "c", "resources": {"limits": {"cpu": "3"}}}]}
+    asked = {"kind": "Pod", "metadata": {"name": "large", "namespace": "shop"}, "spec": limits}
+    status, found = await view.post({"pods": [asked]})
+    assert (status, found["pods"][0]["reasons"]) == (200, {"Insufficient cpu": 2})
+
+
 BAD: dict[str, tuple[Any, str]] = {
     "no question": (b"{", "the body is no question: Input data was truncated"),
     "another field": (

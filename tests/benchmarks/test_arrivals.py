@@ -1,15 +1,17 @@
-"""Arrivals: pods in a random order, clones of them, and nodes drawn among equal ones."""
+"""The published ways of arriving: a random order, clones, drawn names and ties; and the chart."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
+from xml.etree import ElementTree as ET
 
 import msgspec
 import pytest
 
-from engine.simulation.cycle import Waiting, grown, shuffled, waiting
-from engine.simulation.result import result
+from engine.simulation.cycle import Waiting, waiting
+from tests.benchmarks.arrivals import course, grown, renamed, shuffled
+from tests.benchmarks.charts import line_chart
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC
 from tests.support.simulated import simulation, where
@@ -59,7 +61,7 @@ def test_pods_that_are_enough_already_have_no_clones() -> None:
 
 
 def test_a_resource_that_no_pod_requests_cannot_grow() -> None:
-    with pytest.raises(ValueError, match=r"^no pod requests `example\.com/foo`$"):
+    with pytest.raises(AssertionError, match=r"^no pod requests `example\.com/foo`"):
         grown(queue("1"), Random(1), CODEC, "example.com/foo", 1)
 
 
@@ -91,9 +93,29 @@ def test_the_allocation_at_each_percent_of_arrivals() -> None:
     """10 cpus: pods of 1, 1, 3 (too large for any node), 2 arrive at 10, 20, 50 and 70 percent."""
     nodes = [node(f"n-{i}", cpu="2") for i in range(5)]
     pods = [pod(f"p-{i}", cpu=cpu) for i, cpu in enumerate(("1", "1", "3", "2"))]
-    done = result(simulation(nodes, pods), lambda _: None)
-    parts = [each["cpu"] for each in done.by_arrivals("cpu")]
+    parts = [each["cpu"] for each in course(simulation(nodes, pods), "cpu")]
     assert len(parts) == 71
     assert (parts[9], parts[10], parts[19], parts[20]) == (0.0, 0.1, 0.1, 0.2)
     assert (parts[49], parts[50], parts[69], parts[70]) == (0.2, 0.2, 0.2, 0.4)
-    assert list(done.allocation["cpu"].arrived) == [0, 1000, 2000, 5000, 7000]
+
+
+def test_the_drawn_names_of_nodes_decide_between_equal_ones() -> None:
+    nodes = [node(f"n-{i}", cpu="8") for i in range(3)]
+    pods = [pod(f"p-{i}", cpu="0", memory="0") for i in range(4)]
+    firsts = set()
+    for seed in range(9):
+        drawn = renamed(nodes, Random(seed))
+        there = where(list(simulation(drawn, pods, plugins=False).run()))
+        assert set(there.values()) == {"n-00000"}
+        (first,) = (n["metadata"]["uid"] for n in drawn if n["metadata"]["name"] == "n-00000")
+        firsts.add(first)
+    assert firsts == {each["metadata"]["uid"] for each in nodes}
+
+
+def test_a_chart_has_a_panel_per_resource_and_a_line_per_name() -> None:
+    lines = {"cpu": [[0.0, 0.5], [0.0, 1.5]], "memory": [[0.0, 0.1], [0.0, 0.2]]}
+    root = ET.fromstring(line_chart(["old", "new"], lines, "5 pods"))  # noqa: S314 - our own
+    texts = [e.text for e in root.iter("{http://www.w3.org/2000/svg}text")]
+    for title in ("cpu", "memory", "5 pods", "old", "new"):
+        assert title in texts
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}polyline"))) == 2 * 2
