@@ -29,19 +29,21 @@ from engine.explanation.evidence import (
     CountEvidence,
     ScoreEvidence,
     clauses_on,
+    count_pods_on,
     counted_on,
     scores_on,
     traced,
 )
 from engine.explanation.inspection import (
+    ClauseResults,
     Contribution,
     Inspection,
     Objection,
+    PodResults,
     RefusalSummary,
     summarize,
 )
-from engine.explanation.portions import PodResults
-from engine.explanation.written import ClauseResults, Values, Written, WrittenClauses
+from engine.explanation.written import Values, Written, WrittenClauses
 from engine.gangs.gang_of_pod import GangOfPod
 from engine.objects.codec import Pod
 from engine.objects.eligibility import unfit
@@ -202,7 +204,7 @@ class Analyst:
         clauses: list[ClauseEvidence] = []
         terms: list[ScoreEvidence] = []
         if question.node is not None:
-            yield from work.counts(question.node)
+            yield from count_pods_on(question.node, work)
             for clause in clauses_on(self._written, results, question.node):
                 clauses.append(clause)
                 yield from work.pause()
@@ -278,7 +280,7 @@ class Analyst:
             return [detail]
         if (counts := counted_on(objection, written, results, name)) is not None:
             return counts
-        failing = results.inspection.parts(objection.program, [name])
+        failing = finished(PodResults(results.inspection, [name]).parts(objection.program))
         requires = zip(written.clause.requirements, failing, strict=True)
         return [_because(written, r, frame, self._values) for r, mask in requires if mask[0]]
 

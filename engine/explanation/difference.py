@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from engine.explanation.decision_document import ClauseCounts, DecisionDetail
 from engine.explanation.document import Change, PodExplanation, What
-from engine.explanation.inspection import Inspection
-from engine.explanation.portions import PodResults
+from engine.explanation.inspection import Inspection, PodResults
 from engine.work import finished
 from grammar.messages.texts import named
 from grammar.values.errors import EvaluationError

@@ -19,8 +19,7 @@ from engine.decision.registry import Selection
 from engine.enforced import enforced
 from engine.engine import Engine
 from engine.errors import EngineError
-from engine.explanation.inspection import Contribution, Inspection, Objection
-from engine.explanation.portions import PodResults
+from engine.explanation.inspection import Contribution, Inspection, Objection, PodResults
 from engine.objects.codec import ObjectCodec
 from engine.offline import offline_engine
 from engine.program.program import Program

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import assert_never
 
 import numpy as np
@@ -17,8 +18,8 @@ from engine.cards.card_functions import CardFacts
 from engine.cards.node_cards import Card, holders
 from engine.counting.bounds import OFF, ON, GroupCounts, fewest, wanted_on
 from engine.counting.members import PodInGroup
-from engine.explanation.inspection import Contribution, Objection
-from engine.explanation.written import ClauseResults, Written, WrittenClauses, rows
+from engine.explanation.inspection import ClauseResults, Contribution, Objection, PodResults
+from engine.explanation.written import Written, WrittenClauses, rows
 from engine.objects.peer import Peer, key_of
 from engine.program.frame import Frame
 from engine.program.operations import THOUSANDTHS
@@ -32,6 +33,7 @@ from engine.program.program import (
     SpreadProgram,
 )
 from engine.program.trace import Step
+from engine.work import Work, finished
 from grammar.meaning import card_forms as cards
 from grammar.tree.ast import Expr, Ident
 from grammar.tree.clauses import Cards, Limit, Score
@@ -249,6 +251,21 @@ def _left(card: Card, name: str) -> str:
 # ---- the counts of a share, spread or limit for one node
 
 
+def count_pods_on(name: str, work: PodResults) -> Work[None]:
+    """Works out which pods each clause counts for a node, before its evidence is asked for."""
+    inspection = work.inspection
+    for program in inspection.selection.enforced:
+        for clause in program.counts:
+            yield from work.again(partial(inspection.groups_of, clause))
+            counts, group = inspection.group_counts(clause, name)
+            yield
+            if group < 0:
+                continue
+            for wanted in _shown_groups(clause, counts, group):
+                for _ in inspection.counting(clause, wanted):
+                    yield from work.pause()
+
+
 def _count_evidence(
     clause: CountClause, objection: Objection, found: ClauseResults, name: str
 ) -> CountEvidence:
@@ -260,12 +277,12 @@ def _count_evidence(
     text = count_text(clause, counts, group)
     if group < 0:
         return CountEvidence(text)
-    wanted, emptiest = shown_groups(clause, counts, group)
-    pods = inspection.counted_pods(clause, wanted)
-    return CountEvidence(text, pods, inspection.counted_pods(clause, emptiest))
+    wanted, emptiest = _shown_groups(clause, counts, group)
+    pods = finished(inspection.counting(clause, wanted))
+    return CountEvidence(text, pods, finished(inspection.counting(clause, emptiest)))
 
 
-def shown_groups(
+def _shown_groups(
     clause: CountClause, counts: GroupCounts, group: int
 ) -> tuple[Sequence[int], Sequence[int]]:
     """The groups whose pods are shown for a node of a group, and those of the emptiest domain."""

@@ -47,8 +47,8 @@ from engine.explanation.document import (
     UnfitNodes,
 )
 from engine.explanation.evidence import ClauseEvidence, CountEvidence, ScoreEvidence, Traced
-from engine.explanation.inspection import Objection
-from engine.explanation.written import ClauseResults, Values
+from engine.explanation.inspection import ClauseResults, Objection
+from engine.explanation.written import Values
 from engine.gangs.gang_of_pod import GangOfPod
 from grammar.messages.texts import named
 from grammar.values.errors import EvaluationError

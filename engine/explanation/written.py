@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 
-import numpy as np
-
-from engine.counting.bounds import Mask
-from engine.explanation.inspection import Inspection, Objection
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import MEMO_BYTES, Frame
@@ -33,34 +28,6 @@ from grammar.values.maps import key_values
 from grammar.values.optional import Optional
 from policies.loader import library_sources
 from policies.validation import CheckedFile
-
-
-@dataclass(frozen=True, slots=True)
-class ClauseResults:
-    """What every clause says of each of these nodes for one pod.
-
-    `names` are sorted. `scores` are 0..10 for nodes that pass, empty if no score applies.
-    """
-
-    inspection: Inspection
-    names: Sequence[str]
-    scores: Mapping[str, int]
-    objections: Sequence[Objection]
-
-    @property
-    def refused(self) -> Mask:
-        """A row for each clause and a column for each node."""
-        shape = len(self.objections), len(self.names)
-        return np.array([o.refused for o in self.objections], np.bool_).reshape(shape)
-
-    def holds(self, name: str) -> bool:
-        """Whether no clause refuses the node. The answer may still hold it back."""
-        return not self.inspection.selection.unselectable and not self.against(name)
-
-    def against(self, name: str) -> list[Objection]:
-        """The clauses that refuse the node, in their order in the policies."""
-        index = bisect_left(self.names, name)
-        return [o for o in self.objections if o.refused[index]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,7 @@ from engine.explanation.document import PodExplanation
 from engine.explanation.effects import EffectsOfPods
 from engine.explanation.explanation import Asker, explain, undecided
 from engine.explanation.fills import FilledBound, fills_of
-from engine.explanation.inspection import Inspection
-from engine.explanation.portions import PodResults
+from engine.explanation.inspection import Inspection, PodResults
 from engine.explanation.written import Values
 from grammar.meaning.schema import Schema
 from grammar.messages.texts import shown
