@@ -12,8 +12,7 @@ from msgspec import Meta
 
 from engine.decision.registry import Registry
 from engine.explanation.audit_document import PolicyAuditDetail
-from engine.explanation.decided_effects import DecidedEffect
-from engine.explanation.effects import EffectOfPolicy
+from engine.explanation.effects import DecidedEffect, EffectOfPolicy
 from engine.gangs.gang import GangStatus
 from engine.program.tables import SourceStatus
 from grammar.messages.diagnostics import Diagnostic

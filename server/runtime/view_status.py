@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from engine.counting.in_flight_pods import InFlightPod
 from engine.decision.journal import Journal
 from engine.engine import Engine
-from engine.explanation.decided_effects import DecidedEffects
+from engine.explanation.effects import DecidedEffects
 from engine.program.tables import SourceStatus
 from grammar.values.time import Timestamp
 from server.answers.view_answers import (

@@ -23,7 +23,7 @@ from engine.explanation.audit_document import (
     decision_audits,
     policy_audit,
 )
-from engine.explanation.decided_effects import DecidedEffect, DecidedEffects
+from engine.explanation.effects import DecidedEffect, DecidedEffects
 from engine.objects.peer import Peer
 from engine.program.program import Program
 from grammar.messages.diagnostics import Diagnostic
