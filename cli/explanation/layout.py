@@ -24,7 +24,7 @@ from engine.explanation.document import (
     ScoreTerm,
     TracedExpression,
 )
-from engine.explanation.explanation import count_lines
+from engine.explanation.evidence import count_lines
 from engine.objects.codec import ObjectCodec
 from engine.portable.label_conditions import Frozen
 from engine.portable.portable_clauses import portability

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,11 +24,12 @@ from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import EngineError, UnknownNodeError
 from engine.explanation.audit_document import AuditedClause, PolicyAudit
+from engine.explanation.document import ClauseSummary, NearestMiss, RejectionOfNode, Requirement
 from engine.explanation.evidence import (
     ClauseEvidence,
-    CountEvidence,
     ScoreEvidence,
     clauses_on,
+    count_lines,
     count_pods_on,
     counted_on,
     scores_on,
@@ -60,10 +61,6 @@ LISTED = 20
 _MOST_NEAREST = 20
 
 
-# By how much a clause rejects a node: lines, or the counts of the clause.
-Shortfall = Sequence[str] | CountEvidence
-
-
 @dataclass(frozen=True, slots=True)
 class PodQuestion:
     """A pod to explain, and how much of it.
@@ -80,25 +77,16 @@ class PodQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Miss:
-    """A node that some clauses reject, and by how much each of them does."""
-
-    node: str
-    against: Sequence[tuple[Objection, Shortfall]]
-
-
-@dataclass(frozen=True, slots=True)
 class Analysis:
     """What was found out about a pod. `verdicts` are None where nothing was offered.
 
     `held` has the nodes that pass and would be held back if kube-scheduler asked now.
 
     `unfit` has by node the reasons of kube-scheduler's own plugins against it, as far as nodes and
-    pods show them. `parts` has the texts of the `require`s of a filter and on how many nodes each
-    does not hold, by the index of its objection. `audits` says what policies in audit mode would
-    reject. `rows` has by node what is said of it beside its rejections, None if there are too many
-    nodes. `gang` is None for a pod that is in none. `problem` is an error in the place of an
-    answer.
+    pods show them. `audits` says what policies in audit mode would reject. `rows` has by node what
+    is said of it beside its rejections, None if there are too many nodes. `on_node` and `terms` are
+    about the node of the question. `gang` is None for a pod that is in none. `problem` is an error
+    in the place of an answer.
     """
 
     question: PodQuestion
@@ -108,13 +96,13 @@ class Analysis:
     summary: RefusalSummary
     given: Sequence[Contribution]
     counts: Sequence[RecordedCounts]
-    nearest: Sequence[Miss]
-    parts: Mapping[int, Sequence[tuple[str, int]]]
+    clauses: Sequence[ClauseSummary]
+    nearest: Sequence[NearestMiss]
     audits: Sequence[PolicyAudit]
     rows: Mapping[str, Sequence[str]] | None
     unfit: Mapping[str, Sequence[str]]
     held: Mapping[str, HeldBack]
-    clauses: Sequence[ClauseEvidence] = ()
+    on_node: Sequence[ClauseEvidence] = ()
     terms: Sequence[ScoreEvidence] = ()
     verdicts: Mapping[str, Verdict] | None = None
     gang: GangOfPod | None = None
@@ -177,11 +165,11 @@ class Analyst:
         wanted = () if inspection.selection.unselectable else summary.nearest[:_MOST_NEAREST]
         nearest = []
         for index in wanted:
-            nearest.append(self._miss(results, names[index]))
+            nearest.append(NearestMiss(names[index], self._rejections(results, names[index])))
             yield from work.pause()
-        parts: dict[int, Sequence[tuple[str, int]]] = {}
-        for index, objection in enumerate(objections):
-            parts[index] = yield from self._requirements(objection, work)
+        clauses = []
+        for objection, fails, alone in zip(objections, summary.fails, summary.alone, strict=True):
+            clauses.append((yield from self._summary(objection, fails, alone, work)))
         rows = None
         if question.every_node or len(names) <= LISTED:
             rows = yield from self._rows(results, given, work)
@@ -201,12 +189,12 @@ class Analyst:
                 )
             )
         known_rows = KnownRows(inspection.table.find(names), inspection.table.rows)
-        clauses: list[ClauseEvidence] = []
+        on_node: list[ClauseEvidence] = []
         terms: list[ScoreEvidence] = []
         if question.node is not None:
             yield from count_pods_on(question.node, work)
             for clause in clauses_on(self._written, results, question.node):
-                clauses.append(clause)
+                on_node.append(clause)
                 yield from work.pause()
             terms = list(scores_on(self._written, results, given, question.node))
         return Analysis(
@@ -217,13 +205,13 @@ class Analyst:
             summary=summary,
             given=given,
             counts=recorded_counts(work.headrooms, known_rows),
+            clauses=clauses,
             nearest=nearest,
-            parts=parts,
             audits=audits,
             rows=rows,
             unfit=rejected,
             held=held,
-            clauses=clauses,
+            on_node=on_node,
             terms=terms,
             verdicts=verdicts,
             gang=gang,
@@ -268,32 +256,46 @@ class Analyst:
             return verdicts, str(error)
         return verdicts, ""
 
-    def _miss(self, results: ClauseResults, name: str) -> Miss:
-        against = results.against(name)
-        return Miss(name, [(each, self._shortfall(each, results, name)) for each in against])
+    def _rejections(self, results: ClauseResults, name: str) -> list[RejectionOfNode]:
+        """The clauses that refuse a node, and by how much."""
+        return [
+            RejectionOfNode(o.policy, o.name, o.text, "\n".join(self._shortfall(o, results, name)))
+            for o in results.against(name)
+        ]
 
-    def _shortfall(self, objection: Objection, results: ClauseResults, name: str) -> Shortfall:
+    def _shortfall(self, objection: Objection, results: ClauseResults, name: str) -> Iterable[str]:
         """The `detail` of a clause; without one, its counts or the failing parts of its filter."""
         written = self._written.find(objection.policy, objection.name)
         frame = results.inspection.frame_at(name)
         if detail := written.detail(frame):
             return [detail]
         if (counts := counted_on(objection, written, results, name)) is not None:
-            return counts
+            return count_lines(counts)
         failing = finished(PodResults(results.inspection, [name]).parts(objection.program))
         requires = zip(written.clause.requirements, failing, strict=True)
         return [_because(written, r, frame, self._values) for r, mask in requires if mask[0]]
 
-    def _requirements(
-        self, objection: Objection, work: PodResults
-    ) -> Work[Sequence[tuple[str, int]]]:
-        """Each `require` of a filter with the number of nodes on which it does not hold."""
+    def _summary(
+        self, objection: Objection, fails: int, alone: int, work: PodResults
+    ) -> Work[ClauseSummary]:
+        """A clause with each `require` of a filter and on how many nodes it does not hold."""
         written = self._written.find(objection.policy, objection.name)
-        if not (requirements := written.clause.requirements):
-            return ()
-        failing = yield from work.parts(objection.program)
-        texts = map(written.text, requirements)
-        return [(text, int(mask.sum())) for text, mask in zip(texts, failing, strict=True)]
+        requires: Sequence[Requirement] = ()
+        if requirements := written.clause.requirements:
+            failing = yield from work.parts(objection.program)
+            texts = map(written.text, requirements)
+            pairs = zip(texts, failing, strict=True)
+            requires = [Requirement(text, int(mask.sum())) for text, mask in pairs]
+        return ClauseSummary(
+            objection.policy,
+            objection.name,
+            fails,
+            alone,
+            len(objection.errors),
+            objection.message,
+            objection.program.counts_pods,
+            requires,
+        )
 
     def _rows(
         self, results: ClauseResults, given: Sequence[Contribution], work: PodResults
