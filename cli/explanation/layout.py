@@ -10,9 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.console import Part, console, lines, table
-from engine.explanation.audit_document import PolicyAudit
 from engine.explanation.cause import event_time, pod_scheduled
-from engine.explanation.decision_document import DecisionDetail
+from engine.explanation.decision_document import DecisionDetail, PolicyAudit
 from engine.explanation.document import (
     Cause,
     GangExplanation,

@@ -23,7 +23,7 @@ from engine.decision.verdict import Feasible, HeldBack, Verdict
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import EngineError, UnknownNodeError
-from engine.explanation.audit_document import AuditedClause, PolicyAudit
+from engine.explanation.decision_document import AuditedClause, PolicyAudit
 from engine.explanation.document import ClauseSummary, NearestMiss, RejectionOfNode, Requirement
 from engine.explanation.evidence import (
     ClauseEvidence,

@@ -11,8 +11,7 @@ from typing import Literal as OneOf
 
 import msgspec
 
-from engine.explanation.audit_document import PolicyAudit
-from engine.explanation.decision_document import ClauseCounts, DecisionDetail
+from engine.explanation.decision_document import ClauseCounts, DecisionDetail, PolicyAudit
 from engine.gangs.gang_of_pod import Presence
 
 VERSION = 1

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from engine.decision.registry import Registry
-from engine.explanation.audit_document import PolicyAuditDetail
+from engine.explanation.decision_document import PolicyAuditDetail
 from engine.explanation.effects import DecidedEffect, EffectOfPolicy
 from engine.gangs.gang import GangStatus
 from engine.program.tables import SourceStatus

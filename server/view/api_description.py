@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from engine.drift.drift_document import DriftDocument
-from engine.explanation.audit_document import AuditList
-from engine.explanation.decision_document import DecisionDetail, Listing
+from engine.explanation.decision_document import AuditList, DecisionDetail, Listing
 from engine.explanation.document import PodExplanation
 from engine.simulation.simulation_document import SimulationAnswer
 from server.answers.overview_answers import (

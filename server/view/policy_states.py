@@ -16,7 +16,7 @@ from engine.cluster.shared_pause import shared_pause
 from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
-from engine.explanation.audit_document import (
+from engine.explanation.decision_document import (
     AuditList,
     DecisionAudit,
     audit_list,
