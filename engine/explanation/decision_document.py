@@ -14,8 +14,8 @@ import numpy as np
 from engine.decision.audit_log import AuditedPod, AuditLog, PolicyAudits
 from engine.decision.journal import (
     DecisionRecord,
+    PreemptionDetail,
     RecordedCounts,
-    RecordedPreemption,
     RecordedVerdicts,
 )
 from engine.decision.verdict import Failed, Feasible, HeldBack, Rejected, Verdict, full_reason
@@ -57,38 +57,6 @@ class ClauseCounts(msgspec.Struct, frozen=True):
     policy: str
     clause: str
     groups: Sequence[CountedGroup]
-
-
-class AddedPod(msgspec.Struct, frozen=True):
-    """A victim that Placet added, as `namespace/name`, and the clause that needs it gone."""
-
-    pod: str
-    policy: str
-    clause: str
-
-
-class ExtendedNode(msgspec.Struct, frozen=True):
-    """A node for which victims were added: all its `victims`, and the violations of budgets."""
-
-    node: str
-    victims: int
-    budgetViolations: int
-    added: Sequence[AddedPod]
-
-
-class PreemptionDetail(msgspec.Struct, frozen=True):
-    """The last call of preempt: the nodes that kube-scheduler proposed, and those that were kept.
-
-    `extended` has the first of the `extendedNodes` for which victims were added. `cutShort` says
-    that nodes were left out because looking for victims would have taken too long.
-    """
-
-    at: str
-    offered: int
-    kept: int
-    extendedNodes: int
-    extended: Sequence[ExtendedNode]
-    cutShort: bool
 
 
 # ---- audits
@@ -273,24 +241,9 @@ def detail(
         reasons=_reasons(groups or (), Rejected, Failed),
         heldBy=_reasons(groups or (), HeldBack),
         scores=_scores(record),
-        preemption=_preemption(record.preempted) if record.preempted is not None else None,
+        preemption=record.preempted,
         audits=audits,
     )
-
-
-def _preemption(found: RecordedPreemption) -> PreemptionDetail:
-    extended = [
-        ExtendedNode(
-            node,
-            len(victims.uids),
-            victims.pdb_violations,
-            [AddedPod(v.pod, v.because.policy, v.because.clause) for v in victims.added],
-        )
-        for node, victims in found.extended.items()
-    ]
-    at = found.at.to_second()
-    nodes = found.extended_nodes
-    return PreemptionDetail(at, found.offered, found.kept, nodes, extended, found.is_cut_short)
 
 
 def clause_counts(counts: RecordedCounts) -> ClauseCounts:
