@@ -70,7 +70,7 @@ def what_if(session: ReplSession, text: str) -> Iterator[Reply]:
         after = decided(explained(world, pod, every_node=True))
     rows = table("node", "now", "then")
     for each in changed_nodes(before, after):
-        rows.add_row(each.node, each.before, each.after)
+        rows.add_row(*each)
     if rows.row_count:
         yield rows
     same = counted(before.nodes - rows.row_count, "node")
