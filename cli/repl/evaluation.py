@@ -13,7 +13,6 @@ from cli.explanation.layout import trace_rows
 from cli.render import cost_table
 from cli.repl.expressions import Evaluator, Expression, Failure
 from cli.repl.session import ReplSession, Reply
-from engine.explanation.evidence import traced
 from engine.explanation.explanation import traced_expression
 from engine.explanation.written import Written
 from engine.program.frame import Frame
@@ -159,7 +158,7 @@ def _grouped(shown: list[tuple[str, str]], type_: Type, limit: int) -> Table:
 
 def _parts(session: ReplSession, expression: Expression, frame: Frame) -> Iterator[Reply]:
     written = Written(Filter("", ()), expression.environment, expression.source)
-    shown = traced(written, expression.expr, frame)
+    shown = written.traced(expression.expr, frame)
     yield from trace_rows(traced_expression("value", shown, session.values))
 
 

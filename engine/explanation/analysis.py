@@ -1,7 +1,7 @@
 """Analysis: all that is found out about one pod for an explanation, a few milliseconds at a time.
 
 A running replica works it out on the event loop that decides, and decisions are made between two
-portions; a command works it out at once. It belongs to one question, and `document` makes the
+portions; a command works it out at once. It belongs to one question, and `explanation` makes the
 PodExplanation of it, which needs no event loop.
 """
 
@@ -33,7 +33,6 @@ from engine.explanation.evidence import (
     count_pods_on,
     counted_on,
     scores_on,
-    traced,
 )
 from engine.explanation.inspection import (
     ClauseResults,
@@ -346,7 +345,7 @@ class Analyst:
 def _because(written: Written, require: Expr, frame: Frame, values: Values) -> str:
     """An expression with the values of its outermost parts, and the part in which each error is."""
     known, failed = dict[str, str](), dict[str, str]()
-    for depth, text, step in traced(written, require, frame).rows:
+    for depth, text, step in written.traced(require, frame).rows:
         if isinstance(step.outcome, EvaluationError):
             # The parts around it have the same error, and come before it.
             failed[str(step.outcome)] = text

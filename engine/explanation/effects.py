@@ -101,7 +101,7 @@ class _AskedOfPolicy(_SeenOfPolicy):
 
 
 class EffectsOfPods:
-    """What the policies that an engine enforces do with some pods, which are told one by one."""
+    """The effects of the enforced policies on pods, which are told one by one."""
 
     def __init__(
         self, engine: Engine, names: Sequence[str], clock: Callable[[], float] = time.monotonic
@@ -218,9 +218,10 @@ Kind = Literal["", "SelectsNoPod", "RejectsEveryNode", "SameScore"]
 
 @dataclass(frozen=True, slots=True)
 class DecidedEffect:
-    """What a policy did; `kind` says why it makes no difference or leaves no node, if it does so.
+    """The effect of a policy in the last decisions.
 
-    `clauses` are those that reject every node.
+    `kind` says why it makes no difference or leaves no node; it is empty for any other effect.
+    `clauses` are the ones that reject every node.
     """
 
     kind: Kind

@@ -20,7 +20,7 @@ from engine.counting.bounds import OFF, ON, GroupCounts, fewest, wanted_on
 from engine.counting.members import PRESENCES, PodInGroup
 from engine.explanation.document import CountedPod, NodeCounts, TracedPart
 from engine.explanation.inspection import ClauseResults, Contribution, Objection, PodResults
-from engine.explanation.written import Written, WrittenClauses, rows
+from engine.explanation.written import Traced, Written, WrittenClauses
 from engine.objects.peer import Peer, key_of
 from engine.program.frame import Frame
 from engine.program.operations import THOUSANDTHS
@@ -34,7 +34,6 @@ from engine.program.program import (
     ShareProgram,
     SpreadProgram,
 )
-from engine.program.trace import Step
 from engine.work import Work, finished
 from grammar.meaning import card_forms as cards
 from grammar.messages.texts import named
@@ -51,16 +50,8 @@ KEPT_OUT = "a pod that is there, or may end there, has this limit"
 
 
 @dataclass(frozen=True, slots=True)
-class Traced:
-    """An expression of a clause, and its parts that are shown: depth, text and step."""
-
-    text: str
-    rows: Sequence[tuple[int, str, Step]]
-
-
-@dataclass(frozen=True, slots=True)
 class ClauseEvidence:
-    """What one clause says about a node.
+    """The evidence of one clause about a node.
 
     `parts` are the expressions that can differ between nodes: the `when` and each `require` of a
     filter; of a clause that counts, a `when` or a bound that reads groups or named counts. `counts`
@@ -77,7 +68,7 @@ class ClauseEvidence:
 
 @dataclass(frozen=True, slots=True)
 class ScoreEvidence:
-    """A clause that gives a node points, and the parts of its value; None for a count."""
+    """The evidence of one score: the points of a clause, and its traced value; None for a count."""
 
     contribution: Contribution
     written: Written
@@ -109,13 +100,8 @@ def scores_on(
         written = clauses.find(contribution.policy, contribution.name)
         value = None
         if isinstance(written.clause, Score):
-            value = traced(written, written.clause.value, found.inspection.frame_at(name))
+            value = written.traced(written.clause.value, found.inspection.frame_at(name))
         yield ScoreEvidence(contribution, written, value)
-
-
-def traced(written: Written, expr: Expr, frame: Frame) -> Traced:
-    """The parts of an expression with their values in a frame, which does not change."""
-    return Traced(written.text(expr), tuple(rows(written, written.trace(expr, frame))))
 
 
 def _clause(
@@ -126,7 +112,7 @@ def _clause(
     detail = written.detail(frame) if refuses else ""
     counts = counted_on(objection, written, found, name)
     told = _told(objection.program, written.clause)
-    parts = [(part, traced(written, expr, frame)) for part, expr in told]
+    parts = [(part, written.traced(expr, frame)) for part, expr in told]
     return ClauseEvidence(objection, written, refuses, detail, parts, counts)
 
 

@@ -39,9 +39,9 @@ from engine.explanation.document import (
     TracedPart,
     UnfitNodes,
 )
-from engine.explanation.evidence import ClauseEvidence, ScoreEvidence, Traced
+from engine.explanation.evidence import ClauseEvidence, ScoreEvidence
 from engine.explanation.inspection import ClauseResults, Objection
-from engine.explanation.written import Values
+from engine.explanation.written import Traced, Values
 from engine.gangs.gang_of_pod import GangOfPod
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp

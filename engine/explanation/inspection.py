@@ -58,8 +58,8 @@ _MOST_PORTIONS = 2_000
 class Objection:
     """The nodes that one clause rejects, of the nodes in question.
 
-    `errors` are the evaluations that failed, by index; `message` is the text of a rejection. With
-    `is_mutual` the limit is that of pods that are there, or may end there.
+    `errors` are the evaluations that failed, by index; `message` is the text of a rejection.
+    `is_mutual` says that the limit belongs to pods that are there, or may end there.
     """
 
     policy: str
@@ -98,7 +98,7 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class ClauseResults:
-    """What every clause says of each of these nodes for one pod.
+    """The results of every clause on these nodes for one pod.
 
     `names` are sorted. `scores` are 0..10 for nodes that pass, empty if no score applies.
     """
@@ -125,7 +125,7 @@ class ClauseResults:
 
 
 class Inspection:
-    """One pod under the enforced policies in one snapshot. One inspection at a time is valid."""
+    """An inspection of one pod in one snapshot. Only one inspection at a time is valid."""
 
     def __init__(
         self,
@@ -253,7 +253,7 @@ class Inspection:
         others: Sequence[Objection],
         evaluation: Evaluation,
     ) -> list[Objection]:
-        """That of a limit of pods that are there, to nodes that its clause does not reject too.
+        """The objection of a limit of pods that are there, to nodes that its clause accepts.
 
         Raises as MutualLimit.headroom.
         """

@@ -31,6 +31,14 @@ from policies.validation import CheckedFile
 
 
 @dataclass(frozen=True, slots=True)
+class Traced:
+    """A traced expression of a clause: its text, and depth, text and step of its shown parts."""
+
+    text: str
+    rows: Sequence[tuple[int, str, Step]]
+
+
+@dataclass(frozen=True, slots=True)
 class Written:
     """One clause with the source of its policy, which may be a policy that another one uses."""
 
@@ -44,9 +52,33 @@ class Written:
             return print_expression(expr)
         return " ".join(self.source.slice(expr.span).split())
 
-    def trace(self, expr: Expr, frame: Frame) -> list[Step]:
-        """The trace of one of the clause's expressions; the frame does not change."""
-        return Tracer(self.environment).trace(expr, _own(frame))
+    def traced(self, expr: Expr, frame: Frame) -> Traced:
+        """The parts of an expression with their values in a frame, which does not change."""
+        steps = Tracer(self.environment).trace(expr, _own(frame))
+        return Traced(self.text(expr), tuple(self._shown(steps)))
+
+    def _shown(self, steps: list[Step]) -> Iterator[tuple[int, str, Step]]:
+        """The steps of a trace that are shown: depth, text and step.
+
+        Constants are left out, and so are lists, maps and objects on the way to a value, and the
+        iterations of a loop that a short form stands for.
+        """
+        open_: list[Step] = []
+        for step in steps:
+            while open_ and open_[-1].depth >= step.depth:
+                open_.pop()
+            outer = open_[-1] if open_ else None
+            # The parts of a short form have the span of the short form.
+            expanded = outer is not None and step.expr.span == outer.expr.span
+            if outer is not None and (
+                _on_the_way(step)
+                or _constant(step.expr)
+                or (expanded and isinstance(outer.expr, Comprehension))
+            ):
+                continue
+            text = print_expression(step.expr) if expanded else self.text(step.expr)
+            yield len(open_), text, step
+            open_.append(step)
 
     def value(self, expr: Expr, frame: Frame) -> object:
         """The value of an expression that the clause stands for. Raises EvaluationError."""
@@ -108,30 +140,6 @@ def _own(frame: Frame) -> Frame:
     other = copy(frame)
     other.memo, other.room = {}, MEMO_BYTES
     return other
-
-
-def rows(written: Written, steps: list[Step]) -> Iterator[tuple[int, str, Step]]:
-    """The steps of a trace that are shown: depth, text and step.
-
-    Constants are left out, and so are lists, maps and objects on the way to a value, and the
-    iterations of a loop that a short form stands for.
-    """
-    open_: list[Step] = []
-    for step in steps:
-        while open_ and open_[-1].depth >= step.depth:
-            open_.pop()
-        outer = open_[-1] if open_ else None
-        # The parts of a short form have the span of the short form.
-        expanded = outer is not None and step.expr.span == outer.expr.span
-        if outer is not None and (
-            _on_the_way(step)
-            or _constant(step.expr)
-            or (expanded and isinstance(outer.expr, Comprehension))
-        ):
-            continue
-        text = print_expression(step.expr) if expanded else written.text(step.expr)
-        yield len(open_), text, step
-        open_.append(step)
 
 
 def _on_the_way(step: Step) -> bool:

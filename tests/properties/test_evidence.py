@@ -15,8 +15,8 @@ from engine.cards.card_functions import with_cards
 from engine.enforced import enforced
 from engine.explanation.analysis import Analysis, Analyst, PodQuestion
 from engine.explanation.document import NodeCounts
-from engine.explanation.evidence import Traced, clauses_on, scores_on
-from engine.explanation.written import Written, WrittenClauses
+from engine.explanation.evidence import clauses_on, scores_on
+from engine.explanation.written import Traced, Written, WrittenClauses
 from engine.offline import offline_engine
 from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
