@@ -46,7 +46,7 @@ from engine.explanation.inspection import (
 from engine.explanation.written import Values, Written, WrittenClauses
 from engine.gangs.gang_of_pod import GangOfPod
 from engine.objects.codec import Pod
-from engine.objects.eligibility import unfit
+from engine.objects.eligibility import unfit as unfit_reasons
 from engine.objects.peer import key_of
 from engine.program.frame import Frame
 from engine.work import Work, finished
@@ -155,11 +155,11 @@ class Analyst:
             scored = [n for n, verdict in verdicts.items() if isinstance(verdict, Feasible)]
         given = yield from work.contributions(scored)
         results = work.results(objections, given, scored)
-        held: Mapping[str, HeldBack]
+        held: Mapping[str, HeldBack] = {}
         if verdicts is not None:
             held = {n: v for n, v in verdicts.items() if isinstance(v, HeldBack)}
-        else:
-            held = {} if question.pod.node else self._held_back(work, results)
+        elif not question.pod.node:
+            held = self._held_back(work, results)
         summary = summarize(results.refused)
         wanted = () if inspection.selection.unselectable else summary.nearest[:_MOST_NEAREST]
         nearest = []
@@ -172,30 +172,10 @@ class Analyst:
         rows = None
         if question.every_node or len(names) <= LISTED:
             rows = yield from self._rows(results, given, work)
-        rejected = yield from self._unfit(inspection, question.pod, work)
-        audits: list[PolicyAudit] = []
-        since = {} if question.offers else self._kept_since(inspection.peer.uid)
-        for program in inspection.selection.audited:
-            against = yield from work.objections_of(program)
-            would = ClauseResults(inspection, names, {}, against).refused.any(axis=0)
-            audits.append(
-                PolicyAudit(
-                    program.address,
-                    int(would.sum()),
-                    [AuditedClause(o.name, n) for o in against if (n := int(o.refused.sum()))],
-                    int((~would & ~results.refused.any(axis=0)).sum()),
-                    since.get(program.address),
-                )
-            )
+        unfit = yield from self._unfit(inspection, question.pod, work)
+        audits = yield from self._audits(results, work, offers=question.offers)
+        on_node, terms = yield from self._on_node(question.node, results, given, work)
         known_rows = KnownRows(inspection.table.find(names), inspection.table.rows)
-        on_node: list[ClauseEvidence] = []
-        terms: list[ScoreEvidence] = []
-        if question.node is not None:
-            yield from count_pods_on(question.node, work)
-            for clause in clauses_on(self._written, results, question.node):
-                on_node.append(clause)
-                yield from work.pause()
-            terms = list(scores_on(self._written, results, given, question.node))
         return Analysis(
             question=question,
             policies=self._policies,
@@ -208,7 +188,7 @@ class Analyst:
             nearest=nearest,
             audits=audits,
             rows=rows,
-            unfit=rejected,
+            unfit=unfit,
             held=held,
             on_node=on_node,
             terms=terms,
@@ -236,11 +216,6 @@ class Analyst:
             opened = kept
         return found
 
-    def _kept_since(self, uid: str) -> Mapping[str, str]:
-        """By policy in audit mode, since when it leaves a pod no node."""
-        known = self._engine.audits.log.of(uid)
-        return {address: pod.since.to_second() for address, pod in known if pod.would_wait}
-
     def _offered(
         self, question: PodQuestion, names: Sequence[str]
     ) -> tuple[Mapping[str, Verdict], str]:
@@ -254,6 +229,45 @@ class Analyst:
         except EngineError as error:
             return verdicts, str(error)
         return verdicts, ""
+
+    def _audits(
+        self, results: ClauseResults, work: PodResults, *, offers: bool
+    ) -> Work[list[PolicyAudit]]:
+        """What each policy in audit mode would reject, and since when it leaves the pod no node."""
+        inspection, passing = results.inspection, ~results.refused.any(axis=0)
+        known = () if offers else self._engine.audits.log.of(inspection.peer.uid)
+        since = {address: pod.since.to_second() for address, pod in known if pod.would_wait}
+        audits = []
+        for program in inspection.selection.audited:
+            against = yield from work.objections_of(program)
+            would = ClauseResults(inspection, results.names, {}, against).refused.any(axis=0)
+            audits.append(
+                PolicyAudit(
+                    program.address,
+                    int(would.sum()),
+                    [AuditedClause(o.name, n) for o in against if (n := int(o.refused.sum()))],
+                    int((passing & ~would).sum()),
+                    since.get(program.address),
+                )
+            )
+        return audits
+
+    def _on_node(
+        self,
+        node: str | None,
+        results: ClauseResults,
+        given: Sequence[Contribution],
+        work: PodResults,
+    ) -> Work[tuple[Sequence[ClauseEvidence], Sequence[ScoreEvidence]]]:
+        """The evidence of each clause about the node of the question, if there is one."""
+        if node is None:
+            return (), ()
+        yield from count_pods_on(node, work)
+        clauses = []
+        for clause in clauses_on(self._written, results, node):
+            clauses.append(clause)
+            yield from work.pause()
+        return clauses, [*scores_on(self._written, results, given, node)]
 
     def _rejections(self, results: ClauseResults, name: str) -> list[RejectionOfNode]:
         """The clauses that refuse a node, and by how much."""
@@ -331,7 +345,7 @@ class Analyst:
             assert node is not None, "the names are those of the table"
             if name == pod.node:
                 node = without(node, [each for each in node.pods or () if key_of(each) == pod.key])
-            if reasons := [each for each in unfit(asked, node) if each not in ignored]:
+            if reasons := [each for each in unfit_reasons(asked, node) if each not in ignored]:
                 found[name] = reasons
             yield from work.pause()
         return found

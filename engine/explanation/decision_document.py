@@ -169,10 +169,9 @@ class DecisionDetail(Summary, frozen=True, kw_only=True):
 
     `policiesChanged` says whether the policies have changed since. `passed` is null if no policy
     selects the pod and every node passes; `heldBy` has the nodes that were held back, by clause.
-    `scores` is null if there was no prioritize call, or no
-    score applies. `preemption` is the last preempt call, which
-    may be older, null if there was none. `audits` are what policies in audit mode would have done
-    with the pod, in any call.
+    `scores` is null if there was no prioritize call, or no score applies. `preemption` is the last
+    preempt call, which may be older, null if there was none. `audits` are what policies in audit
+    mode would have done with the pod, in any call.
     """
 
     replica: str

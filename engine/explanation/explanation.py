@@ -19,7 +19,6 @@ from engine.explanation.cause import cause_of, last_words
 from engine.explanation.decision_document import DecisionDetail, clause_counts
 from engine.explanation.difference import changes
 from engine.explanation.document import (
-    Cause,
     ClauseOnNode,
     ConcernedPolicy,
     GangExplanation,
@@ -107,13 +106,8 @@ def explain(found: Analysis, values: Values, asker: Asker) -> PodExplanation:
         node=None if found.question.node is None else _node(found, found.question.node, values),
         gang=None if found.gang is None else _gang(found, found.gang),
     )
-    cause, said = _cause(pod, asker, explained)
-    return msgspec.structs.replace(
-        explained,
-        cause=cause,
-        said=said,
-        changes=() if asker.then is None else changes(asker.then, explained),
-    )
+    changed = () if asker.then is None else changes(asker.then, explained)
+    return msgspec.structs.replace(_with_cause(explained, pod, asker), changes=changed)
 
 
 def undecided(
@@ -129,7 +123,16 @@ def undecided(
         problem=problem,
         then=asker.then,
     )
-    cause, said = _cause(pod, asker, explained)
+    return _with_cause(explained, pod, asker)
+
+
+def _with_cause(explained: PodExplanation, pod: NamedPod, asker: Asker) -> PodExplanation:
+    """The explanation with the cause, and with what schedulers have said last."""
+    body = msgspec.json.decode(pod.body)
+    whole = {**body, "spec": {**(body.get("spec") or {}), "nodeName": pod.node}}
+    broken = explained.notInForce
+    cause = cause_of(whole, asker.events, explained, broken, is_live=asker.is_live)
+    said = last_words(whole, asker.events) or None
     return msgspec.structs.replace(explained, cause=cause, said=said)
 
 
@@ -137,17 +140,6 @@ def not_in_force(policies: EnforcedPolicies, namespace: str) -> Sequence[PolicyN
     """The policies that are not in force as written and can concern the pods of a namespace."""
     broken = policies.broken_in(namespace)
     return [PolicyNotInForce(each.name, each.instead, each.line) for each in broken]
-
-
-def _cause(
-    pod: NamedPod, asker: Asker, explained: PodExplanation
-) -> tuple[Cause | None, str | None]:
-    """The cause, and what schedulers have said last."""
-    body = msgspec.json.decode(pod.body)
-    whole = {**body, "spec": {**(body.get("spec") or {}), "nodeName": pod.node}}
-    broken, is_live = explained.notInForce, asker.is_live
-    cause = cause_of(whole, asker.events, explained, broken, is_live=is_live)
-    return cause, last_words(whole, asker.events) or None
 
 
 # ---- the nodes

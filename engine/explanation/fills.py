@@ -56,7 +56,7 @@ class BoundFill(NamedClause, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class FilledBound:
-    """A bound with the part that is used of the group of each node; nodes without a bound lack."""
+    """A filled bound, and the used part of the group of each node that has a bound."""
 
     fill: BoundFill
     parts: Mapping[str, float]

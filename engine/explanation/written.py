@@ -40,7 +40,7 @@ class Traced:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One clause with the source of its policy, which may be a policy that another one uses."""
+    """A written clause with the source of its policy, which another policy may use."""
 
     clause: Clause
     environment: Environment
