@@ -77,7 +77,7 @@ class RecordedScores(msgspec.Struct, frozen=True, eq=False):
 
 
 class AddedPod(msgspec.Struct, frozen=True):
-    """A victim that Placet added, as `namespace/name`, and the clause that needs it gone."""
+    """A victim that Placet added, as `namespace/name`, and the clause that needs the pod gone."""
 
     pod: str
     policy: str
@@ -94,7 +94,7 @@ class ExtendedNode(msgspec.Struct, frozen=True):
 
 
 class PreemptionDetail(msgspec.Struct, frozen=True):
-    """The last call of preempt: the nodes that kube-scheduler proposed, and those that were kept.
+    """The last call of preempt: the nodes that kube-scheduler proposed, and the kept nodes.
 
     `extended` has the first of the `extendedNodes` for which victims were added. `cutShort` says
     that nodes were left out because looking for victims would have taken too long.

@@ -1,8 +1,8 @@
 """Analysis: all that is found out about one pod for an explanation, a few milliseconds at a time.
 
 A running replica works it out on the event loop that decides, and decisions are made between two
-portions; a command works it out at once. It belongs to one question, and `explanation` makes the
-PodExplanation of it, which needs no event loop.
+portions; a command works it out at once. It belongs to one question. `explanation` makes the
+PodExplanation, and needs no event loop.
 """
 
 from __future__ import annotations

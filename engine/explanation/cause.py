@@ -34,11 +34,11 @@ _GOES_ON = ": "
 class _Decided:
     """What the policies would decide now, in numbers.
 
-    `refusals` are the clauses that reject a node, by how many nodes each rejects first, and
-    `fit_refusals` those among the nodes that kube-scheduler's own plugins accept, as far as is
-    known. `unfit` are the reasons of these plugins against nodes that pass the policies. `texts`
-    are all texts that our answers may have, `counting` those of clauses that count. `is_hopeless`
-    says that no node passes both the policies and the plugins.
+    `refusals` counts the nodes by the first clause that rejects each, and `fit_refusals` only the
+    nodes that kube-scheduler's own plugins accept, as far as is known. `unfit` are the reasons of
+    these plugins against nodes that pass the policies. `texts` are all texts that our answers may
+    have, `counting` the texts of clauses that count. `is_hopeless` says that no node passes both
+    the policies and the plugins.
     """
 
     explained: PodExplanation

@@ -1,4 +1,4 @@
-"""Decision document: the last call about a pod as it was recorded, and what audits say of it.
+"""Decision document: the last call about a pod as it was recorded, and the audits of its policies.
 
 The view sends it as JSON, and commands decode it with these structs. The journal and the log of
 audits are read, and nothing is changed.
@@ -72,9 +72,9 @@ class AuditedClause(msgspec.Struct, frozen=True):
 class PodAudit(msgspec.Struct, frozen=True):
     """A pod that a policy in audit mode would have rejected.
 
-    `wouldWait` says that it rejects all nodes that were `offered`; else the pod would have gone to
-    another node than its own. `since` is the first such call, and `at` the last one. `workload` is
-    like `Deployment/web`; it and `node` are null where they are not known.
+    `wouldWait` says that the policy rejects all nodes that were `offered`; else the pod would have
+    gone to another node than its own. `since` is the first such call, and `at` the last one.
+    `workload` is like `Deployment/web`; it and `node` are null where they are not known.
     """
 
     pod: str
@@ -115,8 +115,8 @@ class AuditList(msgspec.Struct, frozen=True):
 class PolicyAudit(msgspec.Struct, frozen=True):
     """A policy in audit mode, and the number of nodes that it would reject.
 
-    `clauses` are those that do. `passing` is the number of nodes that would be left of those that
-    pass. `since` is the first call in which it left none, null if there was none or nobody knows.
+    `clauses` are those that do. `passing` is how many of the nodes that pass would be left. `since`
+    is the first call in which it left none, null if there was none or nobody knows.
     """
 
     policy: str

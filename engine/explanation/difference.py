@@ -26,7 +26,7 @@ _NAMED = 4
 
 
 def changes(then: DecisionDetail, now: PodExplanation) -> Sequence[Change]:
-    """What differs between two decisions about one pod, in the order of `What`."""
+    """The differences between two decisions about one pod, in the order of `What`."""
     found: tuple[tuple[What, Iterator[str]], ...] = (
         ("policies", _policies(then.digests, now)),
         ("nodes", _nodes(then, now)),

@@ -1,4 +1,4 @@
-"""Evidence: what each clause says about one node for one pod, with every value that it read.
+"""Evidence: what each clause says about one node for one pod, and every value behind it.
 
 Texts and JSON are made of it. Each value is evaluated in a frame of its own for this node, so no
 other clause or policy can change it.
@@ -92,7 +92,7 @@ def scores_on(
 ) -> Iterator[ScoreEvidence]:
     """What each score gives a node that filter returned; none for another node.
 
-    `contributions` are those to the scores of all nodes that have one.
+    `contributions` are given to the scores of all scored nodes.
     """
     if name not in found.scores:
         return

@@ -205,7 +205,7 @@ class Inspection:
         return [o for program in programs for o in finished(walk.objections_of(program))]
 
     def all_objections(self, names: Sequence[str]) -> list[Objection]:
-        """The objections of the policies that apply, then those of pods that are there."""
+        """The objections of the policies that apply, then of pods that are there."""
         return finished(PodResults(self, names).objections())
 
     def contributions(self, names: Sequence[str]) -> list[Contribution]:
@@ -330,7 +330,7 @@ class PodResults:
         self._ends = clock() + PORTION_SECONDS
 
     def objections(self) -> Work[list[Objection]]:
-        """The objections of the policies that apply, then those of pods that are there.
+        """The objections of the policies that apply, then of pods that are there.
 
         Yields after each portion. Raises DeadlineExceededError for what gets no further.
         """
@@ -476,7 +476,7 @@ class RelaxedClauses:
 class RefusalSummary:
     """The summary of a table of rejections by clause and by node, all by index.
 
-    `fails` is the number of nodes that each clause rejects, `alone` of those that no other clause
+    `fails` counts the nodes that each clause rejects, `alone` the nodes that no other clause
     rejects; `passing` is the number of nodes that none rejects. `nearest` are the other nodes,
     those with the fewest rejecting clauses first.
     """
