@@ -10,9 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.console import Part, console, lines, table
-from engine.explanation.audit_document import PolicyAudit
 from engine.explanation.cause import event_time, pod_scheduled
-from engine.explanation.decision_document import DecisionDetail
+from engine.explanation.decision_document import DecisionDetail, PolicyAudit
 from engine.explanation.document import (
     Cause,
     GangExplanation,
@@ -20,11 +19,10 @@ from engine.explanation.document import (
     PodExplanation,
     PolicyNotInForce,
     ReadValue,
-    Relaxation,
     ScoreTerm,
     TracedExpression,
 )
-from engine.explanation.explanation import count_lines
+from engine.explanation.evidence import count_lines
 from engine.objects.codec import ObjectCodec
 from engine.portable.label_conditions import Frozen
 from engine.portable.portable_clauses import portability
@@ -87,8 +85,8 @@ def gang_of_pod(gang: GangExplanation) -> Iterator[Part]:
     """The gang of a pod, and a row for each member."""
     needed = "some" if gang.quorum is None else str(gang.quorum)
     numbers = [f"{gang.exist} exist", f"{gang.placed} have a place"]
-    held_or_bound = (gang.held, "held"), (gang.bound, "on nodes")
-    numbers += [f"{number} {what}" for number, what in held_or_bound if number]
+    others = (gang.held, "held"), (gang.bound, "on nodes")
+    numbers += [f"{number} {what}" for number, what in others if number]
     yield f"gang {gang.name} ({gang.policy}: {gang.clause}): {needed} needed, {', '.join(numbers)}"
     yield f"  {_gang_state(gang)}"
     rows = table("member", "is", "node")
@@ -119,9 +117,8 @@ def every_node(found: PodExplanation) -> Iterator[Part]:
     """A row for each node if the explanation has them, else one for each reason."""
     yield _by_reason(found) if found.rows is None else _listed(found)
     yield ""
-    yield f"{passed(found.passing, found.nodes, found.heldBack)}{_unfit_passing(found)}"
-    if found.rows is None:
-        yield from _unfit(found)
+    passing = passed(found.passing, found.nodes, found.heldBack)
+    yield from _beside_unfit(found, passing, reasons=found.rows is None)
     for audit in found.audits:
         yield f"{audit.policy}, in audit, {_would(audit)}"
 
@@ -134,15 +131,11 @@ def _would(audit: PolicyAudit) -> str:
     return f"would reject {counted(audit.nodes, 'node')}{f' ({by})' if by else ''}{left}{since}"
 
 
-def _unfit_passing(found: PodExplanation) -> str:
-    """How many of the nodes that pass kube-scheduler's own plugins reject."""
+def _beside_unfit(found: PodExplanation, passing: str, *, reasons: bool = True) -> Iterator[Part]:
+    """How many nodes pass, how many of them kube-scheduler's own plugins reject, and why."""
     unfit = found.unfit_passing
-    return f"; kube-scheduler's own plugins reject {unfit} of them" if unfit else ""
-
-
-def _unfit(found: PodExplanation) -> Iterator[Part]:
-    """A row for each reason of kube-scheduler's own plugins."""
-    if not found.unfit:
+    yield f"{passing}; kube-scheduler's own plugins reject {unfit} of them" if unfit else passing
+    if not reasons or not found.unfit:
         return
     rows = table("nodes", "kube-scheduler's own reason", "which", right=("nodes",))
     for each in found.unfit:
@@ -322,9 +315,8 @@ _RELAXATIONS = 3
 
 def analysis(found: PodExplanation) -> Iterator[Part]:
     if not found.clauses:
-        passing = f"{found.offered} nodes pass{_unfit_passing(found)}"
-        yield f"no clause can reject the pod: {passing}"
-        yield from _unfit(found)
+        text = f"no clause can reject the pod: {found.offered} nodes pass"
+        yield from _beside_unfit(found, text)
         return
     yield from _clauses(found)
     yield from _nearest(found)
@@ -341,8 +333,7 @@ def _clauses(found: PodExplanation) -> Iterator[Part]:
             listed.add_row(f"  {part.text}", str(found.nodes - part.fails), str(part.fails), "")
     yield listed
     yield ""
-    yield f"{passed(found.passing, found.nodes)}{_unfit_passing(found)}"
-    yield from _unfit(found)
+    yield from _beside_unfit(found, passed(found.passing, found.nodes))
 
 
 def _nearest(found: PodExplanation) -> Iterator[Part]:
@@ -366,14 +357,11 @@ def _relaxations(found: PodExplanation) -> Iterator[Part]:
     yield ""
     yield "smallest relaxation"
     for relaxation in found.relaxations[:_RELAXATIONS]:
-        yield f"  {_relaxed(relaxation)}"
+        names = " and ".join(f"{each.policy}: {each.clause}" for each in relaxation.without)
+        gained = counted(relaxation.gained, "more node")
+        yield f"  without {names}: {gained} would pass"
     if (more := len(found.relaxations) - _RELAXATIONS) > 0:
         yield f"  and {more} more of {counted(len(found.relaxations[0].without), 'clause')}"
-
-
-def _relaxed(relaxation: Relaxation) -> str:
-    names = " and ".join(f"{each.policy}: {each.clause}" for each in relaxation.without)
-    return f"without {names}: {counted(relaxation.gained, 'more node')} would pass"
 
 
 # ---- what a running cluster says about a pod

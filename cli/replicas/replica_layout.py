@@ -9,8 +9,13 @@ from rich.table import Table
 from cli.command import CommandError
 from cli.console import Part, table
 from cli.explanation.layout import FAIL, NAMED, PASS, passed, preemption
-from engine.explanation.audit_document import said
-from engine.explanation.decision_document import CountedGroup, DecisionDetail, Listing, Summary
+from engine.explanation.decision_document import (
+    CountedGroup,
+    DecisionDetail,
+    Listing,
+    Summary,
+    said,
+)
 from engine.objects.api_types import mapping
 from grammar.messages.texts import counted, named
 from server.answers.view_answers import Latency, ReplicaStatus

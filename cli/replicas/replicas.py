@@ -28,8 +28,7 @@ from engine.cluster.port_forward import PortForward, local_socket
 from engine.cluster.server_url import of_server
 from engine.drift.drift_document import DriftDocument
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, EngineError
-from engine.explanation.audit_document import AuditList
-from engine.explanation.decision_document import DecisionDetail, Listing
+from engine.explanation.decision_document import AuditList, DecisionDetail, Listing
 from engine.explanation.document import PodExplanation
 from engine.simulation.result import SimulationAnswer
 from grammar.messages.texts import os_reason

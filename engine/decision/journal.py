@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -77,19 +76,36 @@ class RecordedScores(msgspec.Struct, frozen=True, eq=False):
     points: npt.NDArray[np.int8]
 
 
-class RecordedPreemption(msgspec.Struct, frozen=True, eq=False):
-    """The last call of preempt: how many nodes it was about, and how many it kept.
+class AddedPod(msgspec.Struct, frozen=True):
+    """A victim that Placet added, as `namespace/name`, and the clause that needs the pod gone."""
 
-    `extended` has the first of the kept nodes for which victims were added, and their number is
-    `extended_nodes`. `is_cut_short` says that nodes were left out for lack of trials.
+    pod: str
+    policy: str
+    clause: str
+
+
+class ExtendedNode(msgspec.Struct, frozen=True):
+    """A node for which victims were added: all its `victims`, and the violations of budgets."""
+
+    node: str
+    victims: int
+    budgetViolations: int
+    added: Sequence[AddedPod]
+
+
+class PreemptionDetail(msgspec.Struct, frozen=True):
+    """The last call of preempt: the nodes that kube-scheduler proposed, and the kept nodes.
+
+    `extended` has the first of the `extendedNodes` for which victims were added. `cutShort` says
+    that nodes were left out because looking for victims would have taken too long.
     """
 
-    at: Timestamp
+    at: str
     offered: int
     kept: int
-    extended_nodes: int
-    extended: Mapping[str, Victims]
-    is_cut_short: bool
+    extendedNodes: int
+    extended: Sequence[ExtendedNode]
+    cutShort: bool
 
 
 class RecordedCounts(msgspec.Struct, frozen=True, eq=False):
@@ -165,7 +181,7 @@ class DecisionRecord(msgspec.Struct, eq=False):
     error: str = ""
     seconds: float = 0.0
     scored_seconds: float = 0.0
-    preempted: RecordedPreemption | None = None
+    preempted: PreemptionDetail | None = None
     # Of what it had when the journal counted it.
     bytes: int = 0
     tables: Sequence[Mapping[str, int]] = ()
@@ -265,13 +281,22 @@ class Journal:
         if record is None or record.uid != pod.uid:
             record = self._record(pod, 0)
             record.policies = self._concerned(call.plan.selection)
-        extended = {name: victims for name, victims in kept.items() if victims.added}
-        record.preempted = RecordedPreemption(
-            self._now(),
+        extended = [
+            ExtendedNode(
+                node,
+                len(victims.uids),
+                victims.pdb_violations,
+                [AddedPod(v.pod, v.because.policy, v.because.clause) for v in victims.added],
+            )
+            for node, victims in kept.items()
+            if victims.added
+        ]
+        record.preempted = PreemptionDetail(
+            self._now().to_second(),
             len(proposed),
             len(kept),
             len(extended),
-            dict(islice(extended.items(), _MOST_EXTENDED)),
+            extended[:_MOST_EXTENDED],
             is_cut_short,
         )
         self._keep(record)
@@ -391,6 +416,5 @@ def _size(record: DecisionRecord) -> int:
     for counts in record.counts:
         size += counts.pods.nbytes
     if record.preempted is not None:
-        extended = record.preempted.extended.values()
-        size += _NAME_BYTES * sum(1 + len(each.uids) + 2 * len(each.added) for each in extended)
+        size += _NAME_BYTES * sum(1 + 2 * len(each.added) for each in record.preempted.extended)
     return size

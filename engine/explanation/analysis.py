@@ -1,15 +1,15 @@
 """Analysis: all that is found out about one pod for an explanation, a few milliseconds at a time.
 
 A running replica works it out on the event loop that decides, and decisions are made between two
-portions; a command works it out at once. It belongs to one question, and `document` makes the
-PodExplanation of it, which needs no event loop.
+portions; a command works it out at once. It belongs to one question. `explanation` makes the
+PodExplanation, and needs no event loop.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,28 +23,30 @@ from engine.decision.verdict import Feasible, HeldBack, Verdict
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import EngineError, UnknownNodeError
-from engine.explanation.audit_document import AuditedClause, PolicyAudit
+from engine.explanation.decision_document import AuditedClause, PolicyAudit
+from engine.explanation.document import ClauseSummary, NearestMiss, RejectionOfNode, Requirement
 from engine.explanation.evidence import (
     ClauseEvidence,
-    CountEvidence,
     ScoreEvidence,
     clauses_on,
+    count_lines,
+    count_pods_on,
     counted_on,
     scores_on,
-    traced,
 )
 from engine.explanation.inspection import (
+    ClauseResults,
     Contribution,
     Inspection,
     Objection,
+    PodResults,
     RefusalSummary,
     summarize,
 )
-from engine.explanation.portions import PodResults
-from engine.explanation.written import ClauseResults, Values, Written, WrittenClauses
+from engine.explanation.written import Values, Written, WrittenClauses
 from engine.gangs.gang_of_pod import GangOfPod
 from engine.objects.codec import Pod
-from engine.objects.eligibility import unfit
+from engine.objects.eligibility import unfit as unfit_reasons
 from engine.objects.peer import key_of
 from engine.program.frame import Frame
 from engine.work import Work, finished
@@ -56,10 +58,6 @@ from grammar.values.errors import EvaluationError
 # Explanations of more nodes than this have no row for each, unless it is asked for.
 LISTED = 20
 _MOST_NEAREST = 20
-
-
-# By how much a clause rejects a node: lines, or the counts of the clause.
-Shortfall = Sequence[str] | CountEvidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,25 +76,16 @@ class PodQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Miss:
-    """A node that some clauses reject, and by how much each of them does."""
-
-    node: str
-    against: Sequence[tuple[Objection, Shortfall]]
-
-
-@dataclass(frozen=True, slots=True)
 class Analysis:
     """What was found out about a pod. `verdicts` are None where nothing was offered.
 
     `held` has the nodes that pass and would be held back if kube-scheduler asked now.
 
     `unfit` has by node the reasons of kube-scheduler's own plugins against it, as far as nodes and
-    pods show them. `parts` has the texts of the `require`s of a filter and on how many nodes each
-    does not hold, by the index of its objection. `audits` says what policies in audit mode would
-    reject. `rows` has by node what is said of it beside its rejections, None if there are too many
-    nodes. `gang` is None for a pod that is in none. `problem` is an error in the place of an
-    answer.
+    pods show them. `audits` says what policies in audit mode would reject. `rows` has by node what
+    is said of it beside its rejections, None if there are too many nodes. `on_node` and `terms` are
+    about the node of the question. `gang` is None for a pod that is in none. `problem` is an error
+    in the place of an answer.
     """
 
     question: PodQuestion
@@ -106,13 +95,13 @@ class Analysis:
     summary: RefusalSummary
     given: Sequence[Contribution]
     counts: Sequence[RecordedCounts]
-    nearest: Sequence[Miss]
-    parts: Mapping[int, Sequence[tuple[str, int]]]
+    clauses: Sequence[ClauseSummary]
+    nearest: Sequence[NearestMiss]
     audits: Sequence[PolicyAudit]
     rows: Mapping[str, Sequence[str]] | None
     unfit: Mapping[str, Sequence[str]]
     held: Mapping[str, HeldBack]
-    clauses: Sequence[ClauseEvidence] = ()
+    on_node: Sequence[ClauseEvidence] = ()
     terms: Sequence[ScoreEvidence] = ()
     verdicts: Mapping[str, Verdict] | None = None
     gang: GangOfPod | None = None
@@ -166,47 +155,27 @@ class Analyst:
             scored = [n for n, verdict in verdicts.items() if isinstance(verdict, Feasible)]
         given = yield from work.contributions(scored)
         results = work.results(objections, given, scored)
-        held: Mapping[str, HeldBack]
+        held: Mapping[str, HeldBack] = {}
         if verdicts is not None:
             held = {n: v for n, v in verdicts.items() if isinstance(v, HeldBack)}
-        else:
-            held = {} if question.pod.node else self._held_back(work, results)
+        elif not question.pod.node:
+            held = self._held_back(work, results)
         summary = summarize(results.refused)
         wanted = () if inspection.selection.unselectable else summary.nearest[:_MOST_NEAREST]
         nearest = []
         for index in wanted:
-            nearest.append(self._miss(results, names[index]))
+            nearest.append(NearestMiss(names[index], self._rejections(results, names[index])))
             yield from work.pause()
-        parts: dict[int, Sequence[tuple[str, int]]] = {}
-        for index, objection in enumerate(objections):
-            parts[index] = yield from self._requirements(objection, work)
+        clauses = []
+        for objection, fails, alone in zip(objections, summary.fails, summary.alone, strict=True):
+            clauses.append((yield from self._summary(objection, fails, alone, work)))
         rows = None
         if question.every_node or len(names) <= LISTED:
             rows = yield from self._rows(results, given, work)
-        rejected = yield from self._unfit(inspection, question.pod, work)
-        audits: list[PolicyAudit] = []
-        since = {} if question.offers else self._kept_since(inspection.peer.uid)
-        for program in inspection.selection.audited:
-            against = yield from work.objections_of(program)
-            would = ClauseResults(inspection, names, {}, against).refused.any(axis=0)
-            audits.append(
-                PolicyAudit(
-                    program.address,
-                    int(would.sum()),
-                    [AuditedClause(o.name, n) for o in against if (n := int(o.refused.sum()))],
-                    int((~would & ~results.refused.any(axis=0)).sum()),
-                    since.get(program.address),
-                )
-            )
+        unfit = yield from self._unfit(inspection, question.pod, work)
+        audits = yield from self._audits(results, work, offers=question.offers)
+        on_node, terms = yield from self._on_node(question.node, results, given, work)
         known_rows = KnownRows(inspection.table.find(names), inspection.table.rows)
-        clauses: list[ClauseEvidence] = []
-        terms: list[ScoreEvidence] = []
-        if question.node is not None:
-            yield from work.counts(question.node)
-            for clause in clauses_on(self._written, results, question.node):
-                clauses.append(clause)
-                yield from work.pause()
-            terms = list(scores_on(self._written, results, given, question.node))
         return Analysis(
             question=question,
             policies=self._policies,
@@ -215,13 +184,13 @@ class Analyst:
             summary=summary,
             given=given,
             counts=recorded_counts(work.headrooms, known_rows),
+            clauses=clauses,
             nearest=nearest,
-            parts=parts,
             audits=audits,
             rows=rows,
-            unfit=rejected,
+            unfit=unfit,
             held=held,
-            clauses=clauses,
+            on_node=on_node,
             terms=terms,
             verdicts=verdicts,
             gang=gang,
@@ -247,11 +216,6 @@ class Analyst:
             opened = kept
         return found
 
-    def _kept_since(self, uid: str) -> Mapping[str, str]:
-        """By policy in audit mode, since when it leaves a pod no node."""
-        known = self._engine.audits.log.of(uid)
-        return {address: pod.since.to_second() for address, pod in known if pod.would_wait}
-
     def _offered(
         self, question: PodQuestion, names: Sequence[str]
     ) -> tuple[Mapping[str, Verdict], str]:
@@ -266,32 +230,85 @@ class Analyst:
             return verdicts, str(error)
         return verdicts, ""
 
-    def _miss(self, results: ClauseResults, name: str) -> Miss:
-        against = results.against(name)
-        return Miss(name, [(each, self._shortfall(each, results, name)) for each in against])
+    def _audits(
+        self, results: ClauseResults, work: PodResults, *, offers: bool
+    ) -> Work[list[PolicyAudit]]:
+        """What each policy in audit mode would reject, and since when it leaves the pod no node."""
+        inspection, passing = results.inspection, ~results.refused.any(axis=0)
+        known = () if offers else self._engine.audits.log.of(inspection.peer.uid)
+        since = {address: pod.since.to_second() for address, pod in known if pod.would_wait}
+        audits = []
+        for program in inspection.selection.audited:
+            against = yield from work.objections_of(program)
+            would = ClauseResults(inspection, results.names, {}, against).refused.any(axis=0)
+            audits.append(
+                PolicyAudit(
+                    program.address,
+                    int(would.sum()),
+                    [AuditedClause(o.name, n) for o in against if (n := int(o.refused.sum()))],
+                    int((passing & ~would).sum()),
+                    since.get(program.address),
+                )
+            )
+        return audits
 
-    def _shortfall(self, objection: Objection, results: ClauseResults, name: str) -> Shortfall:
+    def _on_node(
+        self,
+        node: str | None,
+        results: ClauseResults,
+        given: Sequence[Contribution],
+        work: PodResults,
+    ) -> Work[tuple[Sequence[ClauseEvidence], Sequence[ScoreEvidence]]]:
+        """The evidence of each clause about the node of the question, if there is one."""
+        if node is None:
+            return (), ()
+        yield from count_pods_on(node, work)
+        clauses = []
+        for clause in clauses_on(self._written, results, node):
+            clauses.append(clause)
+            yield from work.pause()
+        return clauses, [*scores_on(self._written, results, given, node)]
+
+    def _rejections(self, results: ClauseResults, name: str) -> list[RejectionOfNode]:
+        """The clauses that refuse a node, and by how much."""
+        return [
+            RejectionOfNode(o.policy, o.name, o.text, "\n".join(self._shortfall(o, results, name)))
+            for o in results.against(name)
+        ]
+
+    def _shortfall(self, objection: Objection, results: ClauseResults, name: str) -> Iterable[str]:
         """The `detail` of a clause; without one, its counts or the failing parts of its filter."""
         written = self._written.find(objection.policy, objection.name)
         frame = results.inspection.frame_at(name)
         if detail := written.detail(frame):
             return [detail]
         if (counts := counted_on(objection, written, results, name)) is not None:
-            return counts
-        failing = results.inspection.parts(objection.program, [name])
+            return count_lines(counts)
+        failing = finished(PodResults(results.inspection, [name]).parts(objection.program))
         requires = zip(written.clause.requirements, failing, strict=True)
         return [_because(written, r, frame, self._values) for r, mask in requires if mask[0]]
 
-    def _requirements(
-        self, objection: Objection, work: PodResults
-    ) -> Work[Sequence[tuple[str, int]]]:
-        """Each `require` of a filter with the number of nodes on which it does not hold."""
+    def _summary(
+        self, objection: Objection, fails: int, alone: int, work: PodResults
+    ) -> Work[ClauseSummary]:
+        """A clause with each `require` of a filter and on how many nodes it does not hold."""
         written = self._written.find(objection.policy, objection.name)
-        if not (requirements := written.clause.requirements):
-            return ()
-        failing = yield from work.parts(objection.program)
-        texts = map(written.text, requirements)
-        return [(text, int(mask.sum())) for text, mask in zip(texts, failing, strict=True)]
+        requires: Sequence[Requirement] = ()
+        if requirements := written.clause.requirements:
+            failing = yield from work.parts(objection.program)
+            texts = map(written.text, requirements)
+            pairs = zip(texts, failing, strict=True)
+            requires = [Requirement(text, int(mask.sum())) for text, mask in pairs]
+        return ClauseSummary(
+            objection.policy,
+            objection.name,
+            fails,
+            alone,
+            len(objection.errors),
+            objection.message,
+            objection.program.counts_pods,
+            requires,
+        )
 
     def _rows(
         self, results: ClauseResults, given: Sequence[Contribution], work: PodResults
@@ -328,7 +345,7 @@ class Analyst:
             assert node is not None, "the names are those of the table"
             if name == pod.node:
                 node = without(node, [each for each in node.pods or () if key_of(each) == pod.key])
-            if reasons := [each for each in unfit(asked, node) if each not in ignored]:
+            if reasons := [each for each in unfit_reasons(asked, node) if each not in ignored]:
                 found[name] = reasons
             yield from work.pause()
         return found
@@ -342,7 +359,7 @@ class Analyst:
 def _because(written: Written, require: Expr, frame: Frame, values: Values) -> str:
     """An expression with the values of its outermost parts, and the part in which each error is."""
     known, failed = dict[str, str](), dict[str, str]()
-    for depth, text, step in traced(written, require, frame).rows:
+    for depth, text, step in written.traced(require, frame).rows:
         if isinstance(step.outcome, EvaluationError):
             # The parts around it have the same error, and come before it.
             failed[str(step.outcome)] = text

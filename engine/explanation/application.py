@@ -66,7 +66,7 @@ _ANNOTATIONS = (BYPASS, FORM, TAKEN)
 
 
 def misspelt_annotations(body: bytes) -> Iterator[tuple[str, str]]:
-    """The annotations of a pod that Placet does not know, each with the one that it resembles.
+    """The annotations that Placet does not know, each with the known annotation that it resembles.
 
     It may have the name of a known one with the group of another.
     """

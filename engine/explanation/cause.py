@@ -32,33 +32,33 @@ _GOES_ON = ": "
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """What the policies would decide now, as far as a cause needs it.
+    """What the policies would decide now, in numbers.
 
-    `refusals` are the clauses that reject a node, by how many nodes each rejects first, and
-    `fit_refusals` those among the nodes that kube-scheduler's own plugins accept, as far as is
-    known. `unfit` are the reasons of these plugins against nodes that pass the policies, of which
-    they reject `unfit_passing`. `texts` are all texts that our answers may have, `counting` those
-    of clauses that count. `problem` is the error in place of a decision.
+    `refusals` counts the nodes by the first clause that rejects each, and `fit_refusals` only the
+    nodes that kube-scheduler's own plugins accept, as far as is known. `unfit` are the reasons of
+    these plugins against nodes that pass the policies. `texts` are all texts that our answers may
+    have, `counting` the texts of clauses that count. `is_hopeless` says that no node passes both
+    the policies and the plugins.
     """
 
-    nodes: int
-    passing: int
+    explained: PodExplanation
     refusals: Mapping[str, int]
     fit_refusals: Mapping[str, int]
     unfit: Mapping[str, int]
-    unfit_passing: int
     texts: Collection[str]
     counting: Collection[str]
-    problem: str
+    is_hopeless: bool
 
     @property
-    def is_hopeless(self) -> bool:
-        """Whether no node passes both the policies and kube-scheduler's own plugins."""
-        return self.nodes > 0 and self.passing == self.unfit_passing
+    def passes(self) -> str:
+        """How many nodes would pass, as the beginning of a sentence."""
+        found = self.explained
+        if not found.nodes:
+            return "the cluster has no nodes"
+        return f"{found.passing} of {counted(found.nodes, 'node')} would pass the policies now"
 
 
 def _decided(found: PodExplanation) -> _Decided:
-    """What an explanation says, in numbers."""
     refusals, fit_refusals, unfit = Counter[str](), Counter[str](), Counter[str]()
     unfit_names = {name for rejected in found.unfit for name in rejected.names}
     for group in found.groups:
@@ -85,17 +85,8 @@ def _decided(found: PodExplanation) -> _Decided:
         texts |= forms
         if each.counts and not (gang and (each.policy, each.clause) == (gang.policy, gang.clause)):
             counting |= forms
-    return _Decided(
-        found.nodes,
-        found.passing,
-        refusals,
-        fit_refusals,
-        unfit,
-        found.unfit_passing,
-        texts,
-        counting,
-        found.problem or "",
-    )
+    is_hopeless = found.nodes > 0 and found.passing == found.unfit_passing
+    return _Decided(found, refusals, fit_refusals, unfit, texts, counting, is_hopeless)
 
 
 def cause_of(
@@ -130,13 +121,17 @@ def cause_of(
         hint = "whoever set them must take them out of `spec.schedulingGates`"
         return Cause("gated", f"it is gated by {names}: no scheduler looks at it", hint)
     scheduler = str(spec.get("schedulerName") or DEFAULT_SCHEDULER)
-    if (waits := _of_policies(said, broken, found)) is not None:
+    if (waits := _of_policies(said, broken, explained)) is not None:
         return waits
     if not _REASONS.match(said) and (words := own_words(said)):
         return _of_placet(words)
     if of_gang is not None:
         return of_gang
-    if is_live and not said and (scheduler != DEFAULT_SCHEDULER or found is None or found.passing):
+    if (
+        is_live
+        and not said
+        and (scheduler != DEFAULT_SCHEDULER or explained is None or explained.passing)
+    ):
         return _silence(scheduler)
     return _of_extender(said) or _of_reasons(said, found)
 
@@ -198,11 +193,10 @@ def _of_extender(said: str) -> Cause | None:
 
 
 def _of_policies(
-    said: str, broken: Sequence[PolicyNotInForce], found: _Decided | None
+    said: str, broken: Sequence[PolicyNotInForce], explained: PodExplanation | None
 ) -> Cause | None:
-    known = _NOT_IN_FORCE.search(said)
-    if known is None and found is not None:
-        known = _NOT_IN_FORCE.search(found.problem)
+    problem = (explained and explained.problem) or ""
+    known = _NOT_IN_FORCE.search(said) or _NOT_IN_FORCE.search(problem)
     if known is None:
         return None
     policy = known["policy"]
@@ -347,10 +341,10 @@ def _of_reasons(said: str, found: _Decided | None) -> Cause:
     if said and not is_list and reasons.others:
         text = f"an extender or a plugin answers kube-scheduler with an error: {excerpt(said, 300)}"
         return Cause("extender error", text, "see the log of Placet, and of kube-scheduler")
+    by_others = {**reasons.plugins, **reasons.others}
     if found is None and not reasons.placet:
-        return Cause("unknown", f"the last answer was: {_listed(_all(reasons))}")
-    if found is not None and found.refusals and not found.passing:
-        by_others = {**reasons.plugins, **reasons.others}
+        return Cause("unknown", f"the last answer was: {_listed({**reasons.ours, **by_others})}")
+    if found is not None and found.refusals and not found.explained.passing:
         also = f"; kube-scheduler also says: {_listed(by_others)}" if by_others else ""
         text = f"no node passes the policies: {_listed(found.refusals)}{also}"
         return Cause(_kind(found.refusals, found), text)
@@ -358,10 +352,10 @@ def _of_reasons(said: str, found: _Decided | None) -> Cause:
         return _of_placet(_listed(reasons.placet))
     if reasons.others:
         others = _listed(reasons.others)
-        text = f"{passes(found)}; another extender or plugin rejects the rest: {others}"
+        text = f"{found.passes}; another extender or plugin rejects the rest: {others}"
         return Cause("other extender", text, "look at the extenders after Placet, in their order")
     # Where the policies reject no fewer nodes now, those that pass them have another reason.
-    has_passed_since = sum(reasons.ours.values()) > found.nodes - found.passing
+    has_passed_since = sum(reasons.ours.values()) > found.explained.nodes - found.explained.passing
     if reasons.ours and not found.is_hopeless and (has_passed_since or not reasons.plugins):
         return _passed_since(found, reasons.ours)
     own = _listed(reasons.plugins or found.unfit)
@@ -370,7 +364,7 @@ def _of_reasons(said: str, found: _Decided | None) -> Cause:
         text = f"policies reject nodes: {_listed(found.fit_refusals)}"
         text = f"{text}; kube-scheduler's own plugins reject the others: {own}"
         return Cause(_kind(found.fit_refusals, found), text)
-    text = f"{passes(found)}; kube-scheduler's own plugins reject the nodes: {own}"
+    text = f"{found.passes}; kube-scheduler's own plugins reject the nodes: {own}"
     return Cause("kube-scheduler", text, "the policies do not keep it pending")
 
 
@@ -382,11 +376,11 @@ def _passed_since(found: _Decided, ours: Mapping[str, int]) -> Cause:
     """The cause where policies rejected nodes at the last answer, but would not do so now."""
     if any(_is_one_of(text, found.counting) for text in ours):
         text = (
-            f"{passes(found)}; it was held back while another pod was on its way, so that the"
+            f"{found.passes}; it was held back while another pod was on its way, so that the"
             f" strict bound holds: {_listed(ours)}"
         )
         return Cause("held back", text, _AGAIN)
-    text = f"{passes(found)}; at the last answer policies rejected nodes: {_listed(ours)}"
+    text = f"{found.passes}; at the last answer policies rejected nodes: {_listed(ours)}"
     return Cause("policy", text, "nothing: kube-scheduler asks again after a change of the cluster")
 
 
@@ -400,17 +394,7 @@ def _is_one_of(text: str, texts: Collection[str]) -> bool:
     return any(p in texts or any(e and p.endswith(f": {e}") for e in texts) for p in parts)
 
 
-def _all(reasons: Reasons) -> Mapping[str, int]:
-    return {**reasons.ours, **reasons.plugins, **reasons.others}
-
-
 def _listed(reasons: Mapping[str, int]) -> str:
     ordered = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
     shown = [f"{text} ({counted(n, 'node')})" if n else text for text, n in ordered]
     return excerpt("; ".join(shown), 600)
-
-
-def passes(found: _Decided) -> str:
-    if not found.nodes:
-        return "the cluster has no nodes"
-    return f"{found.passing} of {counted(found.nodes, 'node')} would pass the policies now"

@@ -1,7 +1,7 @@
-"""Decision document: the last call about a pod as it was recorded, for programs.
+"""Decision document: the last call about a pod as it was recorded, and the audits of its policies.
 
-The view sends it as JSON, and commands decode it with these structs. Records are read, and nothing
-is changed.
+The view sends it as JSON, and commands decode it with these structs. The journal and the log of
+audits are read, and nothing is changed.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 import numpy as np
 
+from engine.decision.audit_log import AuditedPod, AuditLog, PolicyAudits
 from engine.decision.journal import (
     DecisionRecord,
+    PreemptionDetail,
     RecordedCounts,
-    RecordedPreemption,
     RecordedVerdicts,
 )
 from engine.decision.verdict import Failed, Feasible, HeldBack, Rejected, Verdict, full_reason
 from engine.errors import own_words
-from engine.explanation.audit_document import DecisionAudit
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -59,36 +59,80 @@ class ClauseCounts(msgspec.Struct, frozen=True):
     groups: Sequence[CountedGroup]
 
 
-class AddedPod(msgspec.Struct, frozen=True):
-    """A victim that Placet added, as `namespace/name`, and the clause that needs it gone."""
+# ---- audits
 
-    pod: str
-    policy: str
+
+class AuditedClause(msgspec.Struct, frozen=True):
+    """A clause, and how many of the offered nodes it rejects."""
+
     clause: str
+    nodes: int
 
 
-class ExtendedNode(msgspec.Struct, frozen=True):
-    """A node for which victims were added: all its `victims`, and the violations of budgets."""
+class PodAudit(msgspec.Struct, frozen=True):
+    """A pod that a policy in audit mode would have rejected.
 
-    node: str
-    victims: int
-    budgetViolations: int
-    added: Sequence[AddedPod]
-
-
-class PreemptionDetail(msgspec.Struct, frozen=True):
-    """The last call of preempt: the nodes that kube-scheduler proposed, and those that were kept.
-
-    `extended` has the first of the `extendedNodes` for which victims were added. `cutShort` says
-    that nodes were left out because looking for victims would have taken too long.
+    `wouldWait` says that the policy rejects all nodes that were `offered`; else the pod would have
+    gone to another node than its own. `since` is the first such call, and `at` the last one.
+    `workload` is like `Deployment/web`; it and `node` are null where they are not known.
     """
 
+    pod: str
+    uid: str
+    workload: str | None
+    clauses: Sequence[AuditedClause]
+    wouldWait: bool
+    since: str
     at: str
     offered: int
-    kept: int
-    extendedNodes: int
-    extended: Sequence[ExtendedNode]
-    cutShort: bool
+    rejected: int
+    node: str | None
+
+
+class PolicyAuditDetail(msgspec.Struct, frozen=True):
+    """What a policy in audit mode would have done `since` it is as it is now.
+
+    `waiting` pods of so many `workloads` would have waited, and those `elsewhere` would have gone
+    to another node. `pods` are the last ones, the newest first.
+    """
+
+    policy: str
+    since: str
+    waiting: int
+    workloads: int
+    elsewhere: int
+    pods: Sequence[PodAudit]
+
+
+class AuditList(msgspec.Struct, frozen=True):
+    """The policies in audit mode of a replica."""
+
+    replica: str
+    at: str
+    policies: Sequence[PolicyAuditDetail]
+
+
+class PolicyAudit(msgspec.Struct, frozen=True):
+    """A policy in audit mode, and the number of nodes that it would reject.
+
+    `clauses` are those that do. `passing` is how many of the nodes that pass would be left. `since`
+    is the first call in which it left none, null if there was none or nobody knows.
+    """
+
+    policy: str
+    nodes: int
+    clauses: Sequence[AuditedClause] = ()
+    passing: int = 0
+    since: str | None = None
+
+
+class DecisionAudit(PodAudit, frozen=True, kw_only=True):
+    """What one policy would have done with a pod."""
+
+    policy: str
+
+
+# ---- a decision
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,10 +169,9 @@ class DecisionDetail(Summary, frozen=True, kw_only=True):
 
     `policiesChanged` says whether the policies have changed since. `passed` is null if no policy
     selects the pod and every node passes; `heldBy` has the nodes that were held back, by clause.
-    `scores` is null if there was no prioritize call, or no
-    score applies. `preemption` is the last preempt call, which
-    may be older, null if there was none. `audits` are what policies in audit mode would have done
-    with the pod, in any call.
+    `scores` is null if there was no prioritize call, or no score applies. `preemption` is the last
+    preempt call, which may be older, null if there was none. `audits` are what policies in audit
+    mode would have done with the pod, in any call.
     """
 
     replica: str
@@ -197,24 +240,9 @@ def detail(
         reasons=_reasons(groups or (), Rejected, Failed),
         heldBy=_reasons(groups or (), HeldBack),
         scores=_scores(record),
-        preemption=_preemption(record.preempted) if record.preempted is not None else None,
+        preemption=record.preempted,
         audits=audits,
     )
-
-
-def _preemption(found: RecordedPreemption) -> PreemptionDetail:
-    extended = [
-        ExtendedNode(
-            node,
-            len(victims.uids),
-            victims.pdb_violations,
-            [AddedPod(v.pod, v.because.policy, v.because.clause) for v in victims.added],
-        )
-        for node, victims in found.extended.items()
-    ]
-    at = found.at.to_second()
-    nodes = found.extended_nodes
-    return PreemptionDetail(at, found.offered, found.kept, nodes, extended, found.is_cut_short)
 
 
 def clause_counts(counts: RecordedCounts) -> ClauseCounts:
@@ -262,3 +290,55 @@ def _scores(record: DecisionRecord) -> Sequence[NodeScore] | None:
         return None
     pairs = zip(record.scored.nodes.names(), record.scored.points.tolist(), strict=True)
     return [NodeScore(n, s) for n, s in sorted(pairs, key=lambda pair: (-pair[1], pair[0]))]
+
+
+# ---- what policies in audit mode would have done
+
+
+def audit_list(replica: str, log: AuditLog) -> AuditList:
+    """All policies in audit mode, by address."""
+    found = [policy_audit(*pair) for pair in sorted(log.policies.items())]
+    return AuditList(replica, log.now().to_second(), found)
+
+
+def policy_audit(address: str, audits: PolicyAudits) -> PolicyAuditDetail:
+    return PolicyAuditDetail(
+        address,
+        audits.since.to_second(),
+        audits.waiting,
+        audits.owners,
+        audits.elsewhere,
+        [pod_audit(pod) for pod in reversed(audits.pods.values())],
+    )
+
+
+def pod_audit(pod: AuditedPod) -> PodAudit:
+    return PodAudit(
+        f"{pod.namespace}/{pod.name}",
+        pod.uid,
+        pod.workload or None,
+        [AuditedClause(*pair) for pair in pod.clauses],
+        pod.would_wait,
+        pod.since.to_second(),
+        pod.at.to_second(),
+        pod.offered,
+        pod.rejected,
+        pod.node or None,
+    )
+
+
+def decision_audits(log: AuditLog, uid: str) -> Sequence[DecisionAudit]:
+    """What the policies in audit mode would have done with a pod."""
+    return [
+        DecisionAudit(policy=address, **msgspec.structs.asdict(pod_audit(pod)))
+        for address, pod in log.of(uid)
+    ]
+
+
+def said(audit: PodAudit) -> str:
+    """What would have happened to a pod, as the end of a sentence."""
+    clauses = ", ".join(f"`{each.clause}`" for each in audit.clauses)
+    if audit.wouldWait:
+        on = f"; it is on {audit.node}" if audit.node else ""
+        return f"would have kept it pending since {audit.since}: {clauses}{on}"
+    return f"would have rejected its node {audit.node}: {clauses}"

@@ -9,24 +9,26 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from engine.explanation.decision_document import ClauseCounts, DecisionDetail
 from engine.explanation.document import Change, PodExplanation, What
-from engine.explanation.inspection import Inspection
-from engine.explanation.portions import PodResults
+from engine.explanation.inspection import Inspection, PodResults
 from engine.work import finished
 from grammar.messages.texts import named
 from grammar.values.errors import EvaluationError
 from grammar.values.time import SECOND, Timestamp
 
+T = TypeVar("T")
+_Differs = tuple[str, T | None, T | None]
 # The most names in a text.
 _NAMED = 4
 
 
 def changes(then: DecisionDetail, now: PodExplanation) -> Sequence[Change]:
-    """What differs between two decisions about one pod, in the order of `What`."""
+    """The differences between two decisions about one pod, in the order of `What`."""
     found: tuple[tuple[What, Iterator[str]], ...] = (
-        ("policies", _policies(then.digests, _digests(now))),
+        ("policies", _policies(then.digests, now)),
         ("nodes", _nodes(then, now)),
         ("counts", _counts(then.counts, now.counts)),
         ("time", _time(then.at, now.at)),
@@ -34,20 +36,22 @@ def changes(then: DecisionDetail, now: PodExplanation) -> Sequence[Change]:
     return [Change(what, text) for what, parts in found if (text := "; ".join(parts))]
 
 
-def _policies(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
-    for address in sorted(then.keys() | now.keys()):
-        if address not in now:
+def _differing(before: Mapping[str, T], after: Mapping[str, T]) -> Iterator[_Differs[T]]:
+    """The names under which two mappings say something else, with what each says, by name."""
+    for name in sorted(before.keys() | after.keys()):
+        if (old := before.get(name)) != (new := after.get(name)):
+            yield name, old, new
+
+
+def _policies(then: Mapping[str, str], now: PodExplanation) -> Iterator[str]:
+    concerned = {each.address: each.digest for each in now.policies if each.concerns}
+    for address, old, new in _differing(then, concerned):
+        if new is None:
             yield f"{address} concerned the pod, and does not now"
-        elif address not in then:
+        elif old is None:
             yield f"{address} concerns the pod now, and did not"
-        elif then[address] != now[address]:
-            yield f"{address} was {then[address]} and is {now[address]}"
-
-
-def _digests(now: PodExplanation) -> Mapping[str, str]:
-    """The digests of the policies that concern the pod."""
-    concerned = (each for each in now.policies if each.concerns)
-    return {each.address: each.digest for each in concerned}
+        else:
+            yield f"{address} was {old} and is {new}"
 
 
 def _nodes(then: DecisionDetail, now: PodExplanation) -> Iterator[str]:
@@ -75,11 +79,9 @@ def _counts(then: Sequence[ClauseCounts], now: Sequence[ClauseCounts]) -> Iterat
     before, after = _by_clause(then), _by_clause(now)
     # A clause that only one of them has is a change of the policies, or there was no decision.
     for clause in sorted(before.keys() & after.keys()):
-        groups = sorted(before[clause].keys() | after[clause].keys())
         others = [
-            f"{group} {before[clause].get(group, 0):g} then and {after[clause].get(group, 0):g} now"
-            for group in groups
-            if before[clause].get(group, 0) != after[clause].get(group, 0)
+            f"{group} {old or 0:g} then and {new or 0:g} now"
+            for group, old, new in _differing(before[clause], after[clause])
         ]
         if others:
             yield f"{clause}: {named(others, _NAMED)}"

@@ -11,8 +11,7 @@ from typing import Literal as OneOf
 
 import msgspec
 
-from engine.explanation.audit_document import PolicyAudit
-from engine.explanation.decision_document import ClauseCounts, DecisionDetail
+from engine.explanation.decision_document import ClauseCounts, DecisionDetail, PolicyAudit
 from engine.gangs.gang_of_pod import Presence
 
 VERSION = 1
@@ -55,7 +54,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class PolicyNotInForce(msgspec.Struct, frozen=True):
-    """A policy that is not in force as it is written, what holds instead, and its first error."""
+    """A policy that is not in force as written, what holds instead, and its first error."""
 
     policy: str
     instead: str
@@ -127,7 +126,7 @@ class Requirement(msgspec.Struct, frozen=True):
 
 
 class ClauseSummary(NamedClause, frozen=True):
-    """A clause that can reject nodes, how many it rejects, and how many are rejected by it alone.
+    """A clause that can reject nodes, how many it rejects, and how many no other clause rejects.
 
     `errors` is the number of nodes on which it cannot be evaluated. `message` is its reason as the
     pod's event has it. `counts` says that it counts pods.
@@ -222,7 +221,7 @@ class ClauseOnNode(RejectingClause, frozen=True, omit_defaults=True):
 
 
 class ScoreTerm(NamedClause, frozen=True):
-    """The points 0..100 that one clause gives a node, and what they add to the score.
+    """The points 0..100 that one clause gives a node, and how much they add to the score.
 
     `missing` says that the clause has no number for the node. `value` is null for a count.
     """
@@ -265,15 +264,15 @@ class MemberOfGang(msgspec.Struct, frozen=True):
 
 
 class GangExplanation(NamedClause, frozen=True):
-    """The gang of the pod, as the clause that decides about it sees it.
+    """The gang of the pod, as its clause sees it.
 
     `name` is what its members have in common, after the namespace. `message` is what its texts in
     the pod's events begin with. `quorum` members are placed together; it is null where it cannot be
     told. `state` is `waiting`, `gathering` for so many `seconds`, `given up`, `begun` once a member
     is on a node, or `not tried`; a command, which knows of nobody who gathers, says `fits`. `text`
-    says what it waits for, or how far it is. After `againIn` seconds it is tried again. `exist`,
-    `held`, `placed` and `bound` are numbers of members; the held ones have a place, too. `members`
-    are the first thousand.
+    says what the gang waits for, or how far it is. After `againIn` seconds it is tried again.
+    `exist`, `held`, `placed` and `bound` are numbers of members; the held ones have a place, too.
+    `members` are the first thousand.
     """
 
     name: str
@@ -291,7 +290,7 @@ class GangExplanation(NamedClause, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One of the four things that a decision follows from, and how it differs now."""
+    """A change of one of the four causes of a decision, in words."""
 
     what: What
     text: str

@@ -1,13 +1,14 @@
-"""Evidence: what each clause says about one node for one pod, with every value that it read.
+"""Evidence: what each clause says about one node for one pod, and every value behind it.
 
-Texts and JSON are made of it. Each value is evaluated in a frame of its own for this node, so what
-other clauses and policies evaluate changes none of them.
+Texts and JSON are made of it. Each value is evaluated in a frame of its own for this node, so no
+other clause or policy can change it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import assert_never
 
 import numpy as np
@@ -16,9 +17,10 @@ from engine.cache.tallies import FULL
 from engine.cards.card_functions import CardFacts
 from engine.cards.node_cards import Card, holders
 from engine.counting.bounds import OFF, ON, GroupCounts, fewest, wanted_on
-from engine.counting.members import PodInGroup
-from engine.explanation.inspection import Contribution, Objection
-from engine.explanation.written import ClauseResults, Written, WrittenClauses, rows
+from engine.counting.members import PRESENCES, PodInGroup
+from engine.explanation.document import CountedPod, NodeCounts, TracedPart
+from engine.explanation.inspection import ClauseResults, Contribution, Objection, PodResults
+from engine.explanation.written import Traced, Written, WrittenClauses
 from engine.objects.peer import Peer, key_of
 from engine.program.frame import Frame
 from engine.program.operations import THOUSANDTHS
@@ -28,65 +30,45 @@ from engine.program.program import (
     FilterProgram,
     GangProgram,
     LimitProgram,
+    RejectingProgram,
     ShareProgram,
     SpreadProgram,
 )
-from engine.program.trace import Step
+from engine.work import Work, finished
 from grammar.meaning import card_forms as cards
+from grammar.messages.texts import named
 from grammar.tree.ast import Expr, Ident
-from grammar.tree.clauses import Cards, Limit, Score
+from grammar.tree.clauses import Cards, Clause, Limit, Score
 from grammar.values.errors import EvaluationError
 from grammar.values.format import show
 from grammar.values.quantity import NANO, Quantity
 
+# The most pods of one kind in a line.
+_PODS = 10
 # What is said of a limit that other pods have.
 KEPT_OUT = "a pod that is there, or may end there, has this limit"
 
 
 @dataclass(frozen=True, slots=True)
-class Traced:
-    """An expression of a clause, and its parts that are shown: depth, text and step."""
-
-    text: str
-    rows: Sequence[tuple[int, str, Step]]
-
-
-@dataclass(frozen=True, slots=True)
-class CountEvidence:
-    """A sentence about the counts of a clause for a node, and the pods that make them up."""
-
-    text: str
-    pods: Sequence[PodInGroup] = ()
-    emptiest: Sequence[PodInGroup] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class ClauseEvidence:
-    """What one clause says about a node.
+    """The evidence of one clause about a node.
 
-    `when` and `requires` are those of a filter, a `when` that reads named counts that of any
-    clause. `counts` is that of a clause that counts, or of
-    cards, and `bound` the number of a limit that reads groups or named counts.
+    `parts` are the expressions that can differ between nodes: the `when` and each `require` of a
+    filter; of a clause that counts, a `when` or a bound that reads groups or named counts. `counts`
+    is None for a clause that counts neither pods nor cards.
     """
 
     objection: Objection
     written: Written
     refuses: bool
     detail: str
-    when: Traced | None = None
-    requires: Sequence[Traced] = ()
-    counts: CountEvidence | None = None
-    bound: Traced | None = None
-
-    @property
-    def clause(self) -> str:
-        """The policy and the clause, as in verdicts."""
-        return f"{self.objection.policy}: {self.objection.name}"
+    parts: Sequence[tuple[TracedPart, Traced]]
+    counts: NodeCounts | None
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreEvidence:
-    """A clause that gives a node points, and the parts of its value; None for a count."""
+    """The evidence of one score: the points of a clause, and its traced value; None for a count."""
 
     contribution: Contribution
     written: Written
@@ -110,7 +92,7 @@ def scores_on(
 ) -> Iterator[ScoreEvidence]:
     """What each score gives a node that filter returned; none for another node.
 
-    `contributions` are those to the scores of all nodes that have one.
+    `contributions` are given to the scores of all scored nodes.
     """
     if name not in found.scores:
         return
@@ -118,40 +100,37 @@ def scores_on(
         written = clauses.find(contribution.policy, contribution.name)
         value = None
         if isinstance(written.clause, Score):
-            value = traced(written, written.clause.value, found.inspection.frame_at(name))
+            value = written.traced(written.clause.value, found.inspection.frame_at(name))
         yield ScoreEvidence(contribution, written, value)
-
-
-def traced(written: Written, expr: Expr, frame: Frame) -> Traced:
-    """The parts of an expression with their values in a frame, which does not change."""
-    return Traced(written.text(expr), tuple(rows(written, written.trace(expr, frame))))
 
 
 def _clause(
     objection: Objection, clauses: WrittenClauses, found: ClauseResults, name: str, *, refuses: bool
 ) -> ClauseEvidence:
     written = clauses.find(objection.policy, objection.name)
-    clause, frame = written.clause, found.inspection.frame_at(name)
+    frame = found.inspection.frame_at(name)
     detail = written.detail(frame) if refuses else ""
     counts = counted_on(objection, written, found, name)
-    if objection.program.counts_pods:
-        # Its `when` is the same for every node, and told only if it reads named counts.
-        program, bound, when = objection.program, None, None
-        if isinstance(program, CountClause) and program.count.when and program.count.when.counts:
-            assert clause.when is not None, "the program has one"
-            when = traced(written, clause.when, frame)
-        if isinstance(program, LimitProgram) and isinstance(clause, Limit) and program.count.groups:
-            assert isinstance(clause.bound.amount, Expr), "it reads something"
-            bound = traced(written, clause.bound.amount, frame)
-        return ClauseEvidence(objection, written, refuses, detail, when, (), counts, bound)
-    when = None if clause.when is None else traced(written, clause.when, frame)
-    requires = tuple(traced(written, require, frame) for require in clause.requirements)
-    return ClauseEvidence(objection, written, refuses, detail, when, requires, counts)
+    told = _told(objection.program, written.clause)
+    parts = [(part, written.traced(expr, frame)) for part, expr in told]
+    return ClauseEvidence(objection, written, refuses, detail, parts, counts)
+
+
+def _told(program: RejectingProgram, clause: Clause) -> Iterator[tuple[TracedPart, Expr]]:
+    """The expressions of a clause that can differ between nodes."""
+    when = program.count.when if isinstance(program, CountClause) else None
+    # The `when` of a clause that counts is the same for every node unless it reads named counts.
+    if clause.when is not None and (not program.counts_pods or (when and when.counts)):
+        yield "when", clause.when
+    if isinstance(program, LimitProgram) and isinstance(clause, Limit) and program.count.groups:
+        assert isinstance(clause.bound.amount, Expr), "it reads something"
+        yield "bound", clause.bound.amount
+    yield from (("require", each) for each in clause.requirements)
 
 
 def counted_on(
     objection: Objection, written: Written, found: ClauseResults, name: str
-) -> CountEvidence | None:
+) -> NodeCounts | None:
     """What a clause counts for a node, of pods or of cards; None for one that counts nothing."""
     match objection.program:
         case FilterProgram():
@@ -163,11 +142,27 @@ def counted_on(
         case GangProgram() as gang:
             text = _gang_evidence(gang, written, found)
             if objection not in found.against(name):
-                return CountEvidence(text)
+                return _counts(text)
             begin = found.inspection.gang_message(gang)
-            return CountEvidence(f"{text}: {objection.message.removeprefix(f'{begin}: ')}")
+            return _counts(f"{text}: {objection.message.removeprefix(f'{begin}: ')}")
         case _:
             assert_never(objection.program)
+
+
+def _counts(
+    text: str, pods: Iterable[PodInGroup] = (), emptiest: Iterable[PodInGroup] = ()
+) -> NodeCounts:
+    found = [tuple(CountedPod(*each) for each in some) for some in (pods, emptiest)]
+    return NodeCounts(text, *found)
+
+
+def count_lines(counts: NodeCounts) -> Iterator[str]:
+    """The counts of a clause for one node, and a line for the pods of each presence."""
+    yield counts.text
+    for pods, where in ((counts.pods, ""), (counts.emptiestDomain, ", in the emptiest one")):
+        for presence in PRESENCES:
+            if names := [each.name for each in pods if each.presence == presence]:
+                yield f"  {presence}{where}: {named(names, _PODS)}"
 
 
 # ---- the gang of the pod
@@ -180,8 +175,8 @@ def _gang_evidence(gang: GangProgram, written: Written, found: ClauseResults) ->
     number = gang.number
     try:
         group = found.inspection.peer.group
-        named = group is not None and not gang.percent
-        members = f"the pods of its {'PodGroup' if named else 'workload'}"
+        is_named = group is not None and not gang.percent
+        members = f"the pods of its {'PodGroup' if is_named else 'workload'}"
         if gang.by is not None:
             by = next(value.expr for value in written.clause.values)
             members = f"the pods with {show(gang.by(frame))} as `{written.text(by)}`"
@@ -197,7 +192,7 @@ def _gang_evidence(gang: GangProgram, written: Written, found: ClauseResults) ->
 _MOST_CARDS = 16
 
 
-def _card_evidence(clause: Cards, written: Written, frame: Frame) -> CountEvidence:
+def _card_evidence(clause: Cards, written: Written, frame: Frame) -> NodeCounts:
     """What the pod takes, what is left of the cards of a node, and the pods on them."""
     node, span = Ident("node"), clause.name_span
     try:
@@ -206,7 +201,7 @@ def _card_evidence(clause: Cards, written: Written, frame: Frame) -> CountEviden
             written.value(expr, frame) for expr in (clause.take, cards.number(clause, span))
         )
     except EvaluationError as error:
-        return CountEvidence(str(error))
+        return _counts(str(error))
     assert isinstance(found, list | tuple), "the checker has seen its type"
     assert isinstance(take, Mapping), "the checker has seen its type"
     amounts = " and ".join(f"{amount} {name}" for name, amount in take.items())
@@ -223,14 +218,14 @@ def _card_evidence(clause: Cards, written: Written, frame: Frame) -> CountEviden
     assert isinstance(facts, CardFacts), "a frame has them"
     capacities = [card.capacity for card in found]
     there_are = holders(clause.name, capacities, pods, facts.claim)
-    named = [
+    on_them = [
         PodInGroup(key_of(each.pod), "guessed" if each.is_guessed else "bound")
         for each in there_are
         if isinstance(each.pod, Peer)
     ]
-    guessed = sum(each.presence == "guessed" for each in named)
+    guessed = sum(each.presence == "guessed" for each in on_them)
     text = f"the pod takes {amounts} of {many}; {there}{_said_of(guessed)}"
-    return CountEvidence(text, sorted(named))
+    return _counts(text, sorted(on_them))
 
 
 def _said_of(guessed: int) -> str:
@@ -249,23 +244,38 @@ def _left(card: Card, name: str) -> str:
 # ---- the counts of a share, spread or limit for one node
 
 
+def count_pods_on(name: str, work: PodResults) -> Work[None]:
+    """Works out which pods each clause counts for a node, before its evidence is asked for."""
+    inspection = work.inspection
+    for program in inspection.selection.enforced:
+        for clause in program.counts:
+            yield from work.again(partial(inspection.groups_of, clause))
+            counts, group = inspection.group_counts(clause, name)
+            yield
+            if group < 0:
+                continue
+            for wanted in _shown_groups(clause, counts, group):
+                for _ in inspection.counting(clause, wanted):
+                    yield from work.pause()
+
+
 def _count_evidence(
     clause: CountClause, objection: Objection, found: ClauseResults, name: str
-) -> CountEvidence:
+) -> NodeCounts:
     """The counts of a clause for one node, and the pods that make them up."""
     inspection = found.inspection
     if objection.is_mutual:
-        return CountEvidence(KEPT_OUT, inspection.keepers(clause, name))
+        return _counts(KEPT_OUT, inspection.keepers(clause, name))
     counts, group = inspection.group_counts(clause, name)
     text = count_text(clause, counts, group)
     if group < 0:
-        return CountEvidence(text)
-    wanted, emptiest = shown_groups(clause, counts, group)
-    pods = inspection.counted_pods(clause, wanted)
-    return CountEvidence(text, pods, inspection.counted_pods(clause, emptiest))
+        return _counts(text)
+    wanted, emptiest = _shown_groups(clause, counts, group)
+    pods = finished(inspection.counting(clause, wanted))
+    return _counts(text, pods, finished(inspection.counting(clause, emptiest)))
 
 
-def shown_groups(
+def _shown_groups(
     clause: CountClause, counts: GroupCounts, group: int
 ) -> tuple[Sequence[int], Sequence[int]]:
     """The groups whose pods are shown for a node of a group, and those of the emptiest domain."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,25 +11,19 @@ import msgspec
 import numpy as np
 
 from engine.cache.cluster_copy import NamedPod
-from engine.counting.members import PRESENCES, PodInGroup
 from engine.decision.verdict import Failed, Feasible, HeldBack, message_of
 from engine.enforced import EnforcedPolicies
-from engine.explanation.analysis import Analysis, Shortfall
+from engine.explanation.analysis import Analysis
 from engine.explanation.application import application, told_to_others
 from engine.explanation.cause import cause_of, last_words
 from engine.explanation.decision_document import DecisionDetail, clause_counts
 from engine.explanation.difference import changes
 from engine.explanation.document import (
-    Cause,
     ClauseOnNode,
-    ClauseSummary,
     ConcernedPolicy,
-    CountedPod,
     GangExplanation,
     MemberOfGang,
     NamedClause,
-    NearestMiss,
-    NodeCounts,
     NodeExplanation,
     NodeGroup,
     NodeRow,
@@ -37,26 +31,21 @@ from engine.explanation.document import (
     PolicyNotInForce,
     ReadValue,
     RejectingClause,
-    RejectionOfNode,
     Relaxation,
-    Requirement,
     ScoredNode,
     ScoreTerm,
     TracedExpression,
     TracedPart,
     UnfitNodes,
 )
-from engine.explanation.evidence import ClauseEvidence, CountEvidence, ScoreEvidence, Traced
-from engine.explanation.inspection import Objection
-from engine.explanation.written import ClauseResults, Values
+from engine.explanation.evidence import ClauseEvidence, ScoreEvidence
+from engine.explanation.inspection import ClauseResults, Objection
+from engine.explanation.written import Traced, Values
 from engine.gangs.gang_of_pod import GangOfPod
-from grammar.messages.texts import named
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 
 _MOST_RELAXATIONS = 20
-# The most pods of one kind in a line.
-_PODS = 10
 # What is said of a node that passes and is not offered.
 HELD_BACK = "held back for other pods that wait, so that each finds a place within the strict bound"
 
@@ -106,17 +95,9 @@ def explain(found: Analysis, values: Values, asker: Asker) -> PodExplanation:
         heldBack=None if found.problem else len(found.held),
         groups=_groups(found),
         unfit=_unfit(found),
-        clauses=_clauses(found),
-        nearest=[
-            NearestMiss(miss.node, [_rejection(*each) for each in miss.against])
-            for miss in found.nearest
-        ],
-        relaxations=[
-            Relaxation(
-                [_name(results.objections[index]) for index in relaxed.clauses], relaxed.gained
-            )
-            for relaxed in found.summary.relaxations[:_MOST_RELAXATIONS]
-        ],
+        clauses=found.clauses,
+        nearest=found.nearest,
+        relaxations=_relaxations(found),
         audits=found.audits,
         rows=None if found.rows is None else _rows(found, found.rows),
         scores=_scores(found),
@@ -125,13 +106,8 @@ def explain(found: Analysis, values: Values, asker: Asker) -> PodExplanation:
         node=None if found.question.node is None else _node(found, found.question.node, values),
         gang=None if found.gang is None else _gang(found, found.gang),
     )
-    cause, said = _cause(pod, asker, explained)
-    return msgspec.structs.replace(
-        explained,
-        cause=cause,
-        said=said,
-        changes=() if asker.then is None else changes(asker.then, explained),
-    )
+    changed = () if asker.then is None else changes(asker.then, explained)
+    return msgspec.structs.replace(_with_cause(explained, pod, asker), changes=changed)
 
 
 def undecided(
@@ -147,7 +123,16 @@ def undecided(
         problem=problem,
         then=asker.then,
     )
-    cause, said = _cause(pod, asker, explained)
+    return _with_cause(explained, pod, asker)
+
+
+def _with_cause(explained: PodExplanation, pod: NamedPod, asker: Asker) -> PodExplanation:
+    """The explanation with the cause, and with what schedulers have said last."""
+    body = msgspec.json.decode(pod.body)
+    whole = {**body, "spec": {**(body.get("spec") or {}), "nodeName": pod.node}}
+    broken = explained.notInForce
+    cause = cause_of(whole, asker.events, explained, broken, is_live=asker.is_live)
+    said = last_words(whole, asker.events) or None
     return msgspec.structs.replace(explained, cause=cause, said=said)
 
 
@@ -155,17 +140,6 @@ def not_in_force(policies: EnforcedPolicies, namespace: str) -> Sequence[PolicyN
     """The policies that are not in force as written and can concern the pods of a namespace."""
     broken = policies.broken_in(namespace)
     return [PolicyNotInForce(each.name, each.instead, each.line) for each in broken]
-
-
-def _cause(
-    pod: NamedPod, asker: Asker, explained: PodExplanation
-) -> tuple[Cause | None, str | None]:
-    """The cause, and what schedulers have said last."""
-    body = msgspec.json.decode(pod.body)
-    whole = {**body, "spec": {**(body.get("spec") or {}), "nodeName": pod.node}}
-    broken, is_live = explained.notInForce, asker.is_live
-    cause = cause_of(whole, asker.events, explained, broken, is_live=is_live)
-    return cause, last_words(whole, asker.events) or None
 
 
 # ---- the nodes
@@ -243,51 +217,16 @@ def _scores(found: Analysis) -> list[ScoredNode] | None:
     return sorted(scored, key=lambda each: (-each.score, -each.exactly, each.node))
 
 
-# ---- the clauses
-
-
-def _name(objection: Objection) -> NamedClause:
-    return NamedClause(objection.policy, objection.name)
+def _relaxations(found: Analysis) -> list[Relaxation]:
+    names = [NamedClause(each.policy, each.name) for each in found.results.objections]
+    return [
+        Relaxation([names[index] for index in relaxed.clauses], relaxed.gained)
+        for relaxed in found.summary.relaxations[:_MOST_RELAXATIONS]
+    ]
 
 
 def _clause(objection: Objection) -> RejectingClause:
     return RejectingClause(objection.policy, objection.name, objection.text)
-
-
-def _clauses(found: Analysis) -> list[ClauseSummary]:
-    summary = found.summary
-    return [
-        ClauseSummary(
-            each.policy,
-            each.name,
-            fails,
-            alone,
-            len(each.errors),
-            each.message,
-            each.program.counts_pods,
-            [Requirement(*part) for part in found.parts[index]],
-        )
-        for index, (each, fails, alone) in enumerate(
-            zip(found.results.objections, summary.fails, summary.alone, strict=True)
-        )
-    ]
-
-
-def _rejection(objection: Objection, shortfall: Shortfall) -> RejectionOfNode:
-    lines = shortfall
-    if isinstance(shortfall, CountEvidence):
-        lines = list(count_lines(_counts(shortfall)))
-    assert not isinstance(lines, CountEvidence)
-    return RejectionOfNode(objection.policy, objection.name, objection.text, "\n".join(lines))
-
-
-def count_lines(counts: NodeCounts) -> Iterator[str]:
-    """The counts of a clause for one node, and a line for the pods of each presence."""
-    yield counts.text
-    for pods, where in ((counts.pods, ""), (counts.emptiestDomain, ", in the emptiest one")):
-        for presence in PRESENCES:
-            if names := [each.name for each in pods if each.presence == presence]:
-                yield f"  {presence}{where}: {named(names, _PODS)}"
 
 
 # ---- the gang of the pod
@@ -337,7 +276,7 @@ def _node(found: Analysis, name: str, values: Values) -> NodeExplanation:
         results.holds(name),
         _outcome(found, name),
         results.scores.get(name),
-        [_on_node(each, values) for each in found.clauses],
+        [_on_node(each, values) for each in found.on_node],
         _terms(found.terms, index, values),
         found.unfit.get(name, ()),
     )
@@ -363,17 +302,14 @@ def _outcome(found: Analysis, name: str) -> str:
 
 def _on_node(said: ClauseEvidence, values: Values) -> ClauseOnNode:
     objection = said.objection
-    when = [] if said.when is None else [traced_expression("when", said.when, values)]
-    if said.bound is not None:
-        when.append(traced_expression("bound", said.bound, values))
     return ClauseOnNode(
         objection.policy,
         objection.name,
         objection.text,
         not said.refuses,
         said.detail,
-        [*when, *(traced_expression("require", each, values) for each in said.requires)],
-        None if said.counts is None else _counts(said.counts),
+        [traced_expression(*each, values) for each in said.parts],
+        said.counts,
     )
 
 
@@ -414,11 +350,3 @@ def _read(shown: Traced, values: Values) -> Iterator[ReadValue]:
             yield ReadValue(text, depth, error=str(step.outcome))
         else:
             yield ReadValue(text, depth, values.line(step.outcome, step.expr.type))
-
-
-def _counts(counts: CountEvidence) -> NodeCounts:
-    return NodeCounts(counts.text, _pods(counts.pods), _pods(counts.emptiest))
-
-
-def _pods(pods: Iterable[PodInGroup]) -> Sequence[CountedPod]:
-    return tuple(CountedPod(pod.key, pod.presence) for pod in pods)

@@ -17,8 +17,7 @@ from engine.counting.bounds import LARGEST, Floats, GroupCounts, fullness
 from engine.counting.groups import CountHeadroom
 from engine.decision.journal import recorded_counts
 from engine.explanation.document import NamedClause
-from engine.explanation.inspection import Inspection
-from engine.explanation.portions import PodResults
+from engine.explanation.inspection import Inspection, PodResults
 from engine.objects.peer import Peer, placed_pod
 from engine.program.frame import Frame
 from engine.program.operations import THOUSANDTHS
@@ -57,7 +56,7 @@ class BoundFill(NamedClause, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class FilledBound:
-    """A bound with the part that is used of the group of each node; nodes without a bound lack."""
+    """A filled bound, and the used part of the group of each node that has a bound."""
 
     fill: BoundFill
     parts: Mapping[str, float]

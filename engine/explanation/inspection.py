@@ -6,9 +6,12 @@ belongs to its caller, answers no request, and changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +28,11 @@ from engine.decision.filtering import Rejection
 from engine.decision.registry import Selection
 from engine.decision.verdict import full_reason
 from engine.engine import Engine
+from engine.errors import DeadlineExceededError
 from engine.gangs.gang_of_pod import GangOfPod
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation, Floats, Frame, Term, unhurried
+from engine.program.policy_time import CallTime
 from engine.program.program import (
     CountClause,
     FilterProgram,
@@ -37,15 +42,24 @@ from engine.program.program import (
     ScoreProgram,
     applies,
 )
+from engine.work import Work, finished
 from grammar.values.errors import EvaluationError
+
+T = TypeVar("T")
+
+PORTION_SECONDS = 0.002
+# The nodes between two looks at the clock.
+_NODES = 8
+# The most portions for one clause.
+_MOST_PORTIONS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Objection:
     """The nodes that one clause rejects, of the nodes in question.
 
-    `errors` are the evaluations that failed, by index; `message` is the text of a rejection. With
-    `is_mutual` the limit is that of pods that are there, or may end there.
+    `errors` are the evaluations that failed, by index; `message` is the text of a rejection.
+    `is_mutual` says that the limit belongs to pods that are there, or may end there.
     """
 
     policy: str
@@ -82,8 +96,36 @@ class Contribution:
         return self.values is not None and bool(np.isnan(self.values[index]))
 
 
+@dataclass(frozen=True, slots=True)
+class ClauseResults:
+    """The results of every clause on these nodes for one pod.
+
+    `names` are sorted. `scores` are 0..10 for nodes that pass, empty if no score applies.
+    """
+
+    inspection: Inspection
+    names: Sequence[str]
+    scores: Mapping[str, int]
+    objections: Sequence[Objection]
+
+    @property
+    def refused(self) -> Mask:
+        """A row for each clause and a column for each node."""
+        shape = len(self.objections), len(self.names)
+        return np.array([o.refused for o in self.objections], np.bool_).reshape(shape)
+
+    def holds(self, name: str) -> bool:
+        """Whether no clause refuses the node. The answer may still hold it back."""
+        return not self.inspection.selection.unselectable and not self.against(name)
+
+    def against(self, name: str) -> list[Objection]:
+        """The clauses that refuse the node, in their order in the policies."""
+        index = bisect_left(self.names, name)
+        return [o for o in self.objections if o.refused[index]]
+
+
 class Inspection:
-    """One pod under the enforced policies in one snapshot. One inspection at a time is valid."""
+    """An inspection of one pod in one snapshot. Only one inspection at a time is valid."""
 
     def __init__(
         self,
@@ -128,32 +170,6 @@ class Inspection:
         frame.node = self.table.nodes[int(self.table.find([name])[0])]
         return frame
 
-    def objections(self, programs: Iterable[Program], names: Sequence[str]) -> list[Objection]:
-        """The objections of a policy's filters, then of its strict counts, in their order."""
-        rows = self.table.find(names)
-        return [o for program in programs for o in self._objections(program, rows)]
-
-    def all_objections(self, names: Sequence[str]) -> list[Objection]:
-        """The objections of the policies that apply, then those of pods that are there.
-
-        A node that a limit rejects in both ways is in the first objection only.
-        """
-        found = self.objections(self.selection.enforced, names)
-        rows = self.table.find(names)
-        for limit in self.mutual:
-            found += self.mutual_objection(limit, rows, found, self._evaluation)
-        return found
-
-    def parts(self, clause: RejectingProgram, names: Sequence[str]) -> list[Mask]:
-        """The nodes on which each `require` of a filter does not hold, each by itself."""
-        rows = self.table.find(names)
-        return [mask_of(self.rejections(part, rows)) for part in clause.parts()]
-
-    def contributions(self, names: Sequence[str]) -> list[Contribution]:
-        """The contributions to the scores of these nodes, as one prioritize call has them."""
-        rows = self.table.find(names)
-        return [c for program in self.selection.enforced for c in self._given(program, rows)]
-
     def group_counts(self, clause: CountClause, name: str) -> tuple[GroupCounts, int]:
         """The pods in each group of a clause, and the group of a node, or -1."""
         groups = self.groups_of(clause, self._evaluation)
@@ -161,20 +177,8 @@ class Inspection:
         strict = clause.count.weight is None
         return self._counter.count(clause, groups, predicted=not strict), int(groups.ids[row])
 
-    def counted_pods(self, clause: CountClause, wanted: Collection[int]) -> list[PodInGroup]:
-        """The pods that a clause counts in these groups, by name."""
-        work = self.counting(clause, wanted)
-        while True:
-            try:
-                next(work)
-            except StopIteration as end:
-                found: list[PodInGroup] = end.value
-                return found
-
-    def counting(
-        self, clause: CountClause, wanted: Collection[int]
-    ) -> Generator[None, None, list[PodInGroup]]:
-        """As `counted_pods`, a few pods at a time; what was found is kept."""
+    def counting(self, clause: CountClause, wanted: Collection[int]) -> Work[list[PodInGroup]]:
+        """The pods that a clause counts in these groups, by name; a few at a time, and kept."""
         key = clause, tuple(wanted)
         if key not in self._counted:
             groups = self.groups_of(clause, self._evaluation)
@@ -193,14 +197,22 @@ class Inspection:
                 found.update(limit.keepers(self._counter, self.table, row, self._evaluation))
         return sorted(found)
 
-    def _objections(self, program: Program, rows: NodeRows) -> Iterator[Objection]:
-        for clause in program.filters:
-            yield self.filter_objection(clause, self.rejections(clause, rows))
-        for counted in program.counts:
-            for headroom in self.headrooms(counted, rows, self._evaluation):
-                yield self.count_objection(headroom)
+    # ---- everything at once
 
-    # ---- the steps of these, for a caller who does them one after another
+    def objections(self, programs: Iterable[Program], names: Sequence[str]) -> list[Objection]:
+        """The objections of a policy's filters, then of its strict counts, in their order."""
+        walk = PodResults(self, names)
+        return [o for program in programs for o in finished(walk.objections_of(program))]
+
+    def all_objections(self, names: Sequence[str]) -> list[Objection]:
+        """The objections of the policies that apply, then of pods that are there."""
+        return finished(PodResults(self, names).objections())
+
+    def contributions(self, names: Sequence[str]) -> list[Contribution]:
+        """The contributions to the scores of these nodes, as one prioritize call has them."""
+        return finished(PodResults(self, names).contributions(names))
+
+    # ---- the steps of a walk
 
     def headrooms(
         self, clause: CountClause, rows: NodeRows, evaluation: Evaluation
@@ -241,7 +253,7 @@ class Inspection:
         others: Sequence[Objection],
         evaluation: Evaluation,
     ) -> list[Objection]:
-        """That of a limit of pods that are there, to nodes that its clause does not reject too.
+        """The objection of a limit of pods that are there, to nodes that its clause accepts.
 
         Raises as MutualLimit.headroom.
         """
@@ -281,15 +293,6 @@ class Inspection:
         nodes = [self.table.nodes[row] for row in rows]
         return filtering.rejections([clause], self._evaluation, nodes)
 
-    def _given(self, program: Program, rows: NodeRows) -> Iterator[Contribution]:
-        for clause in program.scores:
-            if applies(clause, self._evaluation):
-                yield contribution(clause, *self.values(clause, rows))
-        for counted in program.counts:
-            count = counted.count
-            for weight, given in self.terms(counted, rows, self._evaluation):
-                yield Contribution(count.policy, count.name, weight, given, None)
-
     def values(self, clause: ScoreProgram, rows: NodeRows) -> tuple[Floats, dict[int, str]]:
         """The numbers of a score, and the errors by index."""
         found: list[float] = []
@@ -306,6 +309,147 @@ class Inspection:
         return np.array(found), errors
 
 
+# ---- the walk over all clauses
+
+
+class PodResults:
+    """The results of an inspection for some nodes, which each step works out in portions."""
+
+    def __init__(
+        self,
+        inspection: Inspection,
+        names: Sequence[str],
+        clock: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """A clock that stands still makes one portion of each step."""
+        self.inspection = inspection
+        self.names = names
+        self.headrooms: list[CountHeadroom] = []
+        self._rows = inspection.table.find(names)
+        self._clock = clock
+        self._ends = clock() + PORTION_SECONDS
+
+    def objections(self) -> Work[list[Objection]]:
+        """The objections of the policies that apply, then of pods that are there.
+
+        Yields after each portion. Raises DeadlineExceededError for what gets no further.
+        """
+        inspection = self.inspection
+        found: list[Objection] = []
+        for program in inspection.selection.enforced:
+            found += yield from self.objections_of(program)
+        for limit in inspection.mutual:
+            step = partial(inspection.mutual_objection, limit, self._rows, tuple(found))
+            found += yield from self.again(step)
+        return found
+
+    def headrooms_of_pod(self) -> Work[None]:
+        """Works out the headrooms of the strict counts of the policies that apply."""
+        for program in self.inspection.selection.enforced:
+            for counted in program.counts:
+                yield from self._count(counted)
+
+    def objections_of(self, program: Program) -> Work[list[Objection]]:
+        """The objections of a policy's filters, then of its strict counts, in their order."""
+        found: list[Objection] = []
+        for clause in program.filters:
+            rejections = yield from self._rejections(clause)
+            found.append(self.inspection.filter_objection(clause, rejections))
+        for counted in program.counts:
+            found += yield from self._count(counted)
+        return found
+
+    def passing(self, objections: Sequence[Objection]) -> list[str]:
+        """The nodes that no clause refuses."""
+        results = ClauseResults(self.inspection, self.names, {}, objections)
+        if self.inspection.selection.unselectable:
+            return []
+        refused = np.any(results.refused, axis=0)
+        return [n for n, no in zip(self.names, refused.tolist(), strict=True) if not no]
+
+    def results(
+        self,
+        objections: Sequence[Objection],
+        given: Sequence[Contribution],
+        scored: Sequence[str],
+    ) -> ClauseResults:
+        """The results with the scores that these contributions give these nodes."""
+        scores: dict[str, int] = {}
+        if given and scored:
+            points = scoring.scores([(each.weight, each.points) for each in given])
+            scores = dict(zip(scored, points.tolist(), strict=True))
+        return ClauseResults(self.inspection, self.names, scores, objections)
+
+    def parts(self, clause: RejectingProgram) -> Work[list[Mask]]:
+        """The nodes on which each `require` of a filter does not hold, each by itself."""
+        found = []
+        for part in clause.parts():
+            rejections = yield from self._rejections(part)
+            found.append(mask_of(rejections))
+        return found
+
+    def contributions(self, names: Sequence[str]) -> Work[list[Contribution]]:
+        """The contributions to the scores of these nodes."""
+        inspection, rows = self.inspection, self.inspection.table.find(names)
+        found: list[Contribution] = []
+        evaluation = unhurried(inspection.frame.anew())
+        for program in inspection.selection.enforced:
+            for clause in program.scores:
+                if applies(clause, evaluation):
+                    found += [(yield from self._score(clause, rows))]
+            for counted in program.counts:
+                count = counted.count
+                terms = yield from self.again(partial(inspection.terms, counted, rows))
+                found += [Contribution(count.policy, count.name, w, p, None) for w, p in terms]
+        return found
+
+    def _rejections(self, clause: FilterProgram) -> Work[list[Rejection | None]]:
+        found: list[Rejection | None] = []
+        for first in range(0, len(self._rows), _NODES):
+            found += self.inspection.rejections(clause, self._rows[first : first + _NODES])
+            yield from self.pause()
+        return found
+
+    def _count(self, clause: CountClause) -> Work[list[Objection]]:
+        inspection = self.inspection
+        found = yield from self.again(partial(inspection.headrooms, clause, self._rows))
+        self.headrooms += found
+        return [inspection.count_objection(headroom) for headroom in found]
+
+    def _score(self, clause: ScoreProgram, rows: NodeRows) -> Work[Contribution]:
+        parts, errors = [np.zeros(0)], dict[int, str]()
+        for first in range(0, len(rows), _NODES):
+            values, failed = self.inspection.values(clause, rows[first : first + _NODES])
+            parts.append(values)
+            errors |= {first + index: error for index, error in failed.items()}
+            yield from self.pause()
+        return contribution(clause, np.concatenate(parts), errors)
+
+    def again(self, step: Callable[[Evaluation], T]) -> Work[T]:
+        """The result of a step that goes on where its last portion ended."""
+        for _ in range(_MOST_PORTIONS):
+            try:
+                found = step(self._evaluation())
+            except DeadlineExceededError:
+                yield
+            else:
+                yield
+                return found
+        raise DeadlineExceededError("the explanation takes too long")
+
+    def _evaluation(self) -> Evaluation:
+        """The context of one portion: no policy is charged for what people ask."""
+        quiet = unhurried(self.inspection.frame.anew())
+        time = CallTime(self._clock, self._clock() + PORTION_SECONDS, is_portion=True)
+        return Evaluation(quiet.frame, quiet.now, time, quiet.report, quiet.report_text)
+
+    def pause(self) -> Work[None]:
+        """Yields at the end of a portion."""
+        if self._clock() >= self._ends:
+            yield
+            self._ends = self._clock() + PORTION_SECONDS
+
+
 def contribution(clause: ScoreProgram, values: Floats, errors: Mapping[int, str]) -> Contribution:
     """The contribution of a score, from its numbers for all nodes in question."""
     given, weight = scoring.points(clause, values), abs(clause.weight)
@@ -315,6 +459,9 @@ def contribution(clause: ScoreProgram, values: Floats, errors: Mapping[int, str]
 def mask_of(found: Sequence[Rejection | None]) -> Mask:
     """The nodes that have a rejection."""
     return np.array([rejection is not None for rejection in found], np.bool_)
+
+
+# ---- the summary of a table of rejections
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +476,7 @@ class RelaxedClauses:
 class RefusalSummary:
     """The summary of a table of rejections by clause and by node, all by index.
 
-    `fails` is the number of nodes that each clause rejects, `alone` of those that no other clause
+    `fails` counts the nodes that each clause rejects, `alone` the nodes that no other clause
     rejects; `passing` is the number of nodes that none rejects. `nearest` are the other nodes,
     those with the fewest rejecting clauses first.
     """

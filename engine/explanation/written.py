@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 
-import numpy as np
-
-from engine.counting.bounds import Mask
-from engine.explanation.inspection import Inspection, Objection
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import MEMO_BYTES, Frame
@@ -36,36 +31,16 @@ from policies.validation import CheckedFile
 
 
 @dataclass(frozen=True, slots=True)
-class ClauseResults:
-    """What every clause says of each of these nodes for one pod.
+class Traced:
+    """A traced expression of a clause: its text, and depth, text and step of its shown parts."""
 
-    `names` are sorted. `scores` are 0..10 for nodes that pass, empty if no score applies.
-    """
-
-    inspection: Inspection
-    names: Sequence[str]
-    scores: Mapping[str, int]
-    objections: Sequence[Objection]
-
-    @property
-    def refused(self) -> Mask:
-        """A row for each clause and a column for each node."""
-        shape = len(self.objections), len(self.names)
-        return np.array([o.refused for o in self.objections], np.bool_).reshape(shape)
-
-    def holds(self, name: str) -> bool:
-        """Whether no clause refuses the node. The answer may still hold it back."""
-        return not self.inspection.selection.unselectable and not self.against(name)
-
-    def against(self, name: str) -> list[Objection]:
-        """The clauses that refuse the node, in their order in the policies."""
-        index = bisect_left(self.names, name)
-        return [o for o in self.objections if o.refused[index]]
+    text: str
+    rows: Sequence[tuple[int, str, Step]]
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One clause with the source of its policy, which may be a policy that another one uses."""
+    """A written clause with the source of its policy, which another policy may use."""
 
     clause: Clause
     environment: Environment
@@ -77,9 +52,33 @@ class Written:
             return print_expression(expr)
         return " ".join(self.source.slice(expr.span).split())
 
-    def trace(self, expr: Expr, frame: Frame) -> list[Step]:
-        """The trace of one of the clause's expressions; the frame does not change."""
-        return Tracer(self.environment).trace(expr, _own(frame))
+    def traced(self, expr: Expr, frame: Frame) -> Traced:
+        """The parts of an expression with their values in a frame, which does not change."""
+        steps = Tracer(self.environment).trace(expr, _own(frame))
+        return Traced(self.text(expr), tuple(self._shown(steps)))
+
+    def _shown(self, steps: list[Step]) -> Iterator[tuple[int, str, Step]]:
+        """The steps of a trace that are shown: depth, text and step.
+
+        Constants are left out, and so are lists, maps and objects on the way to a value, and the
+        iterations of a loop that a short form stands for.
+        """
+        open_: list[Step] = []
+        for step in steps:
+            while open_ and open_[-1].depth >= step.depth:
+                open_.pop()
+            outer = open_[-1] if open_ else None
+            # The parts of a short form have the span of the short form.
+            expanded = outer is not None and step.expr.span == outer.expr.span
+            if outer is not None and (
+                _on_the_way(step)
+                or _constant(step.expr)
+                or (expanded and isinstance(outer.expr, Comprehension))
+            ):
+                continue
+            text = print_expression(step.expr) if expanded else self.text(step.expr)
+            yield len(open_), text, step
+            open_.append(step)
 
     def value(self, expr: Expr, frame: Frame) -> object:
         """The value of an expression that the clause stands for. Raises EvaluationError."""
@@ -141,30 +140,6 @@ def _own(frame: Frame) -> Frame:
     other = copy(frame)
     other.memo, other.room = {}, MEMO_BYTES
     return other
-
-
-def rows(written: Written, steps: list[Step]) -> Iterator[tuple[int, str, Step]]:
-    """The steps of a trace that are shown: depth, text and step.
-
-    Constants are left out, and so are lists, maps and objects on the way to a value, and the
-    iterations of a loop that a short form stands for.
-    """
-    open_: list[Step] = []
-    for step in steps:
-        while open_ and open_[-1].depth >= step.depth:
-            open_.pop()
-        outer = open_[-1] if open_ else None
-        # The parts of a short form have the span of the short form.
-        expanded = outer is not None and step.expr.span == outer.expr.span
-        if outer is not None and (
-            _on_the_way(step)
-            or _constant(step.expr)
-            or (expanded and isinstance(outer.expr, Comprehension))
-        ):
-            continue
-        text = print_expression(step.expr) if expanded else written.text(step.expr)
-        yield len(open_), text, step
-        open_.append(step)
 
 
 def _on_the_way(step: Step) -> bool:

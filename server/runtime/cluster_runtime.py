@@ -49,7 +49,7 @@ from engine.drift.repairs import Repairs
 from engine.drift.survey import Survey
 from engine.engine import Engine
 from engine.errors import ApiError, ExpensivePolicyError, NotSyncedError
-from engine.explanation.decided_effects import DecidedEffects
+from engine.explanation.effects import DecidedEffects
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer, key_of
 from engine.objects.request_pod import RequestPodReader

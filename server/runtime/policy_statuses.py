@@ -22,7 +22,7 @@ from engine.counting.share_status import PodCounts, ShareStatus
 from engine.drift.drift_document import PolicyRepair
 from engine.enforced import EnforcedPolicies
 from engine.errors import DeadlineExceededError, ExpensivePolicyError
-from engine.explanation.decided_effects import DecidedEffect
+from engine.explanation.effects import DecidedEffect
 from engine.gangs.gang import GangStatus
 from engine.objects.gate import ENABLED, GATE, OPT_IN
 from engine.objects.peer import Peer

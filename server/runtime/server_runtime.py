@@ -30,8 +30,8 @@ from engine.decision.recent_answers import LastAnswers, RejectedPods
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import NotSyncedError
-from engine.explanation.audit_document import decision_audits
-from engine.explanation.decided_effects import DecidedEffects
+from engine.explanation.decision_document import decision_audits
+from engine.explanation.effects import DecidedEffects
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import Exemptions

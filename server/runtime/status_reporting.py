@@ -24,7 +24,7 @@ from engine.cluster.shared_pause import shared_pause
 from engine.cluster.status_writer import Reported
 from engine.enforced import EnforcedPolicies
 from engine.errors import ApiError, ApiUnreachableError, NotSyncedError, why
-from engine.explanation.decided_effects import DecidedEffect
+from engine.explanation.effects import DecidedEffect
 from engine.objects.peer import Peer
 from engine.program.program import Program
 from grammar.values.time import Timestamp

@@ -13,8 +13,7 @@ from itertools import islice
 from aiohttp import web
 
 from engine.decision.journal import DecisionRecord, Journal
-from engine.explanation.audit_document import DecisionAudit
-from engine.explanation.decision_document import detail, listing, summary
+from engine.explanation.decision_document import DecisionAudit, detail, listing, summary
 from engine.objects.remembered import Remembered
 from grammar.messages.texts import shown
 from server.view.page import HEADERS, json_of

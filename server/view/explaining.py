@@ -33,8 +33,7 @@ from engine.explanation.document import PodExplanation
 from engine.explanation.effects import EffectsOfPods
 from engine.explanation.explanation import Asker, explain, undecided
 from engine.explanation.fills import FilledBound, fills_of
-from engine.explanation.inspection import Inspection
-from engine.explanation.portions import PodResults
+from engine.explanation.inspection import Inspection, PodResults
 from engine.explanation.written import Values
 from engine.objects.peer import key_of
 from engine.objects.request_pod import SYSTEM_NAMESPACES

@@ -17,12 +17,12 @@ from engine.cluster.shared_pause import shared_pause
 from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
-from engine.explanation.audit_document import (
+from engine.explanation.decision_document import (
     AuditList,
     audit_list,
     policy_audit,
 )
-from engine.explanation.decided_effects import DecidedEffect, DecidedEffects
+from engine.explanation.effects import DecidedEffect, DecidedEffects
 from engine.objects.peer import Peer
 from engine.program.program import Program
 from grammar.messages.diagnostics import Diagnostic

@@ -16,8 +16,7 @@ import msgspec
 from aiohttp import web
 
 from engine.drift.drift_document import DriftDocument
-from engine.explanation.audit_document import AuditList
-from engine.explanation.decision_document import DecisionDetail, Listing
+from engine.explanation.decision_document import AuditList, DecisionDetail, Listing
 from engine.explanation.document import PodExplanation
 from engine.simulation.result import SimulationAnswer
 from server.answers.overview_answers import (

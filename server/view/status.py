@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from engine.decision.journal import Journal
 from engine.engine import Engine
-from engine.explanation.decided_effects import DecidedEffects
+from engine.explanation.effects import DecidedEffects
 from engine.gangs.gang import GangStatus
 from engine.program.tables import SourceStatus
 from grammar.values.time import Timestamp

@@ -14,8 +14,9 @@ from engine.cache.cluster_copy import ClusterDocuments
 from engine.cards.card_functions import with_cards
 from engine.enforced import enforced
 from engine.explanation.analysis import Analysis, Analyst, PodQuestion
-from engine.explanation.evidence import CountEvidence, Traced, clauses_on, scores_on
-from engine.explanation.written import Written, WrittenClauses
+from engine.explanation.document import NodeCounts
+from engine.explanation.evidence import clauses_on, scores_on
+from engine.explanation.written import Traced, Written, WrittenClauses
 from engine.offline import offline_engine
 from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
@@ -101,9 +102,8 @@ def analysed(world: World) -> tuple[Analysis, WrittenClauses]:
 
 def shown(found: Analysis, clauses: WrittenClauses, name: str) -> Iterator[tuple[Written, Traced]]:
     for said in clauses_on(clauses, found.results, name):
-        for traced in (said.when, *said.requires):
-            if traced is not None:
-                yield said.written, traced
+        for _, traced in said.parts:
+            yield said.written, traced
     for score in scores_on(clauses, found.results, found.given, name):
         if score.value is not None:
             yield score.written, score.value
@@ -160,9 +160,9 @@ def test_the_pods_of_a_count_are_as_many_as_it_says(
                     assert_as_many(said.counts)
 
 
-def assert_as_many(counts: CountEvidence) -> None:
+def assert_as_many(counts: NodeCounts) -> None:
     words = counts.text.split()
     if words[0].isdecimal():
         assert len(counts.pods) == int(words[0])
-        keys = [each.key for each in counts.pods]
-        assert len(keys) == len(set(keys))
+        names = [each.name for each in counts.pods]
+        assert len(names) == len(set(names))

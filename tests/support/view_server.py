@@ -29,7 +29,7 @@ from engine.drift.drift_document import DriftDocument
 from engine.enforced import EnforcedPolicies, enforced
 from engine.engine import Engine
 from engine.errors import EngineError
-from engine.explanation.audit_document import decision_audits
+from engine.explanation.decision_document import decision_audits
 from grammar.meaning.costs import UNKNOWN_SIZE
 from grammar.tree.source import Source
 from policies.admission import check_stored

@@ -27,11 +27,9 @@ from cli.explanation.layout import (
 from cli.repl.conversation import answer
 from cli.repl.session import ReplSession
 from cli.world import explained, read_world
+from engine.decision.journal import AddedPod, ExtendedNode, PreemptionDetail
 from engine.explanation.decision_document import (
-    AddedPod,
     DecisionDetail,
-    ExtendedNode,
-    PreemptionDetail,
 )
 from engine.explanation.difference import changes
 from engine.explanation.document import PodExplanation

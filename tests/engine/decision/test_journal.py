@@ -7,10 +7,9 @@ import math
 import pytest
 
 from engine.decision.after import AfterDecision
-from engine.decision.journal import DecisionRecord, Journal
-from engine.decision.preemption import AddedVictim, Victims
+from engine.decision.journal import AddedPod, DecisionRecord, ExtendedNode, Journal
+from engine.decision.preemption import Victims
 from engine.decision.registry import Registry
-from engine.decision.verdict import ClauseName
 from engine.engine import Engine
 from engine.errors import EngineError
 from grammar.values.time import Timestamp
@@ -185,10 +184,9 @@ def test_what_preempt_adds_is_kept_beside_later_calls_of_filter() -> None:
     assert (record.offered, record.answered) == (0, None)
     kept = record.preempted
     assert kept is not None
-    assert (kept.at, kept.offered, kept.kept, kept.is_cut_short) == (AT, 2, 1, False)
-    uid = there["metadata"]["uid"]
-    added = [AddedVictim("shop/there", uid, ClauseName("web", "one"))]
-    assert kept.extended == {"n1": Victims([uid], 0, added)}
+    assert (kept.at, kept.offered, kept.kept, kept.cutShort) == (AT.to_second(), 2, 1, False)
+    assert kept.extended == [ExtendedNode("n1", 1, 0, [AddedPod("shop/there", "web", "one")])]
+    assert kept.extendedNodes == 1
     assert ("added victims", "web", "one", 1) in observer.heard
     engine.filter(asked, ["n1", "n2"], None, math.inf)
     record = found(journal, "a")

@@ -9,7 +9,7 @@ import pytest
 
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
-from engine.explanation.decided_effects import DecidedEffect, DecidedEffects
+from engine.explanation.effects import DecidedEffect, DecidedEffects
 from tests.support.builders import node, pod, raw
 from tests.support.engines import engine_of
 

@@ -10,8 +10,8 @@ import pytest
 from engine.cache.cluster_copy import ClusterDocuments
 from engine.enforced import enforced
 from engine.explanation.evidence import counted_on
-from engine.explanation.inspection import Inspection, Objection
-from engine.explanation.written import ClauseResults, WrittenClauses
+from engine.explanation.inspection import ClauseResults, Inspection, Objection
+from engine.explanation.written import WrittenClauses
 from engine.offline import offline_engine
 from engine.program.policy_compiler import compile_policy
 from grammar.tree.source import Source

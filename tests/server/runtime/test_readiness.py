@@ -8,7 +8,7 @@ import pytest
 from engine.cache.cache import Cache
 from engine.cluster.status_writer import Reported, with_times
 from engine.errors import DeadlineExceededError
-from engine.explanation.decided_effects import DecidedEffect
+from engine.explanation.effects import DecidedEffect
 from engine.program.frame import Evaluation, Frame
 from policies.resource import PolicyStatus, StatusCondition
 from server.runtime.policy_statuses import UNMET, Statuses

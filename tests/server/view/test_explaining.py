@@ -17,8 +17,7 @@ from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.engine import Engine
 from engine.errors import NotSyncedError
-from engine.explanation.inspection import Inspection
-from engine.explanation.portions import PodResults
+from engine.explanation.inspection import Inspection, PodResults
 from engine.objects.request_pod import Exemptions
 from grammar.values.time import Timestamp
 from tests.support.builders import Object, node, pod, raw
