@@ -42,7 +42,7 @@ from grammar.messages.texts import LINES, counted, escaped
 from grammar.tree.source import Source
 from policies.admission import check_stored
 from policies.loader import load
-from policies.manifest_names import is_manifest
+from policies.manifest_text import is_manifest
 from policies.validation import Identity, Validator
 
 UNASKED: Mapping[str, str] = {}

@@ -17,7 +17,7 @@ from grammar.syntax.parser import starts, stretch
 from grammar.syntax.trials import STEPS, cost_behind, is_apart
 from grammar.syntax.wishes import WishedItem, foreign, in_words, item_at, wished
 from grammar.tree.source import Source, Span
-from policies.manifest_names import is_manifest
+from policies.manifest_text import is_manifest
 
 # The clauses that an item may mean.
 Reader = Callable[[WishedItem], Iterator[str]]

@@ -26,8 +26,7 @@ from grammar.tree.clauses import CLAUSE_WORDS, File, Policy
 from grammar.tree.source import Source, Span
 from grammar.values.named_formats import is_subdomain
 from policies.documents import DocumentError, documents, file_page, join, literal_rules
-from policies.manifest_names import GROUP
-from policies.manifest_text import ManifestText
+from policies.manifest_text import GROUP, ManifestText
 from policies.resource import (
     ALPHA,
     KINDS,

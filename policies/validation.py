@@ -29,7 +29,7 @@ from grammar.tree.walk import walk
 from grammar.tree.written_tests import Test
 from policies.hint_trials import tried
 from policies.loader import is_test_file, library_sources
-from policies.manifest_names import is_manifest
+from policies.manifest_text import is_manifest
 
 # The prefix of the policies that come with Placet.
 LIBRARY = "library/"

@@ -14,7 +14,7 @@ from grammar.meaning.schema import Schema
 from grammar.tree.source import Source
 from policies.editor.edited_text import EditedDocument, document
 from policies.loader import SUFFIX, Search, read_source
-from policies.manifest_names import GROUP, is_manifest
+from policies.manifest_text import GROUP, is_manifest
 from policies.validation import Validation, Validator
 
 # A larger file, such as a snapshot of a cluster, is not searched for policies.

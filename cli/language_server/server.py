@@ -28,7 +28,7 @@ from policies.editor.completion import Candidate, Samples
 from policies.editor.edited_text import EditedDocument, Entry, complete, outline
 from policies.editor.meaning import Meaning, meaning
 from policies.editor.tokens import coloured_lines
-from policies.manifest_names import is_manifest
+from policies.manifest_text import is_manifest
 from policies.validation import LIBRARY
 
 _LINE_END = re.compile(r"\r\n|\n|\r")

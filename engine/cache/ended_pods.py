@@ -14,8 +14,7 @@ from engine.cache.tallies import (
     Scope,
     Tallies,
 )
-from engine.objects.failed_pod import FAILED, PodFailure
-from engine.objects.peer import Peer, key_of
+from engine.objects.peer import FAILED, Peer, PodFailure, key_of
 from engine.objects.remembered import bytes_of
 from grammar.values.time import NEVER, SECOND, Timestamp
 

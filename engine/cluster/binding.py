@@ -26,7 +26,6 @@ from engine.cache.node_table import without
 from engine.cache.reflector import Report, unreported
 from engine.cluster.client import CORE, Api, path_of
 from engine.cluster.condition_waits import ConditionWaits
-from engine.cluster.shared_pause import shared_pause
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.recent_answers import LastAnswers, OlderAnswer, RecentAnswer
 from engine.decision.verdict import Feasible
@@ -44,6 +43,7 @@ from engine.errors import (
     why,
 )
 from engine.objects.peer import DEFAULT_SCHEDULER, Peer, key_of
+from engine.work import shared_pause
 
 # ReplicaSets delete pods with a low cost first. The API server copies it from the Binding.
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"

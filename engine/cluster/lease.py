@@ -39,8 +39,8 @@ import msgspec
 
 from engine.cache.reflector import Report, unreported
 from engine.cluster.client import COORDINATION, Api, path_of
-from engine.cluster.shared_pause import until_next
 from engine.errors import ApiError, ApiUnreachableError, why
+from engine.work import until_next
 from grammar.values.time import Timestamp
 
 # The annotation where a replica that wants the Lease writes its identity and the time.

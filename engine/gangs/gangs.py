@@ -45,20 +45,18 @@ from engine.decision.registry import Registry
 from engine.decision.verb_call import Observer, VerbCall
 from engine.decision.verdict import Decision, Rejected
 from engine.errors import BriefWaitError, RefusedError, own_text
-from engine.gangs.attempts import Attempts
+from engine.gangs.attempts import Attempts, Quorums
 from engine.gangs.gang import (
     EndOfHold,
     GangStatus,
+    HeldCalls,
     Hold,
     KnownGang,
 )
 from engine.gangs.gang_of_pod import ELSEWHERE, ENOUGH, GangOfPod, gang_of_pod
-from engine.gangs.held_calls import HeldCalls
 from engine.gangs.known_gangs import FIRST_PAUSE_SECONDS, KnownGangs
 from engine.gangs.members import GangName, Members
-from engine.gangs.node_room import Mask
-from engine.gangs.paper import Suits
-from engine.gangs.quorums import Quorums
+from engine.gangs.paper import Mask, Suits
 from engine.gangs.tries import Tries
 from engine.objects.eligibility import bars
 from engine.objects.peer import Peer

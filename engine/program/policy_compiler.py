@@ -18,8 +18,7 @@ from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Message
 from engine.program.node_groups import GroupSpec, namespace_of_pod, number_of_sum
 from engine.program.node_groups import digest_of as digest_of_group
-from engine.program.node_parts import node_parts
-from engine.program.pod_shape import COMPUTED, Path, PodParts, PodReads, paths_as_peer
+from engine.program.pod_shape import COMPUTED, Path, PodParts, PodReads, node_parts, paths_as_peer
 from engine.program.policy_digest import digest_of, text_of
 from engine.program.program import (
     NO_READS,

@@ -24,7 +24,7 @@ from grammar.tree.source import Source, Span
 from policies.editor import completion
 from policies.editor.completion import Candidate, Samples, Surroundings
 from policies.editor.tokens import ColouredToken, significant, tokens
-from policies.manifest_names import is_manifest
+from policies.manifest_text import is_manifest
 from policies.recipe_collection import search
 from policies.validation import LIBRARY, CheckedFile, Validation, parsed_library
 

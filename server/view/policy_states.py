@@ -12,7 +12,6 @@ from logging import Logger
 import msgspec
 
 from engine.cluster.events import PodEvent
-from engine.cluster.shared_pause import shared_pause
 from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
@@ -26,6 +25,7 @@ from engine.explanation.audit_document import (
 from engine.explanation.decided_effects import DecidedEffect, DecidedEffects
 from engine.objects.peer import Peer
 from engine.program.program import Program
+from engine.work import shared_pause
 from grammar.messages.diagnostics import Diagnostic
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
