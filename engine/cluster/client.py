@@ -18,6 +18,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
@@ -64,6 +65,16 @@ class Api(Protocol):
         content_type: str = ...,
         timeout_seconds: float = ...,
     ) -> bytes: ...
+
+
+async def read_if_there(api: Api, path: str, seconds: float) -> bytes | None:
+    """The JSON of an object; None if there is none. Raises ApiError and ApiUnreachableError."""
+    try:
+        return await api.request("GET", path, timeout_seconds=seconds)
+    except ApiError as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            return None
+        raise
 
 
 async def read_most(response: aiohttp.ClientResponse, most: int) -> bytes | None:
