@@ -207,7 +207,9 @@ class Binder:
         else:
             self._check_scheduler(pod)
             self._check_room(pod, binding.node)
-            self._filter(body, binding.node, deadline)
+            (verdict,) = self._engine.filter(body, [binding.node], None, deadline)
+            if not isinstance(verdict, Feasible):
+                raise RefusedError(verdict.reason, of_clause=True)
         try:
             admission = self._engine.admit(body, binding.node, deadline)
         except EngineError:
@@ -328,12 +330,6 @@ class Binder:
             needed = pod.requests[resource].nanos
             if 0 < needed > free[resource].nanos:
                 raise RefusedError(f"node `{node}` has not enough `{resource}` left for the pod")
-
-    def _filter(self, body: bytes, node: str, deadline: float) -> None:
-        """Asks filter about the one node. Raises EngineError unless it is offered."""
-        (verdict,) = self._engine.filter(body, [node], None, deadline)
-        if not isinstance(verdict, Feasible):
-            raise RefusedError(verdict.reason, of_clause=True)
 
     # ---- the Binding
 

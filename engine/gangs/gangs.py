@@ -33,7 +33,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import msgspec
 import numpy as np
@@ -369,7 +368,11 @@ class Gangs:
                 clause=gang.clause.name,
                 namespace=gang.name.namespace,
                 name=gang.shown,
-                state=_state(gang),
+                state="gathering"
+                if gang.gathers
+                else "given up"
+                if gang.is_given_up
+                else "waiting",
                 quorum=gang.quorum,
                 held=len(gang.holds),
                 waiting=len(self._waiting(gang, snapshot)),
@@ -482,12 +485,6 @@ def _lost(gang: KnownGang, snapshot: Snapshot) -> str:
         if bars(view) - before:
             return f"node {node} was cordoned or tainted"
     return ""
-
-
-def _state(gang: KnownGang) -> Literal["waiting", "gathering", "given up"]:
-    if gang.gathers:
-        return "gathering"
-    return "given up" if gang.is_given_up else "waiting"
 
 
 def _text(call: VerbCall, name: GangName, what: str) -> str:

@@ -482,6 +482,10 @@ class PeerDecoder:
         containers = tuple(
             [PeerContainer(c.name or "", c.image or "") for c in spec.containers or ()]
         )
+        # The first of a type counts.
+        conditions = {each.type: each for each in reversed(status.conditions or ())}
+        ready, requeued = conditions.get("Ready"), conditions.get(REQUEUE_CONDITION)
+        unscheduled = conditions.get("PodScheduled")
         return Peer(
             name=metadata.name or "",
             namespace=sys.intern(metadata.namespace or ""),
@@ -504,11 +508,11 @@ class PeerDecoder:
             deletionTimestamp=metadata.deletionTimestamp,
             nominatedNodeName=sys.intern(status.nominatedNodeName or ""),
             schedulerName=sys.intern(spec.schedulerName or ""),
-            unscheduled=_unscheduled(status),
-            requeued="" if spec.nodeName else _requeued(status),
+            unscheduled=unscheduled if unscheduled and unscheduled.status != "True" else None,
+            requeued="" if spec.nodeName or requeued is None else requeued.reason or "",
             is_gated=bool(spec.schedulingGates),
             has_claims=not spec.nodeName and self._has_claims(spec),
-            ready=_is_ready(status),
+            ready=ready is not None and ready.status == "True",
             ended=ended,
             reason=reason,
         )
@@ -543,29 +547,6 @@ class PeerDecoder:
         """
         shared = self._shared.peek(key)
         return cast("T", self._shared.put(key, value) if shared is None else shared)
-
-
-def _condition(status: PodStatus, kind: str) -> ObjectCondition | None:
-    for condition in status.conditions or ():
-        if condition.type == kind:
-            return condition
-    return None
-
-
-def _unscheduled(status: PodStatus) -> ObjectCondition | None:
-    """The PodScheduled condition of a pod without a node."""
-    found = _condition(status, "PodScheduled")
-    return found if found is not None and found.status != "True" else None
-
-
-def _is_ready(status: PodStatus) -> bool:
-    found = _condition(status, "Ready")
-    return found is not None and found.status == "True"
-
-
-def _requeued(status: PodStatus) -> str:
-    found = _condition(status, REQUEUE_CONDITION)
-    return (found.reason or "") if found is not None else ""
 
 
 # ---- controllers
