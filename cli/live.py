@@ -36,10 +36,9 @@ from engine.cluster.client import CORE, REQUEST_SECONDS, ApiClient, connect, pat
 from engine.cluster.connection_configuration import Context, chosen_context
 from engine.cluster.data_fetching import PrometheusClient
 from engine.cluster.data_sources import DataKeeper, SourceParts
-from engine.data.table_texts import texts_of
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, EngineError
 from engine.explanation.cause import event_time
-from engine.program.tables import TableSpec
+from engine.program.tables import TableSpec, texts_of
 from grammar.tree.data import FromFile
 from grammar.values.time import Timestamp
 

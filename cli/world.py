@@ -42,7 +42,7 @@ from grammar.messages.texts import LINES, counted, escaped
 from grammar.tree.source import Source
 from policies.admission import StoredObject, check_stored
 from policies.loader import load
-from policies.manifest_names import is_manifest
+from policies.manifest_text import is_manifest
 from policies.validation import Validator
 
 UNASKED: Mapping[str, str] = {}

@@ -21,7 +21,6 @@ from engine.program.program import Program
 from grammar.checker.policy_checker import Checked
 from grammar.messages.diagnostics import Diagnostic, plain
 from grammar.tree.ast import Ident, Literal, Select
-from grammar.tree.clause_parts import PodSet
 from grammar.tree.clauses import Cards, Gang, Limit, Policy, of_kind
 from grammar.tree.groups import Count
 from grammar.tree.source import Source
@@ -263,28 +262,27 @@ def _together(found: Iterable[Needs]) -> Needs:
 def _needs(policy: Policy) -> Needs:
     read = list(walk(policy))
     # A mutual limit of a pod that bypasses policies keeps nobody out.
-    mutual = any(limit.mutual for limit in of_kind(policy.items, Limit))
+    limits = of_kind(policy.items, Limit)
+    mutual = any(limit.mutual for limit in limits)
     bypass = {BYPASS, EARLIER_BYPASS} if mutual else set()
     cards = of_kind(policy.items, Cards)
     taken = {TAKEN} if cards else set()
     taken |= {c.index for c in cards if c.index is not None}
     form = {FORM} if policy.portable else set()
     fields_read = {each.name for each in read if isinstance(each, Select)}
+    counting: tuple[Limit | Count, ...] = (
+        *limits,
+        *(item for item in policy.items if isinstance(item, Count)),
+    )
     return Needs(
         namespaces="namespaceLabels" in fields_read
         or any(isinstance(e, Ident) and e.name == "namespaceObject" for e in read),
         workloads="workload" in fields_read or any(c.needs_workloads for c in policy.clauses),
         groups="group" in fields_read or any(g.by is None for g in of_kind(policy.items, Gang)),
-        ended=any(pods.state == "ended" for pods in _counted(policy)),
+        ended=any(each.pods is not None and each.pods.state == "ended" for each in counting),
         failures="failures" in fields_read,
         annotations=named_annotations(policy).union(bypass, taken, form),
     )
-
-
-def _counted(policy: Policy) -> Iterator[PodSet]:
-    """What is counted of pods that may be in a state."""
-    yield from (item.pods for item in policy.items if isinstance(item, Count))
-    yield from (limit.pods for limit in of_kind(policy.items, Limit) if limit.pods is not None)
 
 
 def named_annotations(tree: object) -> frozenset[str]:

@@ -21,7 +21,7 @@ from engine.counting.node_groups import count_on_the_way
 from engine.counting.pod_counter import PodCounter
 from engine.decision import filtering
 from engine.decision.after import AfterDecision, report
-from engine.decision.audit import Audits
+from engine.decision.audit_log import Audits
 from engine.decision.card_questions import CardQuestions
 from engine.decision.card_room import choose
 from engine.decision.moves import Moves

@@ -27,7 +27,7 @@ from msgspec.inspect import (
 )
 
 from policies import resource
-from policies.manifest_names import GROUP
+from policies.manifest_text import GROUP
 from policies.manifests import bare
 from policies.resource import ALPHA, KINDS, RESERVED_WEIGHT, STORED, VERSIONS
 

@@ -19,7 +19,7 @@ from grammar.mistakes.items import item_at
 from grammar.mistakes.trial import HintTrial, edit_of, without
 from grammar.mistakes.wishes import clause_of
 from grammar.tree.source import Source, Span
-from policies.manifest_names import is_manifest
+from policies.manifest_text import is_manifest
 from policies.pasted_objects import clauses_of
 from policies.recipe_collection import MOST_NAMED, search
 

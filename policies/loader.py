@@ -22,7 +22,7 @@ from grammar.syntax.parser import parse_file
 from grammar.tree.clauses import File
 from grammar.tree.source import Source
 from policies.disk import Disk, Visit, trusted
-from policies.manifest_names import GROUP, MANIFEST_SUFFIXES, is_manifest
+from policies.manifest_text import GROUP, MANIFEST_SUFFIXES, is_manifest
 
 # A change counts when two looks in a row see the same state, so after half a second at most.
 INTERVAL_SECONDS = 0.25

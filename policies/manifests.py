@@ -26,8 +26,7 @@ from grammar.tree.clauses import CLAUSE_WORDS, File, Policy
 from grammar.tree.source import Source, Span
 from grammar.values.named_formats import is_subdomain
 from policies.documents import DocumentError, documents, file_page, join, literal_rules
-from policies.manifest_names import GROUP
-from policies.manifest_text import ManifestText
+from policies.manifest_text import GROUP, ManifestText
 from policies.resource import (
     ALPHA,
     KINDS,
@@ -359,7 +358,8 @@ def parse_manifests(source: Source) -> tuple[File, list[Diagnostic], int]:
         wrong.extend(read.diagnostics)
         if read.manifest is not None:
             if isinstance(read.manifest, PlacementPolicy) and not read.manifest.metadata.namespace:
-                wrong.append(_without_namespace(page))
+                message = f"metadata.namespace: is missing, so `{DEFAULT_NAMESPACE}` is used"
+                wrong.append(Diagnostic("P0322", "warning", message, page.place("metadata.name")))
             policy, found_in_rules = policy_of(read.manifest, page)
             policies.append(policy)
             wrong.extend(found_in_rules)
@@ -412,11 +412,6 @@ def _not_a_policy(value: object, page: ManifestText) -> Diagnostic:
     kinds = listed([f"`{kind}`" for kind in KINDS])
     hint = _kind_of_text(page.source) or f"a policy is a {kinds} of `{GROUP}`"
     return Diagnostic("P0502", "error", f"{what} is not a policy", page.place("kind"), hint=hint)
-
-
-def _without_namespace(page: ManifestText) -> Diagnostic:
-    message = f"metadata.namespace: is missing, so `{DEFAULT_NAMESPACE}` is used"
-    return Diagnostic("P0322", "warning", message, page.place("metadata.name"))
 
 
 # ---- defaults, as a JSON patch

@@ -14,7 +14,7 @@ from grammar.tree import ast
 from grammar.tree.clauses import ForPods, Policy, Setting
 from grammar.tree.repair import Repair, time_of
 from grammar.tree.source import Span
-from policies.manifest_names import GROUP
+from policies.manifest_text import GROUP
 
 VERSION = "v1"
 # The fields that settings become.

@@ -27,7 +27,7 @@ from grammar.tree.source import Source, Span
 from grammar.tree.walk import walk
 from grammar.tree.written_tests import Test
 from policies.loader import is_test_file, parsed_library
-from policies.manifest_names import is_manifest
+from policies.manifest_text import is_manifest
 
 # The prefix of the policies that come with Placet.
 LIBRARY = "library/"

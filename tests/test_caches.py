@@ -99,7 +99,7 @@ DICTIONARIES = {
         "engine/counting/node_groups.py: _Arrivals._more",
         "engine/gangs/members.py: Members._waiting",
         "engine/gangs/tries.py: Tries._tried_until",
-        "engine/gangs/node_room.py: NodeRoom._free",
+        "engine/gangs/paper.py: NodeRoom._free",
     ),
     POLICIES: (
         "engine/cluster/data_sources.py: DataKeeper._states",

@@ -8,7 +8,7 @@ import pytest
 
 from cli.main import main
 from engine.objects.request_pod import EARLIER_BYPASS
-from policies.manifest_names import GROUP
+from policies.manifest_text import GROUP
 from tests.support.builders import kubectl_list, node, pod
 
 ROOT = Path(__file__).parents[1]

@@ -15,7 +15,7 @@ from grammar.tree.printer import format_file
 from grammar.tree.source import Source
 from policies.hints import with_hints
 from policies.loader import load
-from policies.manifest_names import is_manifest
+from policies.manifest_text import is_manifest
 
 EXAMPLES = """\
 examples:

@@ -48,7 +48,7 @@ from grammar.messages.diagnostics import Diagnostic, UserError, nearest
 from grammar.tree.source import Source
 from grammar.tree.written_tests import Expectation, Test, TestData
 from policies.loader import SUFFIX, TEST_SUFFIX, UnreadFile, is_test_file, load
-from policies.manifest_names import GROUP, MANIFEST_SUFFIXES, is_manifest
+from policies.manifest_text import GROUP, MANIFEST_SUFFIXES, is_manifest
 from policies.validation import CheckedFile, Validator
 
 Outcome = OneOf["passed", "failed", "error"]

@@ -43,9 +43,9 @@ from engine.cache.tallies import (
 )
 from engine.objects.codec import Namespace, Node
 from engine.objects.disruption_budget import DisruptionBudget, by_namespace
-from engine.objects.failed_pod import FAILED
 from engine.objects.peer import (
     ENDED,
+    FAILED,
     UNLABELLED,
     Controller,
     Peer,

@@ -14,8 +14,7 @@ from engine.cache.tallies import (
     Scope,
     Tallies,
 )
-from engine.objects.failed_pod import FAILED, PodFailure
-from engine.objects.peer import Peer, key_of
+from engine.objects.peer import FAILED, Peer, PodFailure, key_of
 from engine.objects.remembered import bytes_of
 from grammar.values.time import NEVER, SECOND, Timestamp
 
@@ -59,7 +58,7 @@ class EndedPods:
         self.tallies.arrives(pod.uid, pod)
         if pod.phase == FAILED and pod.nodeName:
             self._fail(pod.controller, pod)
-        while self._is_full() or self._is_over(next(iter(self._pods.values()))):
+        while self._is_full() or until(next(iter(self._pods.values()))) < self._last:
             self._remove(next(iter(self._pods)))
 
     def holds(self, pod: Peer) -> bool:
@@ -68,9 +67,6 @@ class EndedPods:
 
     def _is_full(self) -> bool:
         return len(self._pods) > 1 and (len(self._pods) > _MOST or self._bytes > _MOST_BYTES)
-
-    def _is_over(self, pod: Peer) -> bool:
-        return until(pod) < self._last
 
     def _remove(self, uid: str) -> None:
         if (pod := self._pods.pop(uid, None)) is None:

@@ -16,9 +16,9 @@ from engine.cache.reflector import Reflector, Report, Timing, unreported
 from engine.cache.store import ObjectStore
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
-from engine.objects.failed_pod import FAILED
+from engine.objects.peer import FAILED
 from engine.objects.pod_group import GROUP_VERSIONS, KUBERNETES
-from policies.manifest_names import GROUP
+from policies.manifest_text import GROUP
 
 _POLL_SECONDS = 0.05
 

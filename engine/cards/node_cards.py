@@ -116,13 +116,10 @@ def _taken(annotation: str) -> Mapping[str, Taken]:
         return _NOTHING
     for its in takes.values():
         numbers = (*its.cards, *its.take.values())
-        if len(its.cards) > MOST_CARDS or not all(map(_is_possible, numbers)):
+        are_possible = all(type(n) is int and 0 <= n <= MOST_AMOUNT for n in numbers)
+        if len(its.cards) > MOST_CARDS or not are_possible:
             return _NOTHING
     return takes
-
-
-def _is_possible(number: object) -> bool:
-    return type(number) is int and 0 <= number <= MOST_AMOUNT
 
 
 def annotation(takes: Mapping[str, Taken]) -> str:

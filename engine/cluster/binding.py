@@ -26,7 +26,6 @@ from engine.cache.node_table import without
 from engine.cache.reflector import Report, unreported
 from engine.cluster.client import CORE, Api, path_of
 from engine.cluster.condition_waits import ConditionWaits
-from engine.cluster.shared_pause import shared_pause
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.recent_answers import LastAnswers, OlderAnswer, RecentAnswer
 from engine.decision.verdict import Feasible
@@ -44,6 +43,7 @@ from engine.errors import (
     why,
 )
 from engine.objects.peer import DEFAULT_SCHEDULER, Peer, key_of
+from engine.work import shared_pause
 
 # ReplicaSets delete pods with a low cost first. The API server copies it from the Binding.
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -207,7 +207,9 @@ class Binder:
         else:
             self._check_scheduler(pod)
             self._check_room(pod, binding.node)
-            self._filter(body, binding.node, deadline)
+            (verdict,) = self._engine.filter(body, [binding.node], None, deadline)
+            if not isinstance(verdict, Feasible):
+                raise RefusedError(verdict.reason, of_clause=True)
         try:
             admission = self._engine.admit(body, binding.node, deadline)
         except EngineError:
@@ -328,12 +330,6 @@ class Binder:
             needed = pod.requests[resource].nanos
             if 0 < needed > free[resource].nanos:
                 raise RefusedError(f"node `{node}` has not enough `{resource}` left for the pod")
-
-    def _filter(self, body: bytes, node: str, deadline: float) -> None:
-        """Asks filter about the one node. Raises EngineError unless it is offered."""
-        (verdict,) = self._engine.filter(body, [node], None, deadline)
-        if not isinstance(verdict, Feasible):
-            raise RefusedError(verdict.reason, of_clause=True)
 
     # ---- the Binding
 

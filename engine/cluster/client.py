@@ -2,26 +2,32 @@
 
 `connect` makes one, and closes it. It sends a request again in one case only: after an answer 401,
 with renewed credentials. The caller knows whether any other request may be repeated.
+
+Its proxy is the one of the environment, as kubectl reads it: HTTPS_PROXY is for https and
+HTTP_PROXY for http, unless NO_PROXY lists the host: by its name, a domain above it, its address, or
+a network such as `10.96.0.0/12`. Loopback has no proxy.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import platform
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import msgspec
 
 from engine.cluster.connection_configuration import SERVICE_ACCOUNT, Load, find
-from engine.cluster.proxies import proxy_of
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, NotSentError
 from engine.objects.api_types import ApiStatus
 from grammar.messages.texts import os_reason
@@ -59,6 +65,16 @@ class Api(Protocol):
         content_type: str = ...,
         timeout_seconds: float = ...,
     ) -> bytes: ...
+
+
+async def read_if_there(api: Api, path: str, seconds: float) -> bytes | None:
+    """The JSON of an object; None if there is none. Raises ApiError and ApiUnreachableError."""
+    try:
+        return await api.request("GET", path, timeout_seconds=seconds)
+    except ApiError as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            return None
+        raise
 
 
 async def read_most(response: aiohttp.ClientResponse, most: int) -> bytes | None:
@@ -553,3 +569,28 @@ async def connect(
         yield ApiClient(session, throttle, f"placet/{version} ({system})")
     finally:
         await session.close()
+
+
+def proxy_of(address: str) -> str | None:
+    """The proxy for the API server at this address, None for none."""
+    url, found = urlsplit(address), getproxies()
+    host, proxy = url.hostname or "", found.get(url.scheme)
+    if not proxy or proxy_bypass(host) or _is_listed(host, found.get("no", "")):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _is_listed(host: str, entries: str) -> bool:
+    """Whether a host is loopback, or its address is in a network of a list."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    return address.is_loopback or any(_is_in(address, entry) for entry in entries.split(","))
+
+
+def _is_in(address: ipaddress.IPv4Address | ipaddress.IPv6Address, entry: str) -> bool:
+    try:
+        return address in ipaddress.ip_network(entry.strip(), strict=False)
+    except ValueError:  # a name
+        return False

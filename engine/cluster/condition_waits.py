@@ -14,7 +14,7 @@ from engine.cache.cache import Cache
 from engine.decision.registry import Registry
 from engine.decision.verdict import Failed, Rejected
 from engine.errors import WaitedInVainError
-from engine.gangs.held_calls import HeldCalls
+from engine.gangs.gang import HeldCalls
 from engine.objects.peer import Peer
 
 # The clause that the binding of a pod (its JSON) to a node waits for. Raises EngineError.
@@ -42,9 +42,9 @@ class ConditionWaits:
         self._waits: set[_Wait] = set()
         self._why_ended = ""
         self._policies: Registry | None = None
-        cache.add_body_handler(self._body_changed)
+        cache.add_body_handler(lambda uid: self._look_again(lambda wait: wait.uid == uid))
         cache.add_event_handler(self._pod_changed)
-        cache.add_node_handler(self._node_changed)
+        cache.add_node_handler(lambda name: self._look_again(lambda wait: wait.node == name))
 
     async def until(
         self,
@@ -92,21 +92,25 @@ class ConditionWaits:
         """
         if policies is not self._policies or policies.tables:
             self._policies = policies
-            self._look_again()
+            self._look_again(lambda _: True)
 
     def end(self, why: str) -> None:
         """Ends all waits, and those to come."""
         self._why_ended = why
-        self._look_again()
+        self._look_again(lambda _: True)
 
     def _text(self, body: bytes, node: str) -> str:
         """What is waited for; empty if nothing is."""
         found = self._waits_for(body, node)
         return found.reason if found is not None else ""
 
-    def _look_again(self) -> None:
-        for wait in self._waits:
+    def _look_again(self, concerns: Callable[[_Wait], bool]) -> None:
+        for wait in filter(concerns, self._waits):
             wait.changed.set()
+
+    def _pod_changed(self, old: Peer | None, new: Peer | None, _revision: int) -> None:
+        nodes = {pod.nodeName for pod in (old, new) if pod is not None}
+        self._look_again(lambda wait: wait.node in nodes)
 
     async def _change(self, wait: _Wait, ended: asyncio.Future[None] | None) -> None:
         """Returns when a condition may have changed. Raises WaitedInVainError."""
@@ -126,19 +130,3 @@ class ConditionWaits:
             raise WaitedInVainError(f"{wait.text}: the pod is gone")
         if self._cache.nodes.get(wait.node) is None:
             raise WaitedInVainError(f"{wait.text}: node {wait.node} is gone")
-
-    def _body_changed(self, uid: str) -> None:
-        for wait in self._waits:
-            if wait.uid == uid:
-                wait.changed.set()
-
-    def _pod_changed(self, old: Peer | None, new: Peer | None, _revision: int) -> None:
-        for wait in self._waits:
-            for pod in (old, new):
-                if pod is not None and pod.nodeName == wait.node:
-                    wait.changed.set()
-
-    def _node_changed(self, name: str) -> None:
-        for wait in self._waits:
-            if wait.node == name:
-                wait.changed.set()

@@ -155,13 +155,12 @@ class DataKeeper:
         start_task: StartTask,
         take: TakeTables,
         note: Note,
-        now: Now = time.time_ns,
     ) -> None:
         self._parts = parts
         self._start_task = start_task
         self._take = take
         self._note = note
-        self._now = now
+        self._now = time.time_ns
         self._states: dict[str, SourceState] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._policies: Mapping[str, tuple[str, ...]] = {}

@@ -26,7 +26,6 @@ from engine.cache.reflector import Backoff, Reflector, Timing
 from engine.cache.store import ObjectStore
 from engine.cluster.client import CORE, path_of
 from engine.cluster.data_fetching import DataApi, SourceError, refusal, with_right
-from engine.cluster.shared_pause import shared_pause
 from engine.data.reading import (
     MOST_OBJECTS,
     DataError,
@@ -40,6 +39,7 @@ from engine.data.reading import (
 from engine.errors import ApiError, ApiUnreachableError
 from engine.program.frame import Frame
 from engine.program.tables import MOST_BYTES, TableSpec
+from engine.work import shared_pause
 from grammar.messages.texts import os_reason, shown
 from grammar.values.time import Timestamp
 from policies.disk import Disk, Visit

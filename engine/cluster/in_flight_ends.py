@@ -15,7 +15,7 @@ from itertools import islice
 import msgspec
 
 from engine.cache.reflector import Report
-from engine.cluster.client import COORDINATION, CORE, Api, path_of
+from engine.cluster.client import COORDINATION, CORE, Api, path_of, read_if_there
 from engine.cluster.lease import LeaseSpec
 from engine.counting.in_flight_pods import InFlightPods
 from engine.errors import ApiError, ApiUnreachableError, BadObjectError, why
@@ -113,16 +113,13 @@ class OverduePods:
             return
         for known in overdue:
             try:
-                if known.pod is None or await self._has_no_node(known.pod):
+                now = known.pod and await _now(self._api, self._decoder, known.pod)
+                if now is None or not now.nodeName:
                     self._in_flight.end(known)
             except (ApiError, ApiUnreachableError, BadObjectError) as error:
                 self._report(_POD_WORK, why(_POD_WORK, error))
                 return
             self._report(_POD_WORK, "")
-
-    async def _has_no_node(self, pod: Peer) -> bool:
-        now = await _now(self._api, self._decoder, pod)
-        return now is None or not now.nodeName
 
 
 class UnseenPods:
@@ -172,11 +169,7 @@ async def _now(api: Api, decoder: PeerDecoder, pod: Peer) -> Peer | None:
     Raises ApiError, ApiUnreachableError and BadObjectError.
     """
     path = path_of(CORE, "pods", pod.namespace, pod.name)
-    try:
-        body = await api.request("GET", path, timeout_seconds=_REQUEST_SECONDS)
-    except ApiError as error:
-        if error.status == _NOT_FOUND:
-            return None
-        raise
+    if (body := await read_if_there(api, path, _REQUEST_SECONDS)) is None:
+        return None
     now = decoder.decode(body)
     return now if now.uid == pod.uid else None

@@ -38,9 +38,9 @@ from typing import Any
 import msgspec
 
 from engine.cache.reflector import Report, unreported
-from engine.cluster.client import COORDINATION, Api, path_of
-from engine.cluster.shared_pause import until_next
+from engine.cluster.client import COORDINATION, Api, path_of, read_if_there
 from engine.errors import ApiError, ApiUnreachableError, why
+from engine.work import until_next
 from grammar.values.time import Timestamp
 
 # The annotation where a replica that wants the Lease writes its identity and the time.
@@ -377,12 +377,8 @@ class Lease:
         )
 
     async def _read(self) -> _LeaseObject | None:
-        try:
-            body = await self._api.request("GET", self._path, timeout_seconds=_REQUEST_SECONDS)
-        except ApiError as error:
-            if error.status == _NOT_FOUND:
-                return None
-            raise
+        if (body := await read_if_there(self._api, self._path, _REQUEST_SECONDS)) is None:
+            return None
         try:
             return msgspec.json.decode(body, type=_LeaseObject)
         except msgspec.MsgspecError as error:

@@ -6,6 +6,9 @@ pod back in its queue; it needs no right to change pods themselves (policy API).
 INVARIANT: only pods of our schedulers that we refused last and that would pass now are requeued,
 and each at most four times a minute. A node lets a pod pass if the policies and kube-scheduler's
 own plugins do.
+
+GangReviewer has a task of the server look at gangs: kube-scheduler has rejected most members of a
+gang before the last one comes, so they are requeued as soon as the gang has its places.
 """
 
 from __future__ import annotations
@@ -20,17 +23,36 @@ from typing import Any, Protocol
 
 import msgspec
 
+from engine.cache.node_table import Snapshot
+from engine.cache.reflector import Report
+from engine.cluster.binding import Binder
 from engine.cluster.client import CORE, Api, TokenBucket, path_of
+from engine.cluster.lease import micro_time
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.plugin_filters import AskedNodes
 from engine.decision.recent_answers import RejectedPod, RejectedPods
-from engine.errors import ApiError, BadObjectError, DeadlineExceededError, EngineError, NotSentError
+from engine.errors import (
+    ApiError,
+    ApiUnreachableError,
+    BadObjectError,
+    DeadlineExceededError,
+    EngineError,
+    NotSentError,
+    NotSyncedError,
+    why,
+)
+from engine.gangs.gangs import Gangs
 from engine.objects.peer import REQUEUE_CONDITION, Peer
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
 from engine.program.policy_time import MOST_PORTIONS
+from engine.work import until_next
+from grammar.values.time import Timestamp
 
 _PER_SECOND, _BURST = 20.0, 20
+# The period of the review of gangs, and the name of what it does.
+_PERIOD_SECONDS = 1.0
+_WORK = "requeue members of gangs"
 # The members of gangs that are requeued at the same time.
 _AT_ONCE = 8
 # The number of pods without a request so far that one round looks at.
@@ -273,3 +295,54 @@ def _is_waiting(peer: Peer) -> bool:
     condition = peer.unscheduled
     rejected = condition is not None and condition.reason == _REJECTED
     return rejected and peer.deletionTimestamp is None
+
+
+class GangReviewer:
+    """GangReviewer reviews gangs once a second, and at once for members to ask about."""
+
+    def __init__(
+        self,
+        gangs: Gangs,
+        requeuer: Requeuer,
+        snapshot: Callable[[], Snapshot],
+        report: Report,
+        ends: Callable[[], bool],
+        binder: Binder | None,
+    ) -> None:
+        """`snapshot` raises NotSyncedError. `ends` says that the server is shutting down.
+
+        Without a `binder` no gang gathers.
+        """
+        self._binder = binder
+        self._gangs = gangs
+        self._requeuer = requeuer
+        self._snapshot = snapshot
+        self._report = report
+        self._ends = ends
+
+    async def run(self) -> None:
+        """Works until it is cancelled."""
+        woken = asyncio.Event()
+        self._gangs.known.wake = woken.set
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(until_next(_PERIOD_SECONDS)):
+                    await woken.wait()
+            woken.clear()
+            if self._binder is not None:
+                if self._ends():
+                    self._binder.end_waits("this replica ends")
+                self._binder.review()
+            await self._wake()
+
+    async def _wake(self) -> None:
+        if not (uids := self._gangs.known.take_woken()):
+            return
+        try:
+            await self._requeuer.wake(uids, self._snapshot().pending, micro_time(Timestamp.now()))
+        except NotSyncedError:
+            return
+        except (ApiError, ApiUnreachableError) as error:
+            self._report(_WORK, why(_WORK, error))
+        else:
+            self._report(_WORK, "")

@@ -6,13 +6,13 @@ update names the version that was read, so that one of them succeeds and the oth
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
 
-from engine.cluster.client import CORE, Api, path_of
+from engine.cluster.client import CORE, Api, path_of, read_if_there
 from engine.errors import ApiError, ApiUnreachableError
 
 _REQUEST_SECONDS = 5.0
@@ -56,12 +56,8 @@ class TlsSecret:
 
         Raises ApiError and ApiUnreachableError.
         """
-        try:
-            body = await self._api.request("GET", self._path, timeout_seconds=_REQUEST_SECONDS)
-        except ApiError as error:
-            if error.status == _NOT_FOUND:
-                return None
-            raise
+        if (body := await read_if_there(self._api, self._path, _REQUEST_SECONDS)) is None:
+            return None
         found = _decoded(body, _SecretObject)
         return StoredSecret(found.metadata.resourceVersion, found.data or {})
 
@@ -122,12 +118,8 @@ async def trust(api: Api, name: str, bundle: bytes) -> None:
 
 async def _trust_in(api: Api, path: str, bundle: bytes) -> bool:
     """Whether the configuration is there. If it is, all its webhooks have the bundle now."""
-    try:
-        body = await api.request("GET", path, timeout_seconds=_REQUEST_SECONDS)
-    except ApiError as error:
-        if error.status == _NOT_FOUND:
-            return False
-        raise
+    if (body := await read_if_there(api, path, _REQUEST_SECONDS)) is None:
+        return False
     changes: list[Mapping[str, object]] = []
     for at, webhook in enumerate(_decoded(body, _Configuration).webhooks or ()):
         if webhook.clientConfig.caBundle != bundle:
@@ -137,18 +129,14 @@ async def _trust_in(api: Api, path: str, bundle: bytes) -> bool:
                 {"op": "add", "path": f"/webhooks/{at}/clientConfig/caBundle", "value": bundle},
             )
     if changes:
-        await _patch(api, path, changes)
+        await api.request(
+            "PATCH",
+            path,
+            body=msgspec.json.encode(changes),
+            content_type=_JSON_PATCH,
+            timeout_seconds=_REQUEST_SECONDS,
+        )
     return True
-
-
-async def _patch(api: Api, path: str, changes: Sequence[Mapping[str, object]]) -> None:
-    await api.request(
-        "PATCH",
-        path,
-        body=msgspec.json.encode(changes),
-        content_type=_JSON_PATCH,
-        timeout_seconds=_REQUEST_SECONDS,
-    )
 
 
 def _decoded(body: bytes, kind: type[T]) -> T:

@@ -35,7 +35,6 @@ from engine.decision.verdict import Failed, Rejected, full_reason
 from engine.objects.eligibility import unfit
 from engine.objects.peer import Peer, key_of
 from engine.objects.request_pod import RequestPod
-from engine.program.program import FilterProgram
 
 # The nodes that are named.
 _MOST_NAMED = 5
@@ -145,7 +144,9 @@ class Moves:
         found = np.zeros(len(rows), np.bool_)
         if plan.empty or plan.selection.unselectable:
             return found
-        if any(_sees_itself(each) for p in plan.selection.enforced for each in p.filters):
+        # A pod that is there is a part of what a filter reads of the pods of a node.
+        filters = (each for p in plan.selection.enforced for each in p.filters)
+        if any(each.resolvable or each.groups.pods for each in filters):
             return ~found
         decided = plan.filters.decide(table, rows, call.evaluation, on_the_way="bound")
         found |= decided.codes != 0
@@ -252,11 +253,6 @@ class Moves:
                     view = moved.view(table, found.name) or found
                     reasons.update(r for r in unfit(pod.pod, view)[:1] if r not in ignored)
         return fits, reasons
-
-
-def _sees_itself(clause: FilterProgram) -> bool:
-    """Whether a filter reads the pods of a node, so that one there is a part of what it reads."""
-    return clause.resolvable or clause.groups.pods
 
 
 def _on_paper(

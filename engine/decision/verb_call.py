@@ -36,8 +36,7 @@ from engine.decision.plan import Plan, SharedMemos, SurveyMemos
 from engine.decision.registry import Registry, Selection
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec, Pod
-from engine.objects.failed_pod import PodFailure
-from engine.objects.peer import UNLABELLED, Peer, Workload
+from engine.objects.peer import UNLABELLED, Peer, PodFailure, Workload
 from engine.objects.pod_group import PodGroup
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import Exemptions, RequestPod

@@ -95,18 +95,11 @@ class _OfPolicy:
 class Repairs:
     """The repairs of all policies. On one event loop."""
 
-    def __init__(
-        self,
-        cache: Cache,
-        mode: RepairMode,
-        clock: Callable[[], float],
-        now: Callable[[], Timestamp] = Timestamp.now,
-    ) -> None:
+    def __init__(self, cache: Cache, mode: RepairMode, clock: Callable[[], float]) -> None:
         self.mode = mode
         self.moves: list[Move] = []
         self._cache = cache
         self._clock = clock
-        self._now = now
         self._policies: dict[str, _OfPolicy] = {}
         self._begins_at = 0.0
         # By uid of the pod that was evicted: such a deletion disturbs nobody.
@@ -148,9 +141,9 @@ class Repairs:
 
     def pod_changed(self, old: Peer | None, new: Peer | None, _revision: int) -> None:
         """Takes a change of a pod from the cache."""
-        if old is not None and (new is None or new.uid != old.uid or _begins_to_end(old, new)):
-            is_first = old.deletionTimestamp is None
-            if is_first and old.nodeName and self._own.get(old.uid) is None and _root(old):
+        if old is not None and old.deletionTimestamp is None and old.nodeName:
+            ends = new is None or new.uid != old.uid or new.deletionTimestamp is not None
+            if ends and self._own.get(old.uid) is None and _root(old):
                 self._disturbed.put(_root(old), self._clock())
         if new is not None and (old is None or old.uid != new.uid) and not new.nodeName:
             for move in self.moves:
@@ -246,7 +239,7 @@ class Repairs:
             return self._is(known, "off", "this server repairs nothing: see `--repair`")
         if told:
             return self._is(known, "off", told)
-        minute = self._now().nanos // SECOND // 60 % MINUTES_OF_DAY
+        minute = Timestamp.now().nanos // SECOND // 60 % MINUTES_OF_DAY
         if not repair.allows(minute):
             return self._is(known, "waiting", "it is not the time of the day for it")
         if now < self._begins_at:
@@ -317,10 +310,9 @@ class Repairs:
     # ---- pods that break a rule again
 
     def _return(self, move: Move, text: str) -> None:
-        known = self._policies.get(move.policy)
-        for clause in move.clauses if known is not None else ():
-            assert known is not None, "it is known"
-            self._count_return(known, clause, text)
+        if (known := self._policies.get(move.policy)) is not None:
+            for clause in move.clauses:
+                self._count_return(known, clause, text)
 
     def _count_return(self, known: _OfPolicy, clause: str, text: str) -> None:
         known.returned += 1
@@ -364,12 +356,8 @@ def _root(pod: Peer) -> str:
     return pod.workload.uid if pod.workload is not None else ""
 
 
-def _begins_to_end(old: Peer, new: Peer) -> bool:
-    return new.deletionTimestamp is not None and old.deletionTimestamp is None
-
-
 def _revision(pod: Peer) -> str:
-    """What tells a pod of one template from those of another template of its workload."""
+    """The revision of a pod: pods of one workload and one template have the same."""
     found = (pod.labels[label] for label in _REVISIONS if label in pod.labels)
     return next(found, pod.controller)
 

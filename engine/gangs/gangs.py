@@ -33,7 +33,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import msgspec
 import numpy as np
@@ -45,20 +44,18 @@ from engine.decision.registry import Registry
 from engine.decision.verb_call import Observer, VerbCall
 from engine.decision.verdict import Decision, Rejected
 from engine.errors import BriefWaitError, RefusedError, own_text
-from engine.gangs.attempts import Attempts
+from engine.gangs.attempts import Attempts, Quorums
 from engine.gangs.gang import (
     EndOfHold,
     GangStatus,
+    HeldCalls,
     Hold,
     KnownGang,
 )
 from engine.gangs.gang_of_pod import ELSEWHERE, ENOUGH, GangOfPod, gang_of_pod
-from engine.gangs.held_calls import HeldCalls
 from engine.gangs.known_gangs import FIRST_PAUSE_SECONDS, KnownGangs
 from engine.gangs.members import GangName, Members
-from engine.gangs.node_room import Mask
-from engine.gangs.paper import Suits
-from engine.gangs.quorums import Quorums
+from engine.gangs.paper import Mask, Suits
 from engine.gangs.tries import Tries
 from engine.objects.eligibility import bars
 from engine.objects.peer import Peer
@@ -371,7 +368,11 @@ class Gangs:
                 clause=gang.clause.name,
                 namespace=gang.name.namespace,
                 name=gang.shown,
-                state=_state(gang),
+                state="gathering"
+                if gang.gathers
+                else "given up"
+                if gang.is_given_up
+                else "waiting",
                 quorum=gang.quorum,
                 held=len(gang.holds),
                 waiting=len(self._waiting(gang, snapshot)),
@@ -484,12 +485,6 @@ def _lost(gang: KnownGang, snapshot: Snapshot) -> str:
         if bars(view) - before:
             return f"node {node} was cordoned or tainted"
     return ""
-
-
-def _state(gang: KnownGang) -> Literal["waiting", "gathering", "given up"]:
-    if gang.gathers:
-        return "gathering"
-    return "given up" if gang.is_given_up else "waiting"
 
 
 def _text(call: VerbCall, name: GangName, what: str) -> str:

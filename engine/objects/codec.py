@@ -13,8 +13,15 @@ import msgspec
 
 from engine.objects.api_types import ObjectMeta, SlimNamespace
 from engine.objects.decoding import ObjectDecoder, StructFactory
-from engine.objects.failed_pod import PodFailure
-from engine.objects.peer import HostPort, Peer, PeerDecoder, Workload, host_ports, workload_of
+from engine.objects.peer import (
+    HostPort,
+    Peer,
+    PeerDecoder,
+    PodFailure,
+    Workload,
+    host_ports,
+    workload_of,
+)
 from engine.objects.pod_group import PodGroup, group_name
 from engine.objects.resources import PodRequests, pod_limits, pod_requests
 from grammar.meaning.schema import Schema

@@ -41,7 +41,7 @@ class _PodToEvict(msgspec.Struct, frozen=True, gc=False):
 
 
 def unmoved(pod: Peer) -> Unmoved | None:
-    """Why no other pod comes elsewhere when this one is evicted; None if one does."""
+    """The reason why nothing replaces an evicted pod; None if a controller does."""
     match pod.workload.kind if pod.workload is not None else None:
         case None:
             return "no controller makes it anew"

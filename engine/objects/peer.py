@@ -25,7 +25,6 @@ from engine.objects.api_types import (
     Volume,
 )
 from engine.objects.decoding import JsonInt, ObjectDecoder
-from engine.objects.failed_pod import how_it_ended
 from engine.objects.pod_group import GroupName, group_name
 from engine.objects.remembered import Remembered
 from engine.objects.resources import PodRequests, pod_limits, pod_requests
@@ -48,8 +47,13 @@ UNLABELLED: Mapping[str, str] = {}
 _NO_ANNOTATIONS: Mapping[str, str] = {}
 # The type of the condition that Placet sets on a pod, so that kube-scheduler asks again.
 REQUEUE_CONDITION = "placement-policy.scheduling.x-k8s.io/Evaluate"
+FAILED = "Failed"
 # The phases of a pod that has ended: it takes no resources any more.
-ENDED = frozenset({"Succeeded", "Failed"})
+ENDED = frozenset({"Succeeded", FAILED})
+# The longest reason for a failure that is kept; the API bounds the other texts.
+_LONGEST_REASON = 128
+# What is no reason to fail.
+_FINE = frozenset({"", "Completed"})
 # The label that the pods of one template of a Deployment have in common.
 TEMPLATE_HASH = "pod-template-hash"
 # The address of a port that stands for all addresses of the node.
@@ -478,6 +482,10 @@ class PeerDecoder:
         containers = tuple(
             [PeerContainer(c.name or "", c.image or "") for c in spec.containers or ()]
         )
+        # The first of a type counts.
+        conditions = {each.type: each for each in reversed(status.conditions or ())}
+        ready, requeued = conditions.get("Ready"), conditions.get(REQUEUE_CONDITION)
+        unscheduled = conditions.get("PodScheduled")
         return Peer(
             name=metadata.name or "",
             namespace=sys.intern(metadata.namespace or ""),
@@ -500,11 +508,11 @@ class PeerDecoder:
             deletionTimestamp=metadata.deletionTimestamp,
             nominatedNodeName=sys.intern(status.nominatedNodeName or ""),
             schedulerName=sys.intern(spec.schedulerName or ""),
-            unscheduled=_unscheduled(status),
-            requeued="" if spec.nodeName else _requeued(status),
+            unscheduled=unscheduled if unscheduled and unscheduled.status != "True" else None,
+            requeued="" if spec.nodeName or requeued is None else requeued.reason or "",
             is_gated=bool(spec.schedulingGates),
             has_claims=not spec.nodeName and self._has_claims(spec),
-            ready=_is_ready(status),
+            ready=ready is not None and ready.status == "True",
             ended=ended,
             reason=reason,
         )
@@ -539,29 +547,6 @@ class PeerDecoder:
         """
         shared = self._shared.peek(key)
         return cast("T", self._shared.put(key, value) if shared is None else shared)
-
-
-def _condition(status: PodStatus, kind: str) -> ObjectCondition | None:
-    for condition in status.conditions or ():
-        if condition.type == kind:
-            return condition
-    return None
-
-
-def _unscheduled(status: PodStatus) -> ObjectCondition | None:
-    """The PodScheduled condition of a pod without a node."""
-    found = _condition(status, "PodScheduled")
-    return found if found is not None and found.status != "True" else None
-
-
-def _is_ready(status: PodStatus) -> bool:
-    found = _condition(status, "Ready")
-    return found is not None and found.status == "True"
-
-
-def _requeued(status: PodStatus) -> str:
-    found = _condition(status, REQUEUE_CONDITION)
-    return (found.reason or "") if found is not None else ""
 
 
 # ---- controllers
@@ -631,3 +616,33 @@ def root_of(controller: Controller, known: Mapping[str, Controller]) -> Workload
         return controller.workload
     above = known.get(owner.uid)
     return above.workload if above is not None else owner
+
+
+class PodFailure(msgspec.Struct, frozen=True, gc=False):
+    """PodFailure: a pod that failed, as later pods of its controller see it.
+
+    Attributes are the fields of the schema's Failure.
+    """
+
+    pod: str
+    node: str
+    time: Timestamp
+    reason: str
+
+
+def how_it_ended(status: PodStatus) -> tuple[Timestamp | None, str]:
+    """When a pod ended, None if nobody knows, and why.
+
+    It did when its last container ended, or else when a condition of it changed last. The reason is
+    that of the pod, such as `Evicted`, or else of the container that ended last without success,
+    such as `OOMKilled`.
+    """
+    containers = (*(status.initContainerStatuses or ()), *(status.containerStatuses or ()))
+    states = (each.state.terminated for each in containers if each.state is not None)
+    ends = [(each.finishedAt, each.reason or "") for each in states if each and each.finishedAt]
+    ends.sort(key=lambda end: (end[0].nanos, end[1]))
+    changes = (each.lastTransitionTime for each in status.conditions or ())
+    times = [at for at, _ in ends] or [at for at in (*changes, status.startTime) if at]
+    reasons = [reason for _, reason in ends if reason not in _FINE]
+    reason = status.reason or (reasons[-1] if reasons else "")
+    return max(times, key=lambda at: at.nanos, default=None), reason[:_LONGEST_REASON]

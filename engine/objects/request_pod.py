@@ -19,7 +19,7 @@ from engine.objects.peer import UNLABELLED, Peer, Workload, labelled, rooted, wo
 from engine.objects.pod_group import KUBERNETES, group_name
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
-from policies.manifest_names import GROUP
+from policies.manifest_text import GROUP
 
 # The annotation that exempts a pod from policies. Its value is the reason.
 BYPASS = "placet.dev/bypass"

@@ -1,4 +1,4 @@
-"""Conditions: expressions about labels as selectors, and the parts of the pod as their values."""
+"""Label conditions: expressions about labels as selectors, with values from the pod."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ OfKey = Callable[[str], Sides]
 
 
 class LabelConditions:
-    """The conditions of one policy about one pod. The methods raise UnportableError."""
+    """Label conditions of one policy about one pod. The methods raise UnportableError."""
 
     def __init__(self, environment: Environment, pod: Pod, frozen: Frozen) -> None:
         self.algebra = Algebra()

@@ -1,4 +1,4 @@
-"""Clauses as parts of a pod's spec: node affinity, spread constraints, affinity between pods.
+"""Portable clauses: parts of a pod's spec, as node affinity, spread constraints and pod affinity.
 
 No part rejects a node that its clause does not reject. A part that rejects the same nodes is exact.
 Sources: KEP-895 and KEP-3094 (spread constraints), `interpodaffinity` and
@@ -37,7 +37,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one clause says to others: only one of its lists has items, or `nodes` is not ALWAYS.
+    """Part of a pod's spec that a clause becomes: only one list has items, or `nodes` limits.
 
     `spread` are topology spread constraints, `away` terms of required pod anti-affinity, and `near`
     of required pod affinity.
@@ -284,7 +284,7 @@ MOST_PODS = 256
 
 @dataclass(frozen=True, slots=True)
 class ClauseVerdict:
-    """What can be told of a clause: all of it, a part (not `exact`), or nothing, with the reason.
+    """Verdict on a clause: all of it can be told, a part (not `exact`), or nothing, with a reason.
 
     A clause without a name is the policy itself.
     """
@@ -299,8 +299,7 @@ def portability(
 ) -> list[ClauseVerdict]:
     """A verdict for each clause that rejects nodes.
 
-    Where a clause depends on the pod, it is that of a pod for which the most can be told, of so
-    many `pods`.
+    Where a clause depends on the pod, the best verdict counts, among so many `pods`.
     """
     policy = PortablePolicy(checked)
     best: dict[str, ClauseVerdict] = {}
@@ -327,7 +326,9 @@ def portability(
 
 def _pods(checked: Checked, codec: ObjectCodec, frozen: Frozen) -> Iterator[Pod]:
     """Pods whose frozen labels have the texts of the policy as values, or others."""
-    texts = {str(e.value) for e in _literals(checked)} | {"x"}
+    parts = (checked, *checked.uses)
+    exprs = (expr for part in parts for expr in walk(part.policy))
+    texts = {str(e.value) for e in exprs if isinstance(e, Literal) and e.type == STRING} | {"x"}
     read = {path[2] for path in _paths(checked) if path[:2] == ("metadata", "labels") and path[2:]}
     keys = sorted(read & frozen.labels)
     values = sorted(text for text in texts if len(text) <= 63)
@@ -336,13 +337,6 @@ def _pods(checked: Checked, codec: ObjectCodec, frozen: Frozen) -> Iterator[Pod]
         labels = dict(zip(keys, chosen, strict=True))
         body = {"metadata": {**metadata, "labels": labels}, "spec": {"containers": []}}
         yield codec.pod(msgspec.json.encode(body))
-
-
-def _literals(checked: Checked) -> Iterator[Literal]:
-    for part in (checked, *checked.uses):
-        for expr in walk(part.policy):
-            if isinstance(expr, Literal) and expr.type == STRING:
-                yield expr
 
 
 def _paths(checked: Checked) -> Iterator[tuple[str, ...]]:

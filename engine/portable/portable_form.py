@@ -1,4 +1,4 @@
-"""Forms: what the portable policies of a pod say about it, as parts of its spec."""
+"""Portable form: the parts of a pod's spec that its portable policies become."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _NEW_POD = ObjectDecoder("Pod", _NewPod)
 
 @dataclass(frozen=True, slots=True)
 class PortableForm:
-    """What the policies of a pod say: `parts` and what is `left` for Placet, by policy."""
+    """Portable form of a pod: the `parts`, and what is `left` for Placet, by policy."""
 
     parts: tuple[tuple[Program, Part], ...] = ()
     left: tuple[tuple[Program, Left], ...] = ()
@@ -57,7 +57,7 @@ class PortableForm:
 
 @dataclass(frozen=True, slots=True)
 class PortableAddition:
-    """A form in the spec of a pod: the new values of the fields that change, and what is left.
+    """Addition of a form to a pod's spec: the new values of its fields, and what is left.
 
     `annotation` is empty if nothing changes.
     """

@@ -1,7 +1,7 @@
 """Selectors: the label selectors of Kubernetes, and which objects two of them select together.
 
-Two selectors are made of each condition, because a condition of a policy is true, false or missing:
-one of the objects for which it is true, and one of the objects for which it is false.
+A condition of a policy is true, false or missing. So a condition becomes two selectors: the first
+selects the objects for which it is true, the second the objects for which it is false.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def expressions(term: Term) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The objects for which a condition is true, and the objects for which it is false.
+    """Sides of a condition: the objects for which it is true, and those for which it is false.
 
     For the others it is missing. If it `may_fail`, it is missing or fails for them.
     """

@@ -1,4 +1,4 @@
-"""Amounts: comparisons of quantities, durations and times, and how long these last.
+"""Comparisons of quantities, durations and times, and how long their results last.
 
 A comparison of what follows `now` knows the moment at which its result turns. So a memo evaluates
 it again at that moment, and not before.
@@ -78,7 +78,7 @@ def until_it_turns(compare: str, left: Evaluate, right: Evaluate, *, rises: bool
     """A comparison of two times or two durations, whose difference follows `now`.
 
     The difference of left and right rises or falls by a second each second. So the result lasts
-    until this is 0 and, at that moment, for a nanosecond.
+    until the difference is 0, and then for a nanosecond.
     """
     meets = _COMPARED[compare]
 
@@ -110,7 +110,7 @@ def until_the_next_minute(read: Evaluate) -> Evaluate:
 
 
 def brief(read: Evaluate) -> Evaluate:
-    """The value of `now` where any time may make another value of the whole."""
+    """The value of `now` in an expression that may change at any time."""
 
     def run(frame: Frame) -> object:
         frame.holds_for_a_second()

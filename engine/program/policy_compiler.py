@@ -18,8 +18,7 @@ from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Message
 from engine.program.node_groups import GroupSpec, namespace_of_pod, number_of_sum
 from engine.program.node_groups import digest_of as digest_of_group
-from engine.program.node_parts import node_parts
-from engine.program.pod_shape import COMPUTED, Path, PodParts, PodReads, paths_as_peer
+from engine.program.pod_shape import COMPUTED, Path, PodParts, PodReads, node_parts, paths_as_peer
 from engine.program.policy_digest import digest_of, text_of
 from engine.program.program import (
     NO_READS,
@@ -434,15 +433,12 @@ class _PolicyCompiler:
     def _no_room(self, clause: Cards) -> Template:
         return clause.message or Template((f"policy {self._policy.name}: {_NO_ROOM}",))
 
-    def _spare(self, clause: Cards) -> ScoreProgram:
-        """What others may take of the cards of a node, as a value that is kept by node."""
-        value = self._checked(cards.spare(clause, _NODE, clause.name_span))
-        return self._score(Score(clause.name, 1.0, value))
-
     def _cards(self, clause: Cards) -> CardsProgram:
         span, compiled = clause.name_span, self._compiled
         entries = clause.writes.entries if clause.writes is not None else ()
         written = [(e.key.value, e.value) for e in entries if isinstance(e.key, Literal)]
+        # What others may take of the cards of a node; it is kept by node.
+        spare = self._checked(cards.spare(clause, _NODE, span))
         return CardsProgram(
             policy=self._policy.address,
             name=clause.name,
@@ -452,7 +448,7 @@ class _PolicyCompiler:
             take=compiled(clause.take),
             cards=compiled(self._checked(cards.cards(clause, _NODE, span))),
             chosen=compiled(self._checked(cards.chosen(clause, _NODE, span))),
-            spare=self._spare(clause),
+            spare=self._score(Score(clause.name, 1.0, spare)),
             index=clause.index,
             writes=tuple((str(key), compiled(value)) for key, value in written),
             reads=self._reads_of_all((clause.when, clause.take, clause.number)),

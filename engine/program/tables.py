@@ -7,18 +7,20 @@ one of each TableSpec; whoever reads `data.NAME` gets LiveRows, which leaves out
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TypeGuard
 
 import msgspec
 
+from engine.cache.cluster_copy import DataText
 from engine.program.frame import Evaluate, Frame
 from grammar.tree.data import ROW, Column, Data, TableSource
 from grammar.tree.printer import print_data
 from grammar.values.errors import MissingError
 from grammar.values.maps import lookup
+from grammar.values.quantity import Quantity
 from grammar.values.time import NEVER, SECOND, Duration, Timestamp
 
 # The most rows of a table, and the most bytes of a text that rows are read from.
@@ -204,3 +206,32 @@ class SourceStatus:
     @property
     def label(self) -> str:
         return source_label(self.name, self.kind)
+
+
+def texts_of(tables: Iterable[Table], now: int) -> Mapping[str, DataText]:
+    """The rows of each table that are not stale at a moment, in nanoseconds, by its digest.
+
+    Each row says how old it is.
+    """
+    return {
+        table.spec.digest: DataText(f"data {table.spec.name}", _rows(table, now), "json")
+        for table in tables
+    }
+
+
+def _rows(table: Table, now: int) -> bytes:
+    names = [column.name for column in table.spec.columns]
+    return msgspec.json.encode(
+        {
+            key: {
+                "age": str(Duration(max(0, now - row.time.nanos))),
+                **{name: _written(getattr(row, name)) for name in names},
+            }
+            for key, row in table.rows.items()
+            if table.row_until(row) > now
+        }
+    )
+
+
+def _written(value: object) -> object:
+    return str(value) if isinstance(value, Quantity | Duration | Timestamp) else value

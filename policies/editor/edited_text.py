@@ -23,7 +23,7 @@ from policies.editor import completion
 from policies.editor.completion import Candidate, Samples, Surroundings
 from policies.editor.tokens import ColouredToken, significant, tokens
 from policies.loader import parsed_library
-from policies.manifest_names import is_manifest
+from policies.manifest_text import is_manifest
 from policies.recipe_collection import search
 from policies.validation import LIBRARY, CheckedFile, Validation
 

@@ -23,7 +23,7 @@ from grammar.messages.texts import shown
 from grammar.values.errors import EvaluationError
 from grammar.values.time import SECOND, Duration
 from policies.admission import Examiner, check_new, defaults, lines
-from policies.manifest_names import GROUP
+from policies.manifest_text import GROUP
 from policies.validation import CheckedFile
 from server.admission.checking_process import CheckingProcess, CheckStoppedError, CheckTimeoutError
 from server.call import CallRecord, ReviewedObject

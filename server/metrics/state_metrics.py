@@ -8,8 +8,8 @@ from typing import Any
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from engine.cluster.shared_pause import shared_pause
 from engine.program.tables import source_label
+from engine.work import shared_pause
 from server.answers.view_answers import DataSource, GangsOfPolicy, ReplicaStatus
 
 LOOK_SECONDS = 5.0

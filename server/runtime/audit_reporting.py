@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from engine.cache.reflector import Report
 from engine.cluster.events import Regarding, regarding
 from engine.cluster.policy_reports import AuditReport, PolicyReports
-from engine.cluster.shared_pause import shared_pause
 from engine.decision.audit_log import AuditedPod, AuditLog, PolicyAudits
 from engine.enforced import EnforcedPolicies
 from engine.errors import ApiError, ApiUnreachableError, why
 from engine.program.program import Program
+from engine.work import shared_pause
 from grammar.values.errors import EvaluationError
 from grammar.values.time import SECOND, Timestamp
 from policies.resource import AuditedPodStatus, AuditStatus, Metadata, PolicyStatus

@@ -15,9 +15,9 @@ from engine.cache.cache import Cache
 from engine.cache.node_table import NodeWithPods, Snapshot
 from engine.cards.fragmentation import CardShape
 from engine.cards.node_cards import Card
-from engine.cluster.shared_pause import shared_pause
 from engine.decision.card_questions import CardQuestions, CardUse, taken_shapes
 from engine.objects.peer import key_of
+from engine.work import shared_pause
 from grammar.messages.texts import shown
 
 _SECONDS = 15.0

@@ -34,12 +34,10 @@ from engine.cache.reflector import Timing
 from engine.cluster.binding import Binder
 from engine.cluster.client import CORE, ApiClient, Limits, connect, path_of
 from engine.cluster.events import Events, PodEvent, regarding
-from engine.cluster.gang_reviewer import GangReviewer
 from engine.cluster.in_flight_ends import OverduePods, SchedulerLease, UnseenPods
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
 from engine.cluster.policy_reports import PolicyReports
-from engine.cluster.requeue import Requeuer
-from engine.cluster.shared_pause import shared_pause
+from engine.cluster.requeue import GangReviewer, Requeuer
 from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
 from engine.decision.journal import Journal
 from engine.decision.placement import CountGate, open_gate
@@ -58,6 +56,7 @@ from engine.portable.portable_clauses import ClauseVerdict, portability
 from engine.portable.portable_form import EXPENSIVE, added, form_of, patch
 from engine.program.policy_time import PolicyTimes
 from engine.program.program import Program
+from engine.work import shared_pause
 from grammar.meaning.costs import ClusterSize
 from grammar.meaning.schema import Schema
 from grammar.values.time import SECOND, Timestamp

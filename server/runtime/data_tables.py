@@ -18,10 +18,9 @@ from engine.cache.cluster_copy import DataText
 from engine.cache.informers import StartTask
 from engine.cluster.data_fetching import DataApi, PrometheusClient
 from engine.cluster.data_sources import DataKeeper, SourceParts
-from engine.data.table_texts import texts_of
 from engine.decision.registry import Registry
 from engine.engine import Engine
-from engine.program.tables import SourceStatus, Tables, TableSpec, source_label
+from engine.program.tables import SourceStatus, Tables, TableSpec, source_label, texts_of
 from grammar.messages.texts import counted
 from grammar.values.time import Timestamp
 from server.api_failures import ApiFailures

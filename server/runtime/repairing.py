@@ -20,7 +20,6 @@ from engine.cache.cache import Cache
 from engine.cache.reflector import Report
 from engine.cluster.client import CORE, Api, path_of
 from engine.cluster.events import Events, PodEvent, Regarding, regarding
-from engine.cluster.shared_pause import shared_pause
 from engine.decision.moves import MovedPods, OtherNodes
 from engine.drift.drift_document import DriftDocument, DriftedPod, RepairState
 from engine.drift.repairs import NO_BUDGET, Move, Repairs
@@ -38,6 +37,7 @@ from engine.errors import (
 from engine.objects.kept_pods import KEY, LOCAL_DATA, OFF, kept
 from engine.objects.peer import key_of
 from engine.program.program import Program
+from engine.work import shared_pause
 from grammar.messages.texts import cut
 from grammar.tree.repair import Repair
 

@@ -20,13 +20,13 @@ from engine.cluster.client import ApiClient
 from engine.cluster.events import Events, PodEvent, Regarding, regarding
 from engine.cluster.lease import micro_time
 from engine.cluster.requeue import Requeuer
-from engine.cluster.shared_pause import shared_pause
 from engine.cluster.status_writer import Reported
 from engine.enforced import EnforcedPolicies
 from engine.errors import ApiError, ApiUnreachableError, NotSyncedError, why
 from engine.explanation.effects import DecidedEffect
 from engine.objects.peer import Peer
 from engine.program.program import Program
+from engine.work import shared_pause
 from grammar.values.time import Timestamp
 from policies.resource import PolicyStatus, StatusCondition
 from server.runtime.early_pods import early_text

@@ -13,7 +13,6 @@ import msgspec
 from aiohttp import web
 
 from engine.cluster.events import PodEvent
-from engine.cluster.shared_pause import shared_pause
 from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
@@ -25,6 +24,7 @@ from engine.explanation.decision_document import (
 from engine.explanation.effects import DecidedEffect, DecidedEffects
 from engine.objects.peer import Peer
 from engine.program.program import Program
+from engine.work import shared_pause
 from grammar.messages.diagnostics import Diagnostic
 from grammar.messages.texts import shown
 from grammar.values.errors import EvaluationError

@@ -45,7 +45,7 @@ from policies.documents import DocumentError, as_json
 from policies.editor.completion import NoSamples
 from policies.editor.edited_text import EditedDocument, complete, document
 from policies.editor.meaning import meaning
-from policies.manifest_names import is_manifest
+from policies.manifest_text import is_manifest
 from policies.object_form import NoObjectError, as_object
 from policies.validation import Validation, Validator
 from server.answers.simulation_answers import MOST_PODS

@@ -19,7 +19,7 @@ from grammar.tree.data import Data, FromConfigMap
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Source
 from policies.loader import library_sources
-from policies.manifest_names import GROUP
+from policies.manifest_text import GROUP
 from policies.resource import STORED
 from policies.validation import check_source
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from engine.cluster.proxies import proxy_of
+from engine.cluster.client import proxy_of
 
 PROXY = "http://proxy.example.com:3128"
 

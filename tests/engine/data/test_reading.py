@@ -17,9 +17,8 @@ from engine.data.reading import (
     rows_of_prometheus,
     rows_of_text,
 )
-from engine.data.table_texts import texts_of
 from engine.program.frame import Frame
-from engine.program.tables import MOST_BYTES, Table
+from engine.program.tables import MOST_BYTES, Table, texts_of
 from grammar.values.quantity import Quantity
 from grammar.values.time import SECOND, Duration, Timestamp
 from tests.support.data import CLAIMS, RACKS, spec_of

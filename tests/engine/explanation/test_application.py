@@ -8,7 +8,7 @@ import pytest
 
 from engine.explanation.application import misspelt_annotations
 from engine.objects.request_pod import BYPASS, EARLIER_BYPASS, FORM
-from policies.manifest_names import GROUP
+from policies.manifest_text import GROUP
 
 
 @pytest.mark.parametrize(

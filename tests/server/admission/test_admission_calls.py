@@ -17,7 +17,7 @@ import yaml
 from grammar.meaning.schema import load_schema
 from policies.admission import Examiner
 from policies.crds import definitions
-from policies.manifest_names import GROUP
+from policies.manifest_text import GROUP
 from policies.resource import VERSIONS
 from policies.validation import Validation
 from server.app import MUTATE, VALIDATE

@@ -21,7 +21,7 @@ from engine.errors import NotSyncedError
 from grammar.meaning.schema import load_schema
 from policies.file_signs import LOOK_SECONDS
 from policies.loader import INTERVAL_SECONDS
-from policies.manifest_names import GROUP
+from policies.manifest_text import GROUP
 from server.metrics.metrics import Metrics
 from server.runtime.file_cluster import ClusterFiles, FileCluster, NoCluster
 from server.runtime.observers import LogObserver
