@@ -16,7 +16,7 @@ from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.messages.helping import helped
 from grammar.mistakes.answers import Answers
 from grammar.mistakes.items import item_at
-from grammar.mistakes.trial import HintTrial, edit_of, without
+from grammar.mistakes.trial import MOST, HintTrial, edit_of, without
 from grammar.mistakes.wishes import clause_of
 from grammar.tree.source import Source, Span
 from policies.manifest_text import is_manifest
@@ -45,7 +45,7 @@ def shown(
     changed: dict[int, Diagnostic] = {}
     for each in found:
         said = each if trial.leads_on(each) else without(each)
-        if each.is_of_parser and trial.left > 0:
+        if each.is_of_parser and trial.left > 0 and len(source.text) <= MOST:
             said = items.meant(said)
         if said is not each:
             changed[id(each)] = said

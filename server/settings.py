@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.cluster.server_url import of_server
-from engine.gangs.gang import MOST_HELD
+from engine.gangs.held_calls import MOST_HELD
 
 MEBIBYTE = 1024 * 1024
 DEFAULT_LISTEN = "127.0.0.1:12345"

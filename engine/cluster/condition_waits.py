@@ -14,7 +14,7 @@ from engine.cache.cache import Cache
 from engine.decision.registry import Registry
 from engine.decision.verdict import Failed, Rejected
 from engine.errors import WaitedInVainError
-from engine.gangs.gang import HeldCalls
+from engine.gangs.held_calls import HeldCalls
 from engine.objects.peer import Peer
 
 # The clause that the binding of a pod (its JSON) to a node waits for. Raises EngineError.

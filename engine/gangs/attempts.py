@@ -19,7 +19,8 @@ from engine.counting.domains import Domains, shared
 from engine.decision.placement import PlacingParts
 from engine.decision.verb_call import VerbCall
 from engine.errors import BadObjectError, EngineError
-from engine.gangs.gang import MOST_HELD_OF_NAMESPACE, KnownGang, Numbers
+from engine.gangs.gang import KnownGang, Numbers
+from engine.gangs.held_calls import MOST_HELD_OF_NAMESPACE
 from engine.gangs.members import GangName
 from engine.gangs.paper import Mask, Member, NodeRoom, Paper, Suits, needs_of
 from engine.objects.peer import Peer

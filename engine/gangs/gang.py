@@ -6,7 +6,6 @@ Gangs own it; it is forgotten when it is released, or when nobody asks about its
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -16,8 +15,6 @@ from engine.cache.node_table import NodeTable
 from engine.gangs.members import GangName
 from engine.program.program import GangProgram
 
-# The most bind calls that are held, and the share of one namespace.
-MOST_HELD, MOST_HELD_OF_NAMESPACE = 1000, 500
 # Told the outcome of a held bind call: empty, or the reason why the gang was given up.
 EndOfHold = Callable[[str], None]
 
@@ -168,22 +165,3 @@ class GangStatus:
     seconds: float
     text: str
     nodes: Mapping[str, str]
-
-
-class HeldCalls:
-    """Held calls: the number of bind calls that wait, or will wait, by namespace.
-
-    They live as long as Gangs. A call that waits for a condition counts, too.
-    """
-
-    def __init__(self) -> None:
-        self._held: Counter[str] = Counter()
-
-    def has_room(self, namespace: str, number: int = 1) -> bool:
-        own = self._held[namespace] + number
-        return self._held.total() + number <= MOST_HELD and own <= MOST_HELD_OF_NAMESPACE
-
-    def add(self, namespace: str, by: int) -> None:
-        self._held[namespace] += by
-        if not self._held[namespace]:
-            del self._held[namespace]

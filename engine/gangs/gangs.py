@@ -48,11 +48,11 @@ from engine.gangs.attempts import Attempts, Quorums
 from engine.gangs.gang import (
     EndOfHold,
     GangStatus,
-    HeldCalls,
     Hold,
     KnownGang,
 )
 from engine.gangs.gang_of_pod import ELSEWHERE, ENOUGH, GangOfPod, gang_of_pod
+from engine.gangs.held_calls import HeldCalls
 from engine.gangs.known_gangs import FIRST_PAUSE_SECONDS, KnownGangs
 from engine.gangs.members import GangName, Members
 from engine.gangs.paper import Mask, Suits

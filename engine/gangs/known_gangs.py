@@ -12,7 +12,8 @@ from typing import Literal
 
 from engine.counting.in_flight_pods import InFlightPods
 from engine.decision.verb_call import GangChange, Observer
-from engine.gangs.gang import HeldCalls, Hold, KnownGang, given_up
+from engine.gangs.gang import Hold, KnownGang, given_up
+from engine.gangs.held_calls import HeldCalls
 from engine.gangs.members import GangName
 from engine.program.program import GangProgram
 
