@@ -113,6 +113,7 @@ class Floors:
                 groups=ids,
                 roomy=np.zeros(len(ids), np.bool_) if short else headroom.roomy,
                 wait=len(ids) if short else headroom.wait,
+                in_one_group=short,
             ),
         )
 

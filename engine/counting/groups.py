@@ -77,7 +77,8 @@ class Headroom(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     certain, `hopeful` the nodes whose group would have headroom if every in-flight pod ended
     elsewhere. `groups` has the group of each node. On a `roomy` node a second pod like this one
     fits, too, if this one goes there. It is None where an offer takes no place for which others
-    wait; else so many of them `wait`.
+    wait; else so many of them `wait`. `in_one_group` says that the clause holds only if all that is
+    offered is in one group.
     """
 
     rule: CountProgram | CardsProgram
@@ -86,6 +87,7 @@ class Headroom(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     groups: GroupIds
     roomy: Mask | None = None
     wait: int = 0
+    in_one_group: bool = False
 
 
 class CountHeadroom(Headroom, frozen=True, eq=False, kw_only=True):

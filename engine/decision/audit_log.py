@@ -173,8 +173,8 @@ class AuditLog:
     ) -> None:
         """Takes what a policy says of a call: the clauses that reject nodes, and which.
 
-        `passing` are the nodes that the call has offered. Where it has none, other policies keep
-        the pod waiting.
+        `passing` are the nodes that the call has offered, or holds back. Where it has none, other
+        policies keep the pod waiting.
         """
         audits, pod = self._policies.get(program.address), call.pod
         if audits is None or audits.digest != program.digest or len(pod.uid) > _LONGEST_UID:
@@ -266,8 +266,12 @@ class Audits:
         rows: NodeRows,
         decided: Decision,
     ) -> None:
-        """Audits a call about these nodes, later. `decided` is its answer."""
-        work = self._audit(call, names, table, rows, decided.codes == 0)
+        """Audits a call about these nodes, later. `decided` is its answer.
+
+        A node that is held back passes: another one may be, once the policy is enforced.
+        """
+        passes = [isinstance(verdict, Feasible | HeldBack) for verdict in decided.verdicts]
+        work = self._audit(call, names, table, rows, np.array(passes)[decided.codes])
         self._later(lambda: self._continue(work))
 
     def _continue(self, work: Iterator[None]) -> None:

@@ -6,7 +6,8 @@ of nodes. The rule, for limits, sums, spreads, shares and cards alike:
     A pod is offered every node with headroom as long as, whatever kube-scheduler chooses, one more
     pod like it still fits on some node afterwards, or nobody waits. If none would, nodes are held
     back in as many groups as other pods wait, so that each of them finds a place; the pod keeps one
-    group at least.
+    group at least. Several floors can hold only if the pod ends in one group: then it is offered
+    one, whoever waits, and whether another pod fits or not.
 
 Headroom itself is of the worst case, so no offer can pass a bound, whether it is wide or narrow.
 """
@@ -46,18 +47,30 @@ def narrowed(
     """The clauses that hold nodes back, and the nodes that are left to offer after each of them.
 
     There are none where every node that is `opened`, by all clauses, is offered. One node is open.
+    First come the clauses that hold only if what is offered is in one group.
     """
     taking = [(each, each.roomy) for each in headrooms if each.roomy is not None]
-    # First the clauses that have room for another pod on the fewest nodes.
-    taking.sort(key=lambda each: int(np.count_nonzero(opened & each[1])))
+
+    def order(each: _Taking) -> tuple[int, int]:
+        """The fewest nodes with room for another pod first, then the fewest groups."""
+        headroom, roomy = each
+        return int(np.count_nonzero(opened & roomy)), len(np.unique(headroom.groups[opened]))
+
+    taking.sort(key=order)
     found, kept = list[tuple[Headroom, Mask]](), opened
+    for headroom, _ in taking:
+        if headroom.in_one_group and len(np.unique(headroom.groups[kept])) > 1:
+            kept = _in_best_groups(headroom, kept, ranks())
+            found.append((headroom, kept))
+    needed = found.copy()
     for headroom, _ in taking:
         if _another_fits(taking, opened, kept):
             return found
-        kept = _in_best_groups(headroom, kept, ranks())
-        found.append((headroom, kept))
-    # Where no other pod would fit all the same, holding nodes back helps nobody.
-    return found if _another_fits(taking, opened, kept) else ()
+        if not headroom.in_one_group:
+            kept = _in_best_groups(headroom, kept, ranks())
+            found.append((headroom, kept))
+    # Where no other pod would fit all the same, holding nodes back for it helps nobody.
+    return found if _another_fits(taking, opened, kept) else needed
 
 
 def _another_fits(taking: Sequence[_Taking], opened: Mask, kept: Mask) -> bool:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from engine.decision.audit_log import MOST_OF_POLICY
+from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from tests.support.builders import node, pod, raw
 from tests.support.engines import Silent, engine_of, peer_of, registry_of
@@ -85,6 +86,21 @@ def test_a_pod_that_enforced_policies_reject_is_not_that_of_an_audit() -> None:
     engine, names = audited(NOWHERE + enforced)
     ask(engine, names, "a")
     assert not engine.audits.log.policies["web"].pods
+
+
+def test_a_node_that_is_held_back_is_one_of_those_that_are_left() -> None:
+    """It passes, and is what an audited policy would leave, once it is enforced."""
+    enforced = """
+    policy all { for pods where true
+      limit "one a node" { pods where true per node at most 1 strict }
+      score "here" weight 1 { value node.name == "n2" }
+    }
+    """
+    names, waiting = ["n1", "n2", "n3"], [pod(f"w{number}") for number in range(9)]
+    engine = engine_of(ONLY_N1 + enforced, [node(name) for name in names], waiting)
+    decided = engine.filter(raw(pod("a", labels={"app": "web"})), names, None, math.inf)
+    assert [isinstance(verdict, Feasible) for verdict in decided] == [False, True, False]
+    assert engine.audits.log.policies["web"].waiting == 0
 
 
 def test_numbers_go_on_where_pods_are_forgotten() -> None:

@@ -143,12 +143,42 @@ def test_nodes_that_are_offered(clauses: str, pods: Sequence[Object], wanted: st
     assert Scheduler(clauses, pods).ask("asked") == wanted
 
 
+def test_a_clause_whose_nodes_need_not_be_held_back_holds_none() -> None:
+    """Whichever node chance would hold back for the limit: the domain that is left is enough."""
+    zones = LIMIT.replace('"l"', '"z"').replace("per node", 'per domain node.labels["zone"]')
+    offers = {Scheduler(f"{LIMIT} {zones}", waiting(1)).ask(f"asked-{n}") for n in range(20)}
+    assert offers == {"ac", "bd"}
+
+
 def test_the_emptiest_nodes_are_kept_then_chance_by_pod() -> None:
     """Never the first row."""
     full = [pod(f"on-{name}", cpu="1", memory="1Gi", on=name) for name in "abd"]
     assert Scheduler(LIMIT, [*full, *waiting(9)]).ask("asked") == "c"
     chosen = {Scheduler(LIMIT, waiting(9)).ask(f"asked-{number}") for number in range(30)}
     assert chosen == set(ALL)
+
+
+FLOORS = "".join(
+    f'share "{zone}" {{ of pods where {IS_WEB} on nodes where node.labels["zone"] == "{zone}"'
+    " at least 1 strict }"
+    for zone in "xy"
+)
+CROSSING = (
+    f'limit "cap" {{ pods where {IS_WEB} per domain node.labels["cap"]'
+    ' at most (domain == "spot" ? 1 : 9) strict }'
+    ' filter "f" { require node.name != "d" }'
+    ' score "s" weight 1 { value node.name == "a" }'
+)
+
+
+def test_floors_narrow_also_where_no_other_pod_would_fit() -> None:
+    """A pod in x may take the one place on spot that y needs; it must not be offered x and y."""
+    scheduler = Scheduler(FLOORS + CROSSING, [web("p"), web("q")])
+    assert scheduler.ask("p") == "ac"
+    with pytest.raises(WaitingError):
+        scheduler.ask("q")
+    scheduler.bind("p", "c")
+    assert scheduler.ask("q") == "b"
 
 
 def test_nodes_that_are_held_back_are_not_rejected_by_their_clause() -> None:
@@ -231,6 +261,13 @@ def test_the_next_pod_takes_what_is_left() -> None:
     assert sorted(map(scheduler.ask, "pqrs")) == list(ALL)
     with pytest.raises(WaitingError):
         scheduler.ask("t")
+
+
+@pytest.mark.parametrize("known", [[], [gated("p")]], ids=["not shown", "still gated"])
+def test_a_pod_on_its_way_waits_no_more_however_late_the_watch_is(known: Sequence[Object]) -> None:
+    """It is none of the pods that wait, and no other pod waits less because of it."""
+    scheduler = Scheduler(LIMIT, [*known, web("q"), web("r"), web("s")])
+    assert sorted(map(scheduler.ask, "pqrs")) == list(ALL)
 
 
 def test_a_pod_alone_is_waited_for() -> None:
