@@ -154,7 +154,8 @@ class PodCounter:
                 found = self._without_assumed(found, ids, members, tally)
             elif on_the_way != "bound" and not count.peers.state:
                 is_predicted = on_the_way == "predicted"
-                ends = self._in_flight_ends(count, ids, members, tally, predicted=is_predicted)
+                flying = self._flying(count, members, tally)
+                ends = _ends(flying, ids, predicted=is_predicted)
                 self._add_on_the_way(found, ids, ends, self._nominated_of(members))
             return found
 
@@ -302,7 +303,8 @@ class PodCounter:
         if there.pod is not None and not there.waits:
             self._add(high, groups.counted, there.pod.nodeName, -there.adds)
         low = self._without_assumed(high, groups.counted, members, tally)
-        in_flight = self._in_flight_ends(count, groups.counted, members, tally, predicted=predicted)
+        flying = self._flying(count, members, tally)
+        in_flight = _ends(flying, groups.counted, predicted=predicted)
         nominated = self._nominated_of(members)
         own = self._own(plain, count)
         waiting = len(tally.waiting) - there.waits
@@ -329,7 +331,7 @@ class PodCounter:
             domains=groups.domains() if isinstance(clause, SpreadProgram) else _NO_DOMAINS,
             bounds=groups.bounds,
             min_domains=groups.min_domains,
-            waits=max(0, waiting - tally.gated - sum(map(len, in_flight.values()))),
+            waits=self._waits(tally, there, flying),
             eased=groups.eased,
             sections=groups.sections,
         )
@@ -371,25 +373,33 @@ class PodCounter:
                 self._add(low, ids, pod.nodeName, -adds)
         return low
 
-    def _in_flight_ends(
-        self,
-        count: CountProgram,
-        ids: GroupIds,
-        members: Membership,
-        tally: Tally,
-        *,
-        predicted: bool,
-    ) -> Mapping[int, list[GroupIds]]:
-        """The groups where pods in flight may end, of each such pod, by what they add."""
+    def _flying(
+        self, count: CountProgram, members: Membership, tally: Tally
+    ) -> Mapping[int, Sequence[InFlightPod]]:
+        """The pods in flight that count, by what they add."""
         if not self._in_flight:
             return {}
         is_kept = members.name is not None and not count.peers.time_dependent
         tell = members.by_labels and partial(_by_labels, members.by_labels, members.scope)
-        found = by_amount(self._in_flight, members.inside, tally if is_kept else None, tell)
-        return {
-            adds: [ids[[each.predicted]] if predicted else each.groups(ids) for each in such]
-            for adds, such in found.items()
-        }
+        return by_amount(self._in_flight, members.inside, tally if is_kept else None, tell)
+
+    def _waits(
+        self, tally: Tally, there: _There, flying: Mapping[int, Sequence[InFlightPod]]
+    ) -> int:
+        """The number of the other pods that have no node and no offer, and are not gated.
+
+        The watch may be late: a pod on its way may not be there yet, or be gated there.
+        """
+        gated = tally.gated - (there.waits and there.pod is not None and there.pod.is_gated)
+        waiting = len(tally.waiting) - there.waits - gated
+        if waiting <= 0:
+            return 0
+        shown = (each.name for such in flying.values() for each in such)
+        shown = (name for name in shown if name in tally.waiting)
+        if not tally.gated:
+            return max(0, waiting - sum(1 for _ in shown))
+        known = map(self.pods.pod, shown)
+        return max(0, waiting - sum(1 for pod in known if pod is not None and not pod.is_gated))
 
     def _totals(
         self, share: ShareProgram, tally: Tally, own: int, there: Peer | None
@@ -611,6 +621,16 @@ class PodCounter:
             found[group] = min(found.item(group) + amount, FULL)
 
 
+def _ends(
+    flying: Mapping[int, Sequence[InFlightPod]], ids: GroupIds, *, predicted: bool
+) -> Mapping[int, list[GroupIds]]:
+    """The groups where pods in flight may end, of each such pod, by what they add."""
+    return {
+        adds: [ids[[each.predicted]] if predicted else each.groups(ids) for each in such]
+        for adds, such in flying.items()
+    }
+
+
 def by_workload(tally: Tally, *, placed: bool) -> dict[str, int]:
     """The pods of a tally by the uid of their workload: those with a node, or all."""
     found = tally.placed_of.copy()
@@ -661,7 +681,10 @@ def _add_all(counts: Counts, groups: Sequence[GroupIds], amount: int) -> None:
     if not groups or not amount:
         return
     named = np.concatenate(groups)
-    times = np.bincount(named[named >= 0], minlength=len(counts))
+    # There are as many as pods in flight times nodes, and mostly each has its group.
+    if named.min(initial=0) < 0:
+        named = named[named >= 0]
+    times = np.bincount(named, minlength=len(counts))
     if amount == 1:
         counts += times
     else:
