@@ -26,7 +26,7 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 # Without bytecode each of the many processes that tests start would compile Placet again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test thorough processes others hostile answers check fmt e2e e2e-all e2e-smoke contract e2e-installed differential differential-cel portable fgd rollouts repair repair-faults chaos chaos-mutants simulated bench instructions kube conformance \
+.PHONY: demo test thorough properties processes others hostile answers check fmt e2e e2e-all e2e-smoke contract e2e-installed differential differential-cel portable fgd rollouts repair repair-faults chaos chaos-mutants simulated bench instructions kube conformance \
 	image-test sbom krew release help lock versions openapi examples site clean
 .DELETE_ON_ERROR:
 
@@ -44,10 +44,16 @@ REPAIR_FAULTS = tests/e2e/test_repair_faults.py
 # No test of these folders runs here, and reading them takes time.
 OTHERS = tests/e2e tests/benchmarks tests/image
 
-test: .venv/stamp  ## run every test except thorough, processes, e2e, bench and chaos; a part of random examples
-	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal $(addprefix --ignore=,$(OTHERS))
+# Random worlds and texts, and recorded answers.
+PROPERTIES = tests/properties tests/chaos tests/recorder tests/differential
 
-thorough: .venv/stamp answers  ## run all of `test` and `processes` with all examples, and what takes too long for it
+test: .venv/stamp  ## run every test but properties, processes, e2e, bench, chaos and what is thorough
+	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal $(addprefix --ignore=,$(OTHERS) $(PROPERTIES))
+
+properties: .venv/stamp  ## run the tests of random worlds and texts, a part of the examples; CI does
+	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal $(PROPERTIES)
+
+thorough: .venv/stamp answers  ## run all of `test`, `properties` and `processes` with all examples, and what takes too long for it
 	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal \
 	  -m "not e2e and not bench and not chaos and not rollouts and not image and not browser" --hypothesis-profile=thorough
 
@@ -61,7 +67,7 @@ hostile: .venv/stamp  ## measure a good client beside hostile ones, and beside h
 	CONNECTIONS=$(or $(CONNECTIONS),2000) .venv/bin/python -m pytest -s -m process tests/server/test_hostile_clients.py
 	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 $(HOSTILE_SOURCES)
 
-answers: .venv/stamp  ## compare the answers in all recorded worlds; `test` compares a few
+answers: .venv/stamp  ## compare the answers in all recorded worlds; `properties` compares a few
 	.venv/bin/python -m tests.recorder --compare tests/golden/answers.json
 
 check: .venv/stamp  ## check format, lint, types, layers, and the policies that ship

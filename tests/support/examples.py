@@ -1,6 +1,6 @@
 """Numbers of examples and of random worlds: all of them, or a part, as the hypothesis profile says.
 
-`make test` runs a twelfth of them, by the profile `quick`; `make thorough` runs all, by `thorough`.
+`make test` runs a twelfth, by the profile `quick`; `make thorough` runs all, by `thorough`.
 """
 
 from __future__ import annotations
