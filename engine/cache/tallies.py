@@ -96,7 +96,7 @@ class Tally:
     """The pods of a scope for which `counts` is not 0, added up.
 
     `nodes` has the sum on each node, `placed` is their sum, `waiting` has the keys of the pods
-    without a node, `queued` is the sum of these, and `gated` the number of those that are gated.
+    without a node, `queued` is the sum of these, and `idle` the number of those that are idle.
     `placed_of` and `waiting_of` have the numbers of pods of each workload, by its uid. `version`
     rises by one with each change of `nodes`. `may_count` is false of pods that it need not follow;
     None where all pods of the scope may count. `whole` is the tally of which this is a part, since
@@ -107,7 +107,7 @@ class Tally:
         "_changes",
         "_counts",
         "bytes",
-        "gated",
+        "idle",
         "may_count",
         "nodes",
         "placed",
@@ -123,7 +123,7 @@ class Tally:
         self._counts = counts
         self.may_count = may_count
         self.nodes: Counter[str] = Counter()
-        self.placed = self.queued = self.gated = 0
+        self.placed = self.queued = self.idle = 0
         self.waiting: set[str] = set()
         self.placed_of: dict[str, int] = {}
         self.waiting_of: dict[str, int] = {}
@@ -157,7 +157,7 @@ class Tally:
         left = Tally(counts)
         left.whole = self
         left.nodes, left.placed, left.waiting = self.nodes.copy(), self.placed, self.waiting.copy()
-        left.queued, left.gated = self.queued, self.gated
+        left.queued, left.idle = self.queued, self.idle
         left.placed_of, left.waiting_of = self.placed_of.copy(), self.waiting_of.copy()
         for key, pod in gone:
             if amount := self.added(key, pod, counts):
@@ -177,7 +177,7 @@ class Tally:
             if key in self.waiting:
                 self.waiting.discard(key)
                 self.queued -= amount
-                self.gated -= pod.is_gated
+                self.idle -= pod.is_idle
                 _add(self.waiting_of, pod, -1)
             return
         _add(self.placed_of, pod, -1)
@@ -192,7 +192,7 @@ class Tally:
             if key not in self.waiting:
                 self.waiting.add(key)
                 self.queued += amount
-                self.gated += pod.is_gated
+                self.idle += pod.is_idle
                 _add(self.waiting_of, pod, 1)
             return
         _add(self.placed_of, pod, 1)

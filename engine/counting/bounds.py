@@ -53,7 +53,7 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     percentage is a part, and `pods` is the number of all pods to place: a rollout has more pods
     than are wanted. Both include the asked pod. `anywhere` says, for a limit with a lower bound,
     whether any other pod is or may be in a group. `waits` is the number of the other pods that the
-    clause counts and that have no node and no offer yet; a gated pod is none of them. `domains`
+    clause counts and that have no node and no offer yet; an idle pod is none of them. `domains`
     marks the groups that a spread compares. `bounds` has the number
     of the bound of each group, in what is added up; None where it is a constant of the clause.
     `min_domains` is that of a spread, None where it is a constant. `eased` are the bounds if every

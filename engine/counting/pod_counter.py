@@ -386,20 +386,20 @@ class PodCounter:
     def _waits(
         self, tally: Tally, there: _There, flying: Mapping[int, Sequence[InFlightPod]]
     ) -> int:
-        """The number of the other pods that have no node and no offer, and are not gated.
+        """The number of the other pods that have no node and no offer, and are not idle.
 
-        The watch may be late: a pod on its way may not be there yet, or be gated there.
+        The watch may be late: a pod on its way may not be there yet, or be idle there.
         """
-        gated = tally.gated - (there.waits and there.pod is not None and there.pod.is_gated)
-        waiting = len(tally.waiting) - there.waits - gated
+        idle = tally.idle - (there.waits and there.pod is not None and there.pod.is_idle)
+        waiting = len(tally.waiting) - there.waits - idle
         if waiting <= 0:
             return 0
         shown = (each.name for such in flying.values() for each in such)
         shown = (name for name in shown if name in tally.waiting)
-        if not tally.gated:
+        if not tally.idle:
             return max(0, waiting - sum(1 for _ in shown))
         known = map(self.pods.pod, shown)
-        return max(0, waiting - sum(1 for pod in known if pod is not None and not pod.is_gated))
+        return max(0, waiting - sum(1 for pod in known if pod is not None and not pod.is_idle))
 
     def _totals(
         self, share: ShareProgram, tally: Tally, own: int, there: Peer | None

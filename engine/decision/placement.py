@@ -204,13 +204,13 @@ class Placement:
     def closed(
         self, counts: CountClauses, call: VerbCall, names: Sequence[str]
     ) -> list[tuple[str, Mask]]:
-        """The strict ones of these clauses without headroom on some nodes, and which these are.
+        """The strict ones of these clauses that reject some nodes, and which these are.
 
         `counts` need not be those of the call's plan.
         """
         snapshot = call.snapshot
         question = _question(call, snapshot, snapshot.table.find(names))
-        closed = ((h.rule.name, ~h.open) for h in self._of(counts, question))
+        closed = ((h.rule.name, ~h.hopeful) for h in self._of(counts, question))
         return [(name, mask) for name, mask in closed if mask.any()]
 
     def open(self, call: VerbCall, rows: NodeRows) -> Mask:
@@ -370,24 +370,31 @@ def _rejected(
 ) -> Decision:
     """The decision with `own` headrooms, and a verdict for each feasible node that is not offered.
 
-    The first clause without headroom rejects it. `narrow` has the clauses that hold open ones back.
+    The first clause without headroom rejects it, and holds it back where only pods in flight are in
+    the way. `narrow` has the clauses that hold open ones back.
     """
     left = feasible & ~opened
     if not narrow and not np.count_nonzero(left):
         return Decision(decided.codes, decided.verdicts, decided.known_rows, own)
     codes = decided.codes.copy()
     verdicts: list[Verdict] = list(decided.verdicts)
+
+    def end(nodes: Mask, verdict: Verdict) -> None:
+        verdicts.append(verdict)
+        codes[nodes] = len(verdicts) - 1
+
     for headroom in headrooms:
-        full, rule = left & ~headroom.open, headroom.rule
+        full, rule = left & ~headroom.hopeful, headroom.rule
         if full.any():
             # An eviction can help: the pods that are counted can be evicted.
-            text = rule.message(evaluation)
-            verdicts.append(Rejected(text, rule.policy, rule.name, resolvable=True))
-            codes[full] = len(verdicts) - 1
+            end(full, Rejected(rule.message(evaluation), rule.policy, rule.name, resolvable=True))
+            left &= ~full
+    for headroom in headrooms:
+        if (full := left & ~headroom.open).any():
+            end(full, HeldBack(headroom.rule.policy, headroom.rule.name))
             left &= ~full
     for headroom, kept in narrow:
-        verdicts.append(HeldBack(headroom.rule.policy, headroom.rule.name))
-        codes[opened & ~kept] = len(verdicts) - 1
+        end(opened & ~kept, HeldBack(headroom.rule.policy, headroom.rule.name))
         opened = opened & kept
     return Decision(codes, verdicts, decided.known_rows, own)
 

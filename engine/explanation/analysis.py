@@ -16,6 +16,8 @@ import numpy as np
 
 from engine.cache.cluster_copy import NamedPod
 from engine.cache.node_table import KnownRows, without
+from engine.counting.bounds import Mask
+from engine.counting.groups import Headroom
 from engine.decision.journal import RecordedCounts, recorded_counts
 from engine.decision.plugin_filters import unknown_resources
 from engine.decision.registry import Registry
@@ -201,19 +203,27 @@ class Analyst:
         """The nodes that pass and would be held back from a pod that is asked about now."""
         opened = np.array([results.holds(name) for name in results.names], np.bool_)
         suits = np.array([results.scores.get(name, 0) for name in results.names], np.float64)
-        if not work.headrooms or not opened.any():
+        counted = [*work.headrooms, *work.mutual]
+        if not counted or not opened.any():
             return {}
-        inspection, found = results.inspection, dict[str, HeldBack]()
-        rows = inspection.table.find(results.names)
-        uid, table = inspection.peer.uid, inspection.table
-        for headroom, kept in self._engine.placement.narrowed(
-            uid, table, rows, work.headrooms, opened, lambda: suits
-        ):
+        found = dict[str, HeldBack]()
+
+        def hold(headroom: Headroom, left: Mask) -> None:
             verdict = HeldBack(headroom.rule.policy, headroom.rule.name)
-            found |= {
-                results.names[index]: verdict for index in np.flatnonzero(opened & ~kept).tolist()
-            }
-            opened = kept
+            held = np.flatnonzero(opened & ~left).tolist()
+            found.update((results.names[index], verdict) for index in held)
+            np.logical_and(opened, left, out=opened)
+
+        for each in counted:
+            hold(each, each.open)
+        if opened.any():
+            inspection = results.inspection
+            uid, table = inspection.peer.uid, inspection.table
+            rows = table.find(results.names)
+            for headroom, kept in self._engine.placement.narrowed(
+                uid, table, rows, counted, opened.copy(), lambda: suits
+            ):
+                hold(headroom, kept)
         return found
 
     def _offered(

@@ -241,29 +241,27 @@ class Inspection:
         return Objection(clause.policy, clause.name, clause, mask_of(found), errors, message)
 
     def count_objection(self, headroom: CountHeadroom) -> Objection:
-        """The objection of a clause that counts."""
+        """The objection of a clause that counts, to nodes that are full without pods in flight."""
         count = headroom.clause.count
         message = count.message(self._evaluation)
-        return Objection(count.policy, count.name, headroom.clause, ~headroom.open, {}, message)
+        return Objection(count.policy, count.name, headroom.clause, ~headroom.hopeful, {}, message)
+
+    def mutual_headroom(
+        self, limit: MutualLimit, rows: NodeRows, evaluation: Evaluation
+    ) -> CountHeadroom:
+        """The headroom of a limit of pods that are there. Raises as MutualLimit.headroom."""
+        return limit.headroom(self._counter, self.table, rows, evaluation)
 
     def mutual_objection(
-        self,
-        limit: MutualLimit,
-        rows: NodeRows,
-        others: Sequence[Objection],
-        evaluation: Evaluation,
+        self, headroom: CountHeadroom, others: Sequence[Objection]
     ) -> list[Objection]:
-        """The objection of a limit of pods that are there, to nodes that its clause accepts.
-
-        Raises as MutualLimit.headroom.
-        """
-        refused = ~limit.headroom(self._counter, self.table, rows, evaluation).open
+        """The objection of a limit of pods that are there, to nodes that its clause accepts."""
+        refused, clause, count = ~headroom.hopeful, headroom.clause, headroom.clause.count
         for each in others:
-            if each.program is limit.clause:
+            if each.program is clause:
                 refused &= ~each.refused
         if not refused.any():
             return []
-        clause, count = limit.clause, limit.clause.count
         text = count.message(self._evaluation)
         return [Objection(count.policy, count.name, clause, refused, {}, text, is_mutual=True)]
 
@@ -325,6 +323,8 @@ class PodResults:
         self.inspection = inspection
         self.names = names
         self.headrooms: list[CountHeadroom] = []
+        # Those of limits of pods that are there.
+        self.mutual: list[CountHeadroom] = []
         self._rows = inspection.table.find(names)
         self._clock = clock
         self._ends = clock() + PORTION_SECONDS
@@ -339,8 +339,9 @@ class PodResults:
         for program in inspection.selection.enforced:
             found += yield from self.objections_of(program)
         for limit in inspection.mutual:
-            step = partial(inspection.mutual_objection, limit, self._rows, tuple(found))
-            found += yield from self.again(step)
+            step = partial(inspection.mutual_headroom, limit, self._rows)
+            self.mutual.append((yield from self.again(step)))
+            found += inspection.mutual_objection(self.mutual[-1], found)
         return found
 
     def headrooms_of_pod(self) -> Work[None]:

@@ -168,6 +168,11 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     ended: Timestamp | None = None
     reason: str = ""
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it waits for no node for now: it has a scheduling gate, or is being deleted."""
+        return self.is_gated or self.deletionTimestamp is not None
+
 
 class _PlacedMetadata(msgspec.Struct, frozen=True, gc=False):
     name: str

@@ -14,7 +14,7 @@ from engine.cache.cache import Cache
 from engine.decision.preemption import Victims
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
-from engine.errors import WaitingError
+from engine.errors import EngineError, WaitingError
 from engine.explanation.inspection import Inspection
 from engine.objects.codec import ObjectCodec, decode_namespace
 from engine.objects.peer import Peer, labelled
@@ -334,6 +334,16 @@ class _Model:
         return any(sum(self.counts(o, p) for p in there) + 1 > most for o in owners)
 
 
+def _offered(engine: Engine, asked: Object, name: str) -> bool:
+    """Whether the node alone is offered; the offer is taken back."""
+    try:
+        (verdict,) = engine.filter(raw(asked), [name], None, math.inf)
+    except EngineError:
+        return False
+    engine.in_flight.forget(asked["metadata"]["uid"])
+    return isinstance(verdict, Feasible)
+
+
 @pytest.mark.parametrize("seed", range(examples(150)))
 def test_equals_a_plain_model(seed: int) -> None:
     """With bound pods and pods in flight, and after each of many changes."""
@@ -373,4 +383,7 @@ def test_equals_a_plain_model(seed: int) -> None:
             for o, n in product(inspection.all_objections(names), names)
             if o.refused[names.index(n)]
         }
-        assert refused == {n for n in names if model.closed(asked, n, list(places.values()))}, text
+        there = [(made, on) for made, on in places.values() if made["spec"].get("nodeName")]
+        assert refused == {n for n in names if model.closed(asked, n, there)}, text
+        closed = {n for n in names if not _offered(engine, asked, n)}
+        assert closed == {n for n in names if model.closed(asked, n, list(places.values()))}, text
