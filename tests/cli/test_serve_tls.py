@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import yaml
 
 from tests.cli.conftest import Placet
 from tests.cli.test_serve import BARE, serving, until
@@ -172,9 +173,15 @@ def test_mistakes_are_one_line_and_a_hint(
     assert hint.startswith("  = help: ")
 
 
-def test_the_example_of_kube_scheduler_s_side_is_what_is_written(placet: Placet) -> None:
-    example = r"```sh\nplacet (scheduler-config .*?)```\n\n```yaml\n(.*?)```"
-    ((command, configuration),) = re.findall(example, section("operations", "TLS"), re.DOTALL)
-    assert "tlsConfig" in configuration
+def test_the_example_of_kube_scheduler_s_side_adds_what_the_page_says(placet: Placet) -> None:
+    example = r"```sh\nplacet (scheduler-config .*?)```\n\nIt adds `enableHTTPS: true`"
+    (command,) = re.findall(example, section("operations", "TLS"), re.DOTALL)
     done = placet(*shlex.split(command.replace("\\\n", "")))
-    assert (done.code, done.out) == (0, configuration)
+    assert done.code == 0
+    (entry,) = yaml.safe_load(done.out)["extenders"]
+    assert entry["enableHTTPS"] is True
+    assert entry["tlsConfig"] == {
+        "caFile": "/etc/kubernetes/placet/ca.crt",
+        "certFile": "/etc/kubernetes/placet/client.crt",
+        "keyFile": "/etc/kubernetes/placet/client.key",
+    }

@@ -84,7 +84,7 @@ async def test_a_body_that_is_not_a_review(
 ) -> None:
     answer = await served.post(f"/admission/{path}", body)
     assert answer.status == 400
-    assert answer.text.startswith(text)
+    assert answer.text.startswith(f"placet: {text}")
     assert answer.body.count(b"\n") == 1
 
 
@@ -92,7 +92,7 @@ async def test_a_review_of_nine_megabytes(served: Served) -> None:
     body = io.BytesIO(raw_review(b'"' + b"x" * 9_000_000 + b'"'))
     answer = await served.request("POST", "/admission/validate", body)
     assert answer.status == 400
-    assert answer.text == "the body of the request is larger than 8388608 bytes\n"
+    assert answer.text == "placet: the body of the request is larger than 8388608 bytes\n"
 
 
 async def test_other_methods_and_compressed_bodies(served: Served) -> None:
