@@ -57,6 +57,23 @@ def check_object(
     cluster in which its policy would decide. A Validator checks `use` and conflicts between objects
     and files.
     """
+
+    def look() -> CheckedObject:
+        return _checked(name, raw, schema, stored=stored, size=size)
+
+    found = look()
+    if found.holds:
+        return found
+    # Whoever checks an object without a mistake needs none of it.
+    from policies.hints import with_hints  # noqa: PLC0415
+
+    return with_hints(look)
+
+
+def _checked(
+    name: str, raw: bytes, schema: Schema, *, stored: bool, size: ClusterSize
+) -> CheckedObject:
+    """The checked object, with hints only while somebody looks for them."""
     try:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -63,6 +63,11 @@ def test_a_policy_that_is_used_may_come_later() -> None:
     )
 
 
+def test_a_mistake_has_its_hint_as_in_a_file() -> None:
+    (error,) = found(rules('filter "x" { require node.zone = "a" }')).errors
+    assert error == "rules:1:32 error[P0001]: `=` is not allowed here (write `==`)"
+
+
 def test_no_name_is_given_away() -> None:
     """Whoever applies an object need not know what policies others have."""
     (warning,) = found(rules('use "othe"'), known(OTHER)).warnings
