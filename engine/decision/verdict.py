@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from engine.cache.node_table import KnownRows
 from engine.counting.groups import CountHeadroom
-from engine.errors import own_text, own_words
+from engine.errors import own_text
 from grammar.messages.texts import MOST_SHOWN, cut
 
 # The most characters of the different texts of an answer: kube-scheduler joins them in the pod's
@@ -157,7 +157,7 @@ def attributed(policy: str, reason: str) -> str:
     The pod's event joins the reasons of all plugins and extenders, so a message alone does not say
     who wrote it. The name is constant, and so is the text (C47).
     """
-    if not policy or not reason or own_words(reason) or reason.startswith(_prefix(policy)):
+    if not policy or not reason or reason.startswith((own_text(""), _prefix(policy))):
         return reason
     name = policy.rpartition("/")[2]
     if any(word.strip(_PUNCTUATION) == name for word in reason.split()):
