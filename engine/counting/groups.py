@@ -223,7 +223,7 @@ class CountGroups:
         self._compute_domains = least if callable(least) else None
         self._percent = isinstance(clause, ShareProgram) and clause.bound.percent
         self._bounds: Bounds = np.empty(0, np.float64 if self._percent else np.int64)
-        self._bounds_every = bounds_every_group(clause)
+        self.bounds_every = bounds_every_group(clause)
         self._adds_amounts = clause.count.peers.amount is not None
         self.kept = KeptCounts(adds_amounts=self._adds_amounts)
         # Rows of tables become stale.
@@ -345,7 +345,7 @@ class CountGroups:
             here[outside] = hopeful[outside] = passes
         roomy = None
         # A pod that does not count takes no room, wherever it goes.
-        if self._bounds_every and counts.own and counts.waits:
+        if self.bounds_every and counts.own and counts.waits:
             roomy = with_room_for_another(self.clause, counts, alone=alone)[ids]
             roomy[outside] = passes
         return CountHeadroom(

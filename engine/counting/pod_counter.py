@@ -331,7 +331,8 @@ class PodCounter:
             domains=groups.domains() if isinstance(clause, SpreadProgram) else _NO_DOMAINS,
             bounds=groups.bounds,
             min_domains=groups.min_domains,
-            waits=self._waits(tally, there, flying),
+            # Nobody else asks who waits.
+            waits=self._waits(tally, there, flying) if groups.bounds_every else 0,
             eased=groups.eased,
             sections=groups.sections,
         )

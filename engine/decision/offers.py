@@ -100,8 +100,8 @@ class NodeRanking:
     """The order in which nodes are kept for a pod.
 
     The best by our own scores comes first, then the emptiest by requests, then chance. Chance is of
-    the names of pod and node, so that every replica and `simulate` choose alike. The rank of a node
-    is worked out anew where its version has changed. It belongs to Placement.
+    the uid of the pod and the name of the node, so that every replica and `simulate` choose alike.
+    A node is read again where its version has changed. It belongs to Placement.
     """
 
     def __init__(self) -> None:

@@ -19,7 +19,6 @@ from engine.decision.journal import (
     RecordedVerdicts,
 )
 from engine.decision.verdict import Failed, Feasible, HeldBack, Rejected, Verdict, full_reason
-from engine.errors import own_words
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -268,9 +267,7 @@ def _reasons(
     """The reasons of these kinds of verdicts, the most frequent first."""
     found = [
         Reason(
-            full_reason(
-                verdict.policy, verdict.clause, own_words(verdict.reason) or verdict.reason
-            ),
+            full_reason(verdict.policy, verdict.clause, verdict.reason),
             verdict.policy,
             verdict.clause,
             verdict.reason,

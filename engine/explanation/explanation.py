@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from engine.cache.cluster_copy import NamedPod
-from engine.decision.verdict import Failed, Feasible, HeldBack, message_of
+from engine.decision.verdict import Failed, Feasible, HeldBack, full_reason, message_of
 from engine.enforced import EnforcedPolicies
 from engine.explanation.analysis import Analysis
 from engine.explanation.application import application, told_to_others
@@ -46,8 +46,6 @@ from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 
 _MOST_RELAXATIONS = 20
-# What is said of a node that passes and is not offered.
-HELD_BACK = "held back for other pods that wait, so that each finds a place within the strict bound"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +144,7 @@ def not_in_force(policies: EnforcedPolicies, namespace: str) -> Sequence[PolicyN
 
 
 def _held_back(verdict: HeldBack) -> str:
-    return f"{verdict.policy}: {verdict.clause}: {HELD_BACK}"
+    return full_reason(verdict.policy, verdict.clause, verdict.reason)
 
 
 def _broken(results: ClauseResults) -> list[RejectingClause]:

@@ -156,7 +156,7 @@ def test_nodes_that_are_left_to_another_pod_pass(placet: Placet, folder: Path) -
     (folder / "two.json").write_bytes(raw(kubectl_list(objects)))
     done = placet("explain", "a", "--policies", "one.policy", "--cluster", "two.json")
     assert done.out.endswith("3 of 3 nodes pass; 1 of them is held back for now\n")
-    assert "shop/one: one: held back for other pods that wait" in done.out
+    assert "shop/one: one: held back: another pod may be on its way there" in done.out
 
 
 def test_a_pod_may_come_from_a_manifest(placet: Placet, folder: Path) -> None:
