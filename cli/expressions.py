@@ -13,8 +13,8 @@ from itertools import islice
 
 from cli.command import Exit
 from cli.console import put_document, show, table
-from cli.policy_tests.fixture import to_json
 from cli.render import put_findings
+from cli.written_objects import to_json
 from engine.cache.cluster_copy import ClusterCopy, DataText, NamedPod
 from engine.enforced import EnforcedPolicies, named_annotations
 from engine.errors import BadObjectError

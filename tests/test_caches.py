@@ -151,10 +151,9 @@ DICTIONARIES = {
     ),
     TERMINAL: (
         "cli/language_server/server.py: PolicyServer._validators",
-        "cli/policy_tests/fixture.py: ObjectBuilder._pods",
-        "cli/policy_tests/fixture.py: ObjectBuilder._replicas",
         "cli/policy_tests/runner.py: FixtureEngine._holds",
         "cli/policy_tests/runner.py: FixtureEngine._verdicts",
+        "cli/written_objects.py: ObjectBuilder._workloads",
     ),
 }
 # The other memories of cachetools: their keys are short, and each says how many it has.

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from cli.command import CommandError, Exit, given_path, make, replace_text
-from cli.policy_tests.fixture import Object, example_objects
+from cli.written_objects import Object, objects_of
 from grammar.meaning.schema import load_schema
 from grammar.syntax.parser import parse_file
 from grammar.tree.source import Source
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 def _cluster(recipe: Recipe) -> str:
     """The nodes and pods of the first test, as kubectl prints them."""
     file, _ = parse_file(Source("recipe", recipe.tests))
-    items: list[Object] = example_objects(file.tests[0], load_schema()) if file.tests else []
+    items: list[Object] = objects_of(file.tests[0], load_schema()) if file.tests else []
     # Parts that objects share would become aliases.
     shown = json.loads(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     return str(yaml.safe_dump(shown, sort_keys=False))

@@ -13,8 +13,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from cli.command import CommandError, Exit, cannot_listen
-from cli.demo.demo_cluster import Demo, announcement
-from cli.demo.start import QuietStart, move_taken_ports
+from cli.demo.demo_cluster import Demo, QuietStart, announcement, move_taken_ports
 from cli.render import print_error
 from cli.serving.flags import add_flags
 from cli.serving.source_flags import data_access

@@ -18,15 +18,10 @@ from typing import Literal as OneOf
 from typing import assert_never
 
 from cli.policy_tests.coverage import Coverage
-from cli.policy_tests.fixture import (
-    BadTestError,
-    Fixture,
-    FixtureBuilder,
-    bad_test,
-    key_in_test,
-)
+from cli.policy_tests.fixture import Fixture, FixtureBuilder, key_in_test
 from cli.render import Finding
 from cli.world import undeclared
+from cli.written_objects import BadTestError, bad_test
 from engine.cache.cluster_copy import ClusterDocuments
 from engine.decision.preemption import Victims
 from engine.decision.registry import Registry

@@ -15,7 +15,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from cli.demo.demo_cluster import NODE_NAMES, POD
+from cli.demo.demo_cluster import POD, node_names
 from tests.cli.test_serve import serving, until
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ class Demo:
     def ask(self, name: str, tier: str = "web", namespace: str = "shop") -> None:
         """Asks where a pod of the shop may go."""
         metadata = {"name": name, "namespace": namespace, "uid": name, "labels": {"tier": tier}}
-        body = json.dumps({"Pod": POD | {"metadata": metadata}, "NodeNames": NODE_NAMES})
+        body = json.dumps({"Pod": POD | {"metadata": metadata}, "NodeNames": node_names()})
         request = urllib.request.Request(  # noqa: S310 - the demo's own address
             f"{self.url}/api/scheduler/filter",
             body.encode(),

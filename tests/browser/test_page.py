@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,6 +13,7 @@ from playwright.sync_api import Page, expect
 
 from cli.demo.demo_cluster import demo_cluster
 from engine.decision.journal import Journal
+from grammar.values.time import Timestamp
 from tests.browser.conftest import Demo, everybody_can_use_it
 from tests.browser.editing import write
 from tests.support.builders import node, pod, raw
@@ -249,7 +249,7 @@ def test_a_draft_is_tried_on_a_cluster_that_is_pasted(page: Page, demo: Demo) ->
     write(page, ARM)
     page.get_by_role("button", name="Try it").click()
     expect(page.get_by_role("alert")).to_contain_text("has no nodes")
-    whole = demo_cluster(datetime.now(UTC))
+    whole = demo_cluster(Timestamp.now())
     wanted = {"arm-b1", "spot-a1", POD.rpartition("/")[2]}
     items = [each for each in whole["items"] if each["metadata"]["name"] in wanted]
     page.locator("textarea").fill(json.dumps(whole | {"items": items}))

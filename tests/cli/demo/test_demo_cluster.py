@@ -1,22 +1,22 @@
 """The demo's cluster has something of everything that policies are written about."""
 
 from collections import Counter
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from cli.demo.demo_cluster import NODE_NAMES, demo_cluster
+from cli.demo.demo_cluster import demo_cluster, node_names
 from engine.cache.cluster_file import ClusterFileReader, Reading
 from engine.cache.node_table import NodeWithPods
 from engine.objects.codec import ObjectCodec
 from grammar.meaning.schema import load_schema
+from grammar.values.time import Timestamp
 
 
 @pytest.fixture(scope="module")
 def reading() -> Reading:
-    document = msgspec.json.encode(demo_cluster(datetime(2026, 11, 21, 10, tzinfo=UTC)))
+    document = msgspec.json.encode(demo_cluster(Timestamp.parse("2026-11-21T10:00:00Z")))
     reader = ClusterFileReader(ObjectCodec(load_schema()))
     return reader.take([Path("demo")], [(Path("demo"), document)])
 
@@ -27,7 +27,7 @@ def labels(views: list[NodeWithPods], key: str) -> Counter[str]:
 
 def test_nodes_are_of_many_kinds(reading: Reading) -> None:
     views = list(reading.cache.snapshot().nodes.values())
-    assert tuple(view.name for view in views) == NODE_NAMES
+    assert sorted(view.name for view in views) == sorted(node_names())
     assert len(views) == 12
     assert len(labels(views, "topology.kubernetes.io/zone")) == 3
     assert set(labels(views, "kubernetes.io/arch")) == {"amd64", "arm64"}

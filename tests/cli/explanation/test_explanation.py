@@ -2,7 +2,6 @@
 
 import argparse
 import math
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,12 @@ from cli.world import World, read_world
 from engine.decision.verdict import Feasible
 from engine.explanation.analysis import Analysis, Analyst, PodQuestion
 from engine.offline import offline_engine
+from grammar.values.time import Timestamp
 from tests.cli import shop
 from tests.support.builders import raw
 
 ROOT = Path(__file__).parents[3]
-NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
+NOW = Timestamp.parse("2026-11-21T10:00:00Z")
 
 
 @pytest.fixture(params=["shop", "demo"])
