@@ -103,7 +103,6 @@ DICTIONARIES = {
     ),
     POLICIES: (
         "engine/cluster/data_sources.py: DataKeeper._states",
-        "engine/cluster/policy_reports.py: PolicyReports._written",
         "engine/drift/repairs.py: Repairs._disturbances",
         "engine/gangs/attempts.py: Attempts._domains",
         "engine/gangs/members.py: Members._values",

@@ -36,7 +36,6 @@ from engine.cluster.client import CORE, ApiClient, Limits, connect, path_of
 from engine.cluster.events import Events, PodEvent, regarding
 from engine.cluster.in_flight_ends import OverduePods, SchedulerLease, UnseenPods
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
-from engine.cluster.policy_reports import PolicyReports
 from engine.cluster.requeue import GangReviewer, Requeuer
 from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
 from engine.decision.journal import Journal
@@ -62,7 +61,7 @@ from grammar.meaning.schema import Schema
 from grammar.values.time import SECOND, Timestamp
 from server.api_failures import ApiFailures
 from server.http.health import ReadinessCheck
-from server.runtime.audit_reporting import AuditReporter, AuditStatuses
+from server.runtime.audit_reporting import AuditStatuses
 from server.runtime.card_report import CardReport, UsualPods
 from server.runtime.data_tables import DataTables
 from server.runtime.drift_watching import DriftWatch, drifting_since
@@ -300,9 +299,6 @@ class ClusterRuntime:
             stack.push_async_callback(end, start("in-flight", follow))
         usual_pods = UsualPods(engine.cards, self.pods)
         stack.push_async_callback(end, start("usual-pods", self._synced(usual_pods.follow)))
-        stack.push_async_callback(
-            end, start("policy-reports", self._audit_reporter(deciding).follow)
-        )
         if (first := deciding.first) is not None:
             report = self._failures.report
             follow_first = partial(first.follow, self._client, deciding.reloader, report)
@@ -357,17 +353,6 @@ class ClusterRuntime:
             ungated,
             self._events,
             requeuer,
-        )
-
-    def _audit_reporter(self, deciding: Deciding) -> AuditReporter:
-        """What writes PolicyReports while this replica leads."""
-        return AuditReporter(
-            PolicyReports(self._client),
-            deciding.engine.audits.log,
-            lambda: deciding.reloader.enforced,
-            lambda: self.informers.policies,
-            self._leads,
-            self._failures.report,
         )
 
     def _leads(self) -> bool:
