@@ -14,7 +14,10 @@ from pathlib import Path
 from cli.command import (
     CommandError,
     Exit,
+    Flag,
     add_context_arguments,
+    add_flags,
+    flag,
     given_path,
     lease,
     replace_text,
@@ -37,7 +40,6 @@ from cli.doctor.requirements import Marking, SchedulerRequirements, read_require
 from cli.render import FieldFinding, as_json, render, totals, wants_colour
 from cli.streams import beneath, put_line
 from cli.version import version
-from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import escaped
 from grammar.values.time import SECOND, Duration
@@ -54,6 +56,51 @@ examples:
 """
 
 
+_FLAGS: Sequence[Flag] = (
+    flag(
+        "--policies",
+        "a policy file or a folder of them: check that the configuration supports these policies; "
+        "may be given again",
+        metavar="PATH",
+        action="append",
+        type=given_path,
+    ),
+    flag("--url", "the urlPrefix of Placet, if several extenders could be Placet", metavar="URL"),
+    flag(
+        "--http-timeout",
+        "that of `placet serve` (default: %(default)s)",
+        metavar="TIME",
+        type=seconds,
+        default="5s",
+    ),
+    flag("--bind", "`placet serve` is started with --bind"),
+    flag("--gate", "`placet serve` is started with --gate"),
+    flag(
+        "--lease",
+        "that of `placet serve` (default: %(default)s)",
+        metavar="NAMESPACE/NAME",
+        type=lease,
+        default="/".join(OUR_LEASE),
+    ),
+    flag(
+        "--kube-scheduler",
+        "also ask this kube-scheduler whether it starts with the configuration, which it alone "
+        "knows of plugins and their arguments",
+        metavar="PROGRAM",
+    ),
+    flag(
+        "--fix",
+        "first rewrite each file as `placet scheduler-config --from` does, say what is different, "
+        "and keep the old file as FILE.orig",
+    ),
+    flag(
+        "--probe",
+        "also ask the running Placet as kube-scheduler would, with its URL, TLS and timeout",
+    ),
+    flag("--strict", "warnings count as errors"),
+)
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files",
@@ -67,46 +114,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "read the ConfigMaps of kube-system in the cluster of this kubeconfig, its policies, and "
         "what it does to new pods",
     )
-    parser.add_argument(
-        "--policies",
-        metavar="PATH",
-        action="append",
-        type=given_path,
-        help="a policy file or a folder of them: check that the configuration supports these "
-        "policies; may be given again",
-    )
-    parser.add_argument(
-        "--url", help="the urlPrefix of Placet, if several extenders could be Placet"
-    )
-    parser.add_argument(
-        "--http-timeout",
-        metavar="TIME",
-        type=seconds,
-        default="5s",
-        help="that of `placet serve` (default: %(default)s)",
-    )
-    parser.add_argument("--bind", action="store_true", help="`placet serve` is started with --bind")
-    parser.add_argument("--gate", action="store_true", help="`placet serve` is started with --gate")
-    parser.add_argument(
-        "--lease",
-        metavar="NAMESPACE/NAME",
-        type=lease,
-        default="/".join(OUR_LEASE),
-        help="that of `placet serve` (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--bind-timeout",
-        metavar="TIME",
-        type=seconds,
-        default=f"{BIND_TIMEOUT_SECONDS:g}s",
-        help="that of `placet serve` (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--kube-scheduler",
-        metavar="PROGRAM",
-        help="also ask this kube-scheduler whether it starts with the configuration, which it "
-        "alone knows of plugins and their arguments",
-    )
+    add_flags(parser, _FLAGS)
     parser.add_argument(
         "-o",
         "--output",
@@ -117,18 +125,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="human",
         help="human (default); plain: one line each; json: one document",
     )
-    parser.add_argument(
-        "--fix",
-        action="store_true",
-        help="first rewrite each file as `placet scheduler-config --from` does, say what is "
-        "different, and keep the old file as FILE.orig",
-    )
-    parser.add_argument(
-        "--probe",
-        action="store_true",
-        help="also ask the running Placet as kube-scheduler would, with its URL, TLS and timeout",
-    )
-    parser.add_argument("--strict", action="store_true", help="warnings count as errors")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -158,7 +154,6 @@ def run(args: argparse.Namespace) -> int:
             requirements,
             args.bind,
             args.lease,
-            args.bind_timeout,
             args.gate,
             marking,
         )

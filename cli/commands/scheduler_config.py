@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from cli.command import CommandError, Exit, given_path, read_file, seconds
+from cli.command import CommandError, Exit, Flag, add_flags, flag, given_path, read_file, seconds
 from cli.doctor.generator import (
     DEFAULT_VERBS,
     OUR_LEASE,
@@ -35,114 +35,125 @@ examples:
 """
 
 
+def _verbs(text: str) -> tuple[str, ...]:
+    """The verbs of a list, in the order of VERBS."""
+    named = [name.strip() for name in text.split(",")]
+    for name in named:
+        if name not in VERBS:
+            raise argparse.ArgumentTypeError(
+                f"`{name}` is not a verb of an extender: {', '.join(VERBS)}"
+            )
+    return tuple(verb for verb in VERBS if verb in named)
+
+
+_FLAGS: Mapping[str, Sequence[Flag]] = {
+    "the output": (
+        flag("--section", "only the fields to add to an existing one"),
+        flag(
+            "--from",
+            "convert this Policy or older KubeSchedulerConfiguration, and say what is different "
+            "or not converted; Placet is added if it has no extenders; - is standard input",
+            dest="source",
+            metavar="FILE",
+        ),
+        flag(
+            "--scheduler-name",
+            "for a second kube-scheduler: the schedulerName of its pods and the name of its Lease",
+            metavar="NAME",
+            default="",
+        ),
+        flag(
+            "--scheduler-kubeconfig",
+            "the kubeconfig of a kube-scheduler without a service account, such as "
+            "/etc/kubernetes/scheduler.conf",
+            metavar="PATH",
+            default="",
+        ),
+    ),
+    "the extender": (
+        flag(
+            "--url",
+            "urlPrefix: the URL of Placet for kube-scheduler (default: %(default)s)",
+            default=OUR_URL,
+        ),
+        flag(
+            "--verbs",
+            f"some of {', '.join(VERBS)} (default: {','.join(DEFAULT_VERBS)}; with --policies, "
+            "those that the policies need)",
+            metavar="VERB,…",
+            type=_verbs,
+        ),
+        flag(
+            "--weight",
+            "the multiplier of scores (default: %(default)s)",
+            metavar="N",
+            type=int,
+            default=10,
+        ),
+        flag(
+            "--http-timeout",
+            "httpTimeout, the same as that of `placet serve` (default: %(default)s)",
+            metavar="TIME",
+            type=seconds,
+            default="5s",
+        ),
+        flag(
+            "--policies",
+            "a policy file or a folder of them: the verbs are those that they need, and if they "
+            "have bindings wait, bind gets an entry of its own with an httpTimeout above the "
+            "longest wait; may be given again",
+            metavar="PATH",
+            action="append",
+            type=given_path,
+        ),
+        flag(
+            "--bind-http-timeout",
+            "the httpTimeout of an entry for bind alone; this flag adds that entry and bind",
+            metavar="TIME",
+            type=seconds,
+        ),
+        flag(
+            "--no-node-cache-capable",
+            "send whole nodes; kube-scheduler 1.36 then treats every node as idle",
+        ),
+        flag(
+            "--managed-resource",
+            "call Placet only for pods with this extended resource; may be given again",
+            metavar="NAME",
+            action="append",
+            default=[],
+        ),
+        flag(
+            "--gate",
+            f"call Placet only for pods with the marker `{GATE}`, which pods of namespaces that "
+            "opt in get when they are created",
+        ),
+        flag(
+            "--ignored-resource",
+            "the same, and kube-scheduler itself ignores the resource (ignoredByScheduler)",
+            metavar="NAME",
+            action="append",
+            default=[],
+        ),
+        flag("--ignorable", "schedule without Placet when it does not answer"),
+    ),
+    "TLS, for a URL with https": (
+        flag("--ca", "the CA of Placet's certificate, for caData", metavar="FILE"),
+        flag("--client-cert", "kube-scheduler's certificate, for certData", metavar="FILE"),
+        flag("--client-key", "its key, for keyData", metavar="FILE"),
+        flag("--server-name", "serverName", metavar="NAME", default=""),
+        flag(
+            "--tls-paths",
+            "write the paths of these files on kube-scheduler's machine instead of their content",
+        ),
+        flag("--insecure", "trust any server"),
+    ),
+}
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
-    what = parser.add_argument_group("the output")
-    what.add_argument(
-        "--section", action="store_true", help="only the fields to add to an existing one"
-    )
-    what.add_argument(
-        "--from",
-        dest="source",
-        metavar="FILE",
-        help="convert this Policy or older KubeSchedulerConfiguration, and say what is different "
-        "or not converted; Placet is added if it has no extenders; - is standard input",
-    )
-    what.add_argument(
-        "--scheduler-name",
-        metavar="NAME",
-        default="",
-        help="for a second kube-scheduler: the schedulerName of its pods and the name of its Lease",
-    )
-    what.add_argument(
-        "--scheduler-kubeconfig",
-        metavar="PATH",
-        default="",
-        help="the kubeconfig of a kube-scheduler without a service account, such as "
-        "/etc/kubernetes/scheduler.conf",
-    )
-    group = parser.add_argument_group("the extender")
-    group.add_argument(
-        "--url",
-        default=OUR_URL,
-        help="urlPrefix: the URL of Placet for kube-scheduler (default: %(default)s)",
-    )
-    group.add_argument(
-        "--verbs",
-        metavar="VERB,…",
-        type=_verbs,
-        help=f"some of {', '.join(VERBS)} (default: {','.join(DEFAULT_VERBS)}; with --policies, "
-        "those that the policies need)",
-    )
-    group.add_argument(
-        "--weight",
-        metavar="N",
-        type=int,
-        default=10,
-        help="the multiplier of scores (default: %(default)s)",
-    )
-    group.add_argument(
-        "--http-timeout",
-        metavar="TIME",
-        type=seconds,
-        default="5s",
-        help="httpTimeout, the same as that of `placet serve` (default: %(default)s)",
-    )
-    group.add_argument(
-        "--policies",
-        metavar="PATH",
-        action="append",
-        type=given_path,
-        help="a policy file or a folder of them: the verbs are those that they need, and if they "
-        "have bindings wait, bind gets an entry of its own with an httpTimeout above the longest "
-        "wait; may be given again",
-    )
-    group.add_argument(
-        "--bind-http-timeout",
-        metavar="TIME",
-        type=seconds,
-        help="the httpTimeout of an entry for bind alone; this flag adds that entry and bind",
-    )
-    group.add_argument(
-        "--no-node-cache-capable",
-        action="store_true",
-        help="send whole nodes; kube-scheduler 1.36 then treats every node as idle",
-    )
-    group.add_argument(
-        "--managed-resource",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="call Placet only for pods with this extended resource; may be given again",
-    )
-    group.add_argument(
-        "--gate",
-        action="store_true",
-        help=f"call Placet only for pods with the marker `{GATE}`, which pods of namespaces that "
-        "opt in get when they are created",
-    )
-    group.add_argument(
-        "--ignored-resource",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="the same, and kube-scheduler itself ignores the resource (ignoredByScheduler)",
-    )
-    group.add_argument(
-        "--ignorable", action="store_true", help="schedule without Placet when it does not answer"
-    )
-    tls = parser.add_argument_group("TLS, for a URL with https")
-    tls.add_argument("--ca", metavar="FILE", help="the CA of Placet's certificate, for caData")
-    tls.add_argument(
-        "--client-cert", metavar="FILE", help="kube-scheduler's certificate, for certData"
-    )
-    tls.add_argument("--client-key", metavar="FILE", help="its key, for keyData")
-    tls.add_argument("--server-name", metavar="NAME", default="", help="serverName")
-    tls.add_argument(
-        "--tls-paths",
-        action="store_true",
-        help="write the paths of these files on kube-scheduler's machine instead of their content",
-    )
-    tls.add_argument("--insecure", action="store_true", help="trust any server")
+    for title, flags in _FLAGS.items():
+        add_flags(parser.add_argument_group(title), flags)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -249,14 +260,3 @@ def _file(path: str | None, *, paths: bool) -> bytes | str | None:
     if not (content := read_file(path, hint)):
         raise CommandError(f"`{path}` is empty", hint)
     return content
-
-
-def _verbs(text: str) -> tuple[str, ...]:
-    """The verbs of a list, in the order of VERBS."""
-    named = [name.strip() for name in text.split(",")]
-    for name in named:
-        if name not in VERBS:
-            raise argparse.ArgumentTypeError(
-                f"`{name}` is not a verb of an extender: {', '.join(VERBS)}"
-            )
-    return tuple(verb for verb in VERBS if verb in named)

@@ -114,25 +114,6 @@ def _plugins(profile: Mapping[str, Any], point: str, kind: str) -> list[str]:
     return [str(each.get("name")) for each in mappings(lists, kind)]
 
 
-def bind_timeout(context: ConfigurationContext) -> Iterator[Found]:
-    """A longer wait for volumes than Placet knows of, which matters where it does not bind."""
-    if not context.entries or context.entry_of("bind") is not None:
-        return
-    for index, profile in enumerate(mappings(context.configuration.value, "profiles")):
-        for place, plugin in enumerate(mappings(profile, "pluginConfig")):
-            given = mapping(plugin, "args").get("bindTimeoutSeconds")
-            if plugin.get("name") != "VolumeBinding" or not isinstance(given, int):
-                continue
-            if given > context.bind_timeout:
-                path = f"profiles[{index}].pluginConfig[{place}].args.bindTimeoutSeconds"
-                message = (
-                    f"a pod can wait {given} s for its volumes, and after a start Placet counts it "
-                    f"for {context.bind_timeout:g} s"
-                )
-                hint = f"serve with `--bind-timeout {given}s`, and give it to this command too"
-                yield warning(path, message, hint)
-
-
 def _has_gate(gates: str) -> bool:
     """Whether feature gates, as a flag has them, turn kube-scheduler's own gangs on."""
     given = dict(each.strip().partition("=")[::2] for each in gates.split(","))

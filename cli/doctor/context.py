@@ -12,7 +12,6 @@ from cli.doctor.configuration_text import SchedulerConfiguration
 from cli.doctor.extender import ExtenderEntry
 from cli.doctor.generator import OUR_LEASE
 from cli.doctor.requirements import Marking, SchedulerRequirements
-from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS
 from grammar.messages.diagnostics import Diagnostic, Severity
 from grammar.messages.texts import named
 from grammar.tree.source import Span
@@ -61,7 +60,6 @@ class ConfigurationContext:
     requirements: SchedulerRequirements | None = None
     binds: bool = False
     lease: tuple[str, str] | None = OUR_LEASE
-    bind_timeout: float = BIND_TIMEOUT_SECONDS
     gate: bool = False
     marking: Marking | None = None
 

@@ -118,17 +118,6 @@ def missing_verb(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator
         yield warning(ours.at("prioritizeVerb"), message, hint)
 
 
-def unused_verb(entry: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
-    """A `prioritizeVerb` that no policy needs: a call more for every pod."""
-    needs = context.requirements
-    if needs is not None and needs.is_whole and not needs.scores and entry.verbs["prioritize"]:
-        message = (
-            "no clause of these policies scores, so calls of the `prioritizeVerb` change nothing"
-        )
-        hint = "remove `prioritizeVerb` and `weight` until a policy has a score or a preference"
-        yield warning(entry.at("prioritizeVerb"), message, hint)
-
-
 def whole_nodes(entry: ExtenderEntry, _context: ConfigurationContext) -> Iterator[Found]:
     """Whole nodes instead of names: kube-scheduler forgets the pods on them (C20)."""
     if not entry.node_cache_capable and not entry.only_binds:
@@ -444,7 +433,7 @@ OF_ALL = _by_code(
     *(version, unknown_field, repeated_field, wrong_type, text, flag, no_extender, two_binders),
     *(weight, resource_name, connection_checks.tls_conflict, connection_checks.no_certificate),
     *(later_filter, asked_twice, sampled_nodes, shared_lease, placets_lease),
-    *(binding_checks.bind_timeout, binding_checks.two_gangs),
+    binding_checks.two_gangs,
 )
 OF_OURS = _by_code(
     *(connection_checks.url, connection_checks.service_name, missing_verb, gate),
@@ -452,5 +441,5 @@ OF_OURS = _by_code(
 )
 OF_ENTRIES = _by_code(
     *(connection_checks.no_ca, connection_checks.no_encryption, connection_checks.timeout),
-    *(verb, unused_verb, whole_nodes, ignorable, managed_resources),
+    *(verb, whole_nodes, ignorable, managed_resources),
 )

@@ -41,9 +41,9 @@ SUM = """policy sum in namespace "web" {{
 UNSCORED = ours("prioritizeVerb")
 BIND = {"bindVerb": "bind"}
 # Checks that no configuration fails without policies.
-ONLY_WITH_POLICIES = {"no-binder", "unused-verb", "waiting-bind", "two-gangs"}
+ONLY_WITH_POLICIES = {"no-binder", "waiting-bind", "two-gangs"}
 # Checks of what the flags of `placet serve` need; in all other tests they are right.
-OF_FLAGS = {"bind", "bind-timeout", "gate"}
+OF_FLAGS = {"bind", "gate"}
 # A check of the manifest, which no configuration fails alone.
 OF_MANIFESTS = {"flag"}
 
@@ -118,34 +118,6 @@ def test_both_sides_must_agree_on_bind(binds: bool, asked: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "known", "expected"),
-    [
-        (OURS, 600.0, ["bind-timeout"]),
-        (OURS, 900.0, []),
-        (ours(bindVerb="bind"), 600.0, []),
-    ],
-    ids=["longer", "known", "placet binds"],
-)
-def test_placet_must_know_how_long_volumes_are_awaited(
-    entry: Json, known: float, expected: list[str]
-) -> None:
-    args = {"bindTimeoutSeconds": 900}
-    profile = {"pluginConfig": [{"name": "NodeAffinity"}, {"name": "VolumeBinding", "args": args}]}
-    text = json.dumps({**configuration(entry), "profiles": [profile]})
-    (read,) = configurations([("s.yaml", text)], lambda _path: None)
-    binds = "bindVerb" in entry
-    context = ConfigurationContext(
-        read, *placets(read.extenders), 5.0, binds=binds, bind_timeout=known
-    )
-    findings = [(d, place) for d, place in examine(context) if d.code == "bind-timeout"]
-    assert [d.code for d, _ in findings] == expected
-    for diagnostic, place in findings:
-        assert place.path == "profiles[0].pluginConfig[1].args.bindTimeoutSeconds"
-        assert diagnostic.hint is not None
-        assert "`--bind-timeout 900s`" in diagnostic.hint
-
-
-@pytest.mark.parametrize(
     ("policy", "entry", "expected"),
     [
         (STRICT, UNSCORED | BIND, []),
@@ -175,7 +147,7 @@ def test_placet_must_know_how_long_volumes_are_awaited(
             UNSCORED,
             [("missing-verb", "warning")],
         ),
-        (STRICT, ours(bindVerb="bind"), [("unused-verb", "warning")]),
+        (STRICT, ours(bindVerb="bind"), []),
         (
             STRICT,
             UNSCORED | BIND | {"managedResources": [{"name": "a.b/c"}]},
