@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -17,37 +18,33 @@ from tests.support.fake_clock import FakeClockLoop, settled, until
 ROOT = Path(__file__).parents[1]
 # Whoever waits for programs of others waits in real time.
 OTHERS = {"e2e", "chaos", "benchmarks", "image", "browser", "deploy", "differential"}
-# Where else something is waited for in real time, and why.
+# Where else something waits in real time, or has a deadline of less than a second, and why.
 REAL = {
-    "tests/cli/test_serve.py: until": "waits for another process",
+    "tests/cli/conformance/test_conformance.py: held": "no answer can come that it waits for",
     "tests/cli/test_waiting.py: test_the_line_goes_with_what_it_is_about": "waits for a thread",
+    "tests/policies/test_disk.py: test_many_silent_paths_take_few_threads": "every path is silent",
+    "tests/policies/test_file_signs.py: test_a_silent_mount_takes_one_thread": "waits for a thread",
+    "tests/policies/test_file_signs.py: test_without_a_sign_the_wait_ends_too": "no sign can come",
+    "tests/recorder/api_server.py: api_server": "ends what is left of a server",
     "tests/recorder/edits.py: Edits": "waits for another process",
     "tests/recorder/served.py: _is_ready": "waits for another process",
-    "tests/server/admission/test_admission_calls.py: "
-    "test_the_loop_runs_while_hostile_texts_are_checked": "measures how late it wakes up",
-    "tests/server/verbs/test_decision_queue.py: BlockingDecider": "blocks the event loop",
-    "tests/server/test_hostile_clients.py: "
-    "test_a_good_client_and_a_probe_are_answered": "is between real programs",
-    "tests/support/hostile_clients.py: _dripping": "is a program of its own",
-    "tests/support/hostile_clients.py: _reading_slowly": "is a program of its own",
-    "tests/support/hostile_clients.py: _attack": "is a program of its own",
-    **{
-        f"tests/engine/cluster/test_data_sources.py: {name}": "waits for a server on loopback"
-        for name in (
-            *("Kept", "hostile", "test_one_source_is_asked_once_for_all_policies"),
-            *("test_a_configmap", "test_objects"),
-        )
-    },
     "tests/server/runtime/test_reloader.py: "
     "test_files_are_looked_at_when_something_stirs": "waits for a thread that asks about files",
+    "tests/server/verbs/test_decision_queue.py: BlockingDecider": "blocks the event loop",
     "tests/support/api_proxy.py: ApiProxy": "is between real programs",
-    "tests/support/tcp_switch.py: TcpSwitch": "is between real programs",
-    "tests/support/repaired.py: RepairedCluster": "is used with a fake clock alone",
+    "tests/support/fake_api_server.py: listening": "ends what is left of a server",
+    "tests/support/hostile_clients.py: _attack": "is a program of its own",
+    "tests/support/hostile_clients.py: _dripping": "is a program of its own",
+    "tests/support/hostile_clients.py: _reading_slowly": "is a program of its own",
     "tests/support/mirror.py: Waits": "is used with a fake clock alone",
+    "tests/support/repaired.py: RepairedCluster": "is used with a fake clock alone",
     "tests/support/secured.py: Secured": "is used with a fake clock alone",
+    "tests/support/tcp_switch.py: TcpSwitch": "is between real programs",
     "tests/test_fake_clock.py: test_a_coroutine_can_be_run": "runs on a fake clock",
     "tests/properties/test_reflector.py: _step": "runs on a fake clock",
 }
+# A process is real, whether it is a server or a test of one.
+EXEMPT = re.compile(r"fake|pytest\.mark\.(fake_clock|process)")
 HOUR = 3600.0
 fake = pytest.mark.fake_clock
 
@@ -184,34 +181,100 @@ def test_a_coroutine_can_be_run() -> None:
     assert fake_clock.run(play()) == pytest.approx(HOUR)
 
 
-def real_sleeps(file: Path) -> Iterator[str]:
-    """The functions and classes of a file that sleep and are not marked `fake_clock`."""
-    tree = ast.parse(file.read_bytes())
+def real_waits(tree: ast.Module) -> Iterator[str]:
+    """The functions and classes that wait, or soon give up, and are not marked as exempt."""
+    constants = dict[str, ast.expr]()
     for part in tree.body:
         match part:
-            case ast.Assign() if ast.unparse(part) == "pytestmark = pytest.mark.fake_clock":
+            case ast.Assign([ast.Name("pytestmark")], mark) if EXEMPT.fullmatch(ast.unparse(mark)):
                 return
+            case ast.Assign([ast.Name(name)], value):
+                constants[name] = value
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                marks = {ast.unparse(mark) for mark in part.decorator_list}
-                if marks.isdisjoint({"fake", "pytest.mark.fake_clock"}) and any(sleeps(part)):
-                    yield f"{file.relative_to(ROOT).as_posix()}: {part.name}"
+                marks = [ast.unparse(mark) for mark in part.decorator_list]
+                if not any(map(EXEMPT.fullmatch, marks)) and any(waits(part, constants)):
+                    yield part.name
             case _:
                 pass
 
 
-def sleeps(part: ast.AST) -> Iterator[bool]:
-    """Whether each call in it is a sleep; a sleep of 0 lets others work, and takes no time."""
+def waits(part: ast.AST, constants: Mapping[str, ast.expr]) -> Iterator[bool]:
+    """Whether each call in it sleeps, or has a deadline of less than a second.
+
+    A sleep of 0 lets others work, and a deadline of 0 asks what is there; both take no time.
+    """
     for call in ast.walk(part):
         match call:
-            case ast.Call(func=ast.Attribute(attr="sleep") | ast.Name(id="sleep"), args=[for_long]):
-                yield ast.unparse(for_long) != "0"
-            case _:
+            case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=args):
                 pass
+            case _:
+                continue
+        if name == "timedelta":
+            continue
+        if name in {"sleep", "to_thread"} and (name == "sleep" or "sleep" in ast.unparse(args[0])):
+            yield ast.unparse(args[-1]) != "0"
+        named = [word.value for word in call.keywords if is_deadline(word.arg or "")]
+        for each in (*(args[-1:] if name in WAITING else ()), *named):
+            match constants.get(each.id) if isinstance(each, ast.Name) else each:
+                case ast.Constant(int() | float() as seconds):
+                    yield 0 < seconds < 1
+                case _:
+                    pass
+
+
+# Their last argument is a deadline.
+WAITING = {
+    "timeout",
+    "wait_for",
+    "wait",
+    "join",
+    "acquire",
+    "result",
+    "next",
+    "until",
+    "settimeout",
+}
+
+
+def is_deadline(keyword: str) -> bool:
+    return keyword.endswith(("seconds", "timeout"))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("asyncio.sleep(0)", False),
+        ("asyncio.sleep(0.2)", True),
+        ("asyncio.sleep(LONG)", True),
+        ("time.sleep(3)", True),
+        ("asyncio.to_thread(time.sleep, 0.3)", True),
+        ("asyncio.timeout(60)", False),
+        ("asyncio.timeout(0.5)", True),
+        ("asyncio.wait_for(work(), SHORT)", True),
+        ("asyncio.wait_for(work(), LONG)", False),
+        ("thread.join(timeout=0.5)", True),
+        ("Disk(seconds=SHORT)", True),
+        ("Settings(http_timeout=1.0)", False),
+        ("', '.join(words)", False),
+    ],
+)
+def test_a_wait_is_found(text: str, found: bool) -> None:
+    constants = "SHORT = 0.5\nLONG = 5.0\n"
+    there = ast.parse(f"{constants}async def test() -> None:\n    {text}")
+    assert list(real_waits(there)) == ["test"] * found
+    for mark in ("fake", "pytest.mark.process"):
+        marked = ast.parse(f"{constants}@{mark}\nasync def test() -> None:\n    {text}")
+        assert not list(real_waits(marked))
+    of_file = ast.parse(f"pytestmark = pytest.mark.fake_clock\ndef test() -> None:\n    {text}")
+    assert not list(real_waits(of_file))
 
 
 def test_only_these_wait_in_real_time() -> None:
     """A pause that is long enough on one machine is too short on another one, or too long."""
-    files = (
-        f for f in (ROOT / "tests").rglob("*.py") if f.relative_to(ROOT).parts[1] not in OTHERS
-    )
-    assert {name for file in files for name in real_sleeps(file)} == REAL.keys()
+    names = {
+        f"{file.relative_to(ROOT).as_posix()}: {name}"
+        for file in (ROOT / "tests").rglob("*.py")
+        if file.relative_to(ROOT).parts[1] not in OTHERS
+        for name in real_waits(ast.parse(file.read_bytes()))
+    }
+    assert names == REAL.keys()

@@ -37,7 +37,7 @@ def look(visit: Visit, answers: threading.Event) -> dict[Path, str]:
 
 def test_a_path_that_never_answers_is_left_out_with_all_beneath(answers: threading.Event) -> None:
     """The second time nobody waits for it, and no further thread does."""
-    disk = Disk(seconds=0.05)
+    disk = Disk(seconds=1.0)
     silent = "the file system does not answer"
     wanted = {HUNG: silent, GOOD: "here", BESIDE: silent}
     before = threading.active_count()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections import Counter
 from typing import Any, Literal
 
@@ -23,11 +22,12 @@ from engine.engine import Engine
 from engine.errors import ApiUnreachableError, EngineError, HandoverError, WaitingError
 from engine.objects.codec import ObjectCodec
 from grammar.meaning.schema import load_schema
-from tests.support import builders
+from tests.support import builders, fake_clock
 from tests.support.binding_api import BindingApi, Fault
 from tests.support.engines import Known, Silent, cache_of, registry_of
 from tests.support.examples import examples
 
+pytestmark = pytest.mark.fake_clock
 CODEC = ObjectCodec(load_schema(), (TAKEN, "milli", "count"))
 INDEX = "example.com/index"
 POLICY = f"""
@@ -51,6 +51,7 @@ class World:
 
     def __init__(self, cards: int = 2) -> None:
         self.api = BindingApi()
+        self.clock = asyncio.get_running_loop().time
         self.cards = cards
         self.leads = True
         self.restart()
@@ -72,7 +73,9 @@ class World:
             made = builders.node(name, resources={"gpu": str(self.cards)})
             self.cache.put_node(CODEC.node(builders.raw(made)))
         schedulers = Schedulers(frozenset({"default-scheduler"}))
-        self.binder = Binder(self.api, self.cache, self.engine, answers, schedulers)
+        self.binder = Binder(
+            self.api, self.cache, self.engine, answers, schedulers, clock=self.clock
+        )
         for name in [key.partition("/")[2] for key in self.api.pods]:
             self.watch(name)
 
@@ -97,7 +100,7 @@ class World:
 
     async def bind(self, name: str, node: str = "n1", seconds: float = 1.0) -> None:
         binding = Binding("ml", name, f"uid-{name}", node)
-        await self.binder.bind(binding, time.monotonic() + seconds)
+        await self.binder.bind(binding, self.clock() + seconds)
 
     def annotations(self, name: str) -> dict[str, str]:
         found: dict[str, str] = self.api.pods[f"ml/{name}"]["metadata"]["annotations"]
@@ -257,7 +260,7 @@ def test_no_card_is_ever_above_its_capacity(
         world.api.faults.clear()
         await world.binder.idle()
 
-    asyncio.run(play())
+    fake_clock.run(play())
 
 
 async def _played(world: World, steps: list[Step]) -> None:

@@ -124,6 +124,7 @@ async def test_a_missing_server_is_unreachable(tmp_path: Path) -> None:
                 pass
 
 
+@pytest.mark.fake_clock
 async def test_a_request_has_a_timeout(server: FakeApiServer, connected: Connect) -> None:
     server.put(PODS, "a")
     async with connected() as client:

@@ -26,11 +26,13 @@ from grammar.values.time import NEVER, SECOND
 from server.supervisor import Supervisor
 from tests.support.data import CLAIMS, RACKS, spec_of
 from tests.support.fake_api_server import FakeApiServer
+from tests.support.fake_clock import until
 from tests.support.hung_mount import hung_mount
 from tests.support.kubeconfig import kubeconfig
 
 CONFIGMAPS = "/api/v1/namespaces/kube-system/configmaps"
 CLAIM_PATH = "/api/v1/persistentvolumeclaims"
+pytestmark = pytest.mark.fake_clock
 
 
 class Kept:
@@ -71,11 +73,9 @@ class Kept:
         (status,) = self.keeper.statuses()
         return status
 
-    async def until(self, holds: Callable[[], bool], seconds: float = 15) -> None:
+    async def until(self, holds: Callable[[], bool], seconds: float = 60) -> None:
         try:
-            async with asyncio.timeout(seconds):
-                while not holds():  # noqa: ASYNC110 - it is looked at from outside
-                    await asyncio.sleep(0.01)
+            await until(holds, seconds)
         except TimeoutError:
             raise AssertionError(f"{self.failures} {self.keeper.statuses()}") from None
 
@@ -121,8 +121,8 @@ def _file(api: FakeApiServer, folder: Path) -> Path:
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def answer(*series: tuple[str, str]) -> web.Response:
-    result = [{"metric": {"node": n}, "value": [time.time(), v]} for n, v in series]
+def answer(*series: tuple[str, str], ago: float = 0.0) -> web.Response:
+    result = [{"metric": {"node": n}, "value": [time.time() - ago, v]} for n, v in series]
     data = {"resultType": "vector", "result": result}
     return web.json_response({"status": "success", "data": data})
 
@@ -181,7 +181,7 @@ async def test_one_source_is_asked_once_for_all_policies() -> None:
         kept.adopt(load(url, ""))
         kept.adopt(load(url, ""), spec_of('from file "missing.csv" by "a" columns { b: int }'))
         await kept.until(lambda: len(kept.keeper.statuses()) == 2)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(1)
         assert (asked, kept.takes) == (1, 1)
         kept.adopt()
         assert kept.tables == {}
@@ -266,22 +266,22 @@ async def test_a_hostile_prometheus_has_no_table_and_a_reason(kind: str) -> None
 
 
 async def test_the_last_table_stays_until_it_is_stale() -> None:
-    is_hostile = False
+    """A row has the time of its sample, and whoever reads it sees whether that is too long ago."""
+    answers = [answer(("n1", "7"))]
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        return await hostile(request, "unusable") if is_hostile else answer(("n1", "7"))
+        return answers.pop() if answers else await hostile(request, "unusable")
 
     async with prometheus(handle) as url, keeping() as kept:
-        kept.adopt(load(url))
-        await kept.read(n1=(7.0,))
-        is_hostile = True
+        kept.adopt(load(url, "every 1s stale after 60s"))
         await kept.has_failed("unusable")
-        assert kept.rows == {"n1": (7.0,)}
-        assert not kept.status.is_stale
-        await kept.until(lambda: kept.status.is_stale)
-        assert kept.rows == {"n1": (7.0,)}, "its rows are stale by their times"
-        is_hostile = False
-        await kept.until(lambda: not kept.status.error, 20)
+        assert (kept.rows, kept.status.is_stale) == ({"n1": (7.0,)}, False)
+        answers.append(answer(("n1", "8"), ago=61.0))
+        await kept.read(n1=(8.0,))
+        await kept.until(lambda: bool(kept.status.error))
+        assert (kept.rows, kept.status.is_stale) == ({"n1": (8.0,)}, True)
+        answers.append(answer(("n1", "9")))
+        await kept.read(n1=(9.0,))
         assert not kept.status.is_stale
 
 
@@ -321,7 +321,7 @@ async def test_the_first_error_stays_while_the_reason_does() -> None:
         await kept.until(lambda: kept.status.error != first)
         assert kept.status.first_error == first
         said.append("1")
-        await kept.until(lambda: not kept.status.first_error, 20)
+        await kept.until(lambda: not kept.status.first_error)
         assert kept.status.reason == ""
 
 
@@ -405,7 +405,7 @@ async def test_a_configmap(server: FakeApiServer, tmp_path: Path) -> None:
 
         takes, table = kept.takes, kept.table
         config_map(server, racks_csv="rack,watts,owner\nr1,5,ops\n", other="y")
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(1)
         assert (kept.takes, kept.table) == (takes, table), "the same bytes make no other table"
 
         config_map(server, racks_csv="rack,watts,owner\nr1,hot,ops\n")
@@ -474,7 +474,7 @@ async def test_objects(server: FakeApiServer, tmp_path: Path) -> None:
         old = kept.table.rows["shop/a"]
         takes = kept.takes
         claim(server, "shop/a", "pv-1", phase="Bound")
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(1)
         assert kept.takes == takes, "a change that no column shows makes no other table"
         claim(server, "shop/b", "pv-2")
         await kept.read(**{"shop/a": ("pv-1",), "shop/b": ("pv-2",)})
@@ -583,7 +583,7 @@ async def test_a_file_behind_a_hung_mount_stops_nothing(tmp_path: Path) -> None:
             hung = spec_of(PRICES.format("mount/a.csv"), "hung")
             kept.adopt(hung, spec_of(PRICES.format("prices.csv"), "prices"))
             await kept.read(small=(0.5,))
-            await kept.until(lambda: kept.failures["hung (file)", "unreadable"] > 0, 20)
+            await kept.until(lambda: kept.failures["hung (file)", "unreadable"] > 0)
 
 
 async def test_without_a_cluster_its_sources_say_so() -> None:
