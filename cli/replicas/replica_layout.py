@@ -198,7 +198,6 @@ def _policies_in_force(found: ReplicaStatus) -> Iterator[Part]:
             mode += f", unmet: {each.unmet}" if each.unmet else ""
             rows.add_row(each.address, kind, mode, str(each.weight), each.digest)
         yield rows
-        yield from (f"{each.address}: {each.effect}" for each in found.policies if each.effect)
     if found.notInForce:
         yield f"not in force: {', '.join(found.notInForce)}"
     yield ""

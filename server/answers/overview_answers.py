@@ -36,27 +36,13 @@ class NodesInShort(msgspec.Struct, frozen=True, kw_only=True):
     bound: Sequence[int] | None
 
 
-class PodOnNode(msgspec.Struct, frozen=True):
-    """A pod that has got a node since."""
-
-    pod: str
-    node: str
-
-
 class PolicyEdit(msgspec.Struct, frozen=True):
-    """An edit of a policy: when, and by whom as far as the object or the replica can tell.
-
-    `decisions` are those that are kept, were made since, and to which the policy applied. Of their
-    pods so many are `placed` since, and `pods` are the last of them.
-    """
+    """An edit of a policy: when, and by whom as far as the object or the replica can tell."""
 
     address: str
     at: str
     by: str
     action: Action
-    decisions: int
-    placed: int = 0
-    pods: Sequence[PodOnNode] = ()
 
 
 class ReplicaOverview(msgspec.Struct, frozen=True, kw_only=True):

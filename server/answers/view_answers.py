@@ -41,7 +41,6 @@ class PolicyInForce(msgspec.Struct, frozen=True):
     """A policy that decides; `expensive` says that it had no time for a call of the last minute.
 
     `unmet` is a share with a lower bound for which pods wait, because no offered node keeps to it.
-    `effect` is what it did in the last decisions, and empty before the first one.
     """
 
     address: str
@@ -51,7 +50,6 @@ class PolicyInForce(msgspec.Struct, frozen=True):
     digest: str
     expensive: bool
     unmet: str
-    effect: str
 
 
 class FailedCheck(msgspec.Struct, frozen=True):
@@ -196,20 +194,13 @@ class PodNumbers(msgspec.Struct, frozen=True):
     inFlight: int | None
 
 
-class Sample(msgspec.Struct, frozen=True):
-    """The numbers of a policy at a time."""
-
-    at: str
-    pods: PodNumbers
-
-
 class PolicySummary(msgspec.Struct, frozen=True, kw_only=True):
     """A policy in short. `namespace` is null for a cluster policy.
 
     Of a file that cannot be read as policies, `address` is its name. `origin` is the file, or the
     object as `placementpolicies/NAMESPACE/NAME`. Mode, weight and digest are null for a policy that
     is not in force. `overruledBy` are policies that governed pods which this one selects too, in
-    decisions that are kept, and `effect` is what this one did in the last ones.
+    decisions that are kept.
     """
 
     address: str
@@ -223,7 +214,6 @@ class PolicySummary(msgspec.Struct, frozen=True, kw_only=True):
     errors: int
     warnings: int
     overruledBy: Sequence[str]
-    effect: str
     pods: PodNumbers
 
 
@@ -247,15 +237,13 @@ class PolicyEvent(msgspec.Struct, frozen=True):
 class PolicyDetail(PolicySummary, frozen=True, kw_only=True):
     """A policy in full. `text` is its file, or its object as YAML.
 
-    `history` has the numbers of pods over time, the oldest first. `audit` is null for a policy that
-    is not in audit mode. `events` are those that this replica has written while it led, the newest
-    first.
+    `audit` is null for a policy that is not in audit mode. `events` are those that this replica has
+    written while it led, the newest first.
     """
 
     replica: str
     text: str
     diagnostics: Sequence[Problem]
-    history: Sequence[Sample]
     audit: PolicyAuditDetail | None = None
     events: Sequence[PolicyEvent] = ()
 
@@ -375,27 +363,11 @@ class ChangedPod(msgspec.Struct, frozen=True):
     error: str | None
 
 
-class DraftOnNodes(msgspec.Struct, frozen=True):
-    """The nodes of a trial, each by its place in these lists; those without the `label` have -1.
-
-    `admits` are the pods that pass a node in addition, of those that were asked about, and
-    `rejects` those that no longer do.
-    """
-
-    label: str
-    groups: Sequence[str]
-    names: Sequence[str]
-    group: Sequence[int]
-    admits: Sequence[int]
-    rejects: Sequence[int]
-
-
 class TriedDraft(msgspec.Struct, frozen=True):
     """What changes if the policies of a draft replace those of the same address, or join them.
 
     Nothing is tried if there are errors. The cluster has so many `nodes` and `pods`; so many pods
     were `asked` about, those without a node first. `effects` are those of the draft's policies.
-    `onNodes` is null where nothing was tried.
     """
 
     diagnostics: Sequence[Problem]
@@ -404,4 +376,3 @@ class TriedDraft(msgspec.Struct, frozen=True):
     asked: int
     changed: Sequence[ChangedPod]
     effects: Sequence[EffectOfPolicy] = ()
-    onNodes: DraftOnNodes | None = None

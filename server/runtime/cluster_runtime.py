@@ -46,7 +46,6 @@ from engine.drift.repairs import Repairs
 from engine.drift.survey import Survey
 from engine.engine import Engine
 from engine.errors import ApiError, ExpensivePolicyError, NotSyncedError
-from engine.explanation.effects import DecidedEffects
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer, key_of
 from engine.objects.request_pod import RequestPodReader
@@ -347,7 +346,6 @@ class ClusterRuntime:
                 observer.lost,
                 lambda: engine.expensive,
                 lambda: engine.unmet,
-                DecidedEffects(deciding.journal).of,
             ),
             self._statuses,
             ungated,

@@ -22,7 +22,6 @@ from engine.counting.share_status import PodCounts, ShareStatus
 from engine.drift.drift_document import PolicyRepair
 from engine.enforced import EnforcedPolicies
 from engine.errors import DeadlineExceededError, ExpensivePolicyError
-from engine.explanation.effects import DecidedEffect
 from engine.gangs.gang import GangStatus
 from engine.objects.gate import ENABLED, GATE, OPT_IN
 from engine.objects.peer import Peer
@@ -195,7 +194,6 @@ class Statuses:
         expensive: Collection[str],
         snapshot: Snapshot,
         unmet: Mapping[str, str] = MappingProxyType({}),
-        effects: Mapping[str, DecidedEffect] = MappingProxyType({}),
     ) -> Iterator[Reported]:
         """The reports of objects; `conflicts` are by the names of the objects.
 
@@ -203,7 +201,7 @@ class Statuses:
         may be others.
 
         `expensive` has the addresses of policies that had no time lately, and `unmet`, by the
-        address of a policy, its share for whose nodes pods wait. `effects` are by address, too.
+        address of a policy, its share for whose nodes pods wait.
 
         An object that has changed since it was read is left out.
         """
@@ -254,7 +252,7 @@ class Statuses:
                     violations=counts.violations,
                 )
             if program is not None:
-                wanted = _with_effect(wanted, effects.get(program.address))
+                wanted = _with_effect(wanted)
             if program is not None and program.gangs:
                 wanted = msgspec.structs.replace(
                     wanted,
@@ -466,19 +464,11 @@ def _status(
     )
 
 
-def _with_effect(status: PolicyStatus, effect: DecidedEffect | None) -> PolicyStatus:
-    """The status with the condition of a policy that makes no difference, or leaves no node.
-
-    Its text has no number, which each pod would change.
-    """
-    outcome: _Outcome = ("False", "None", "it selects pods, and leaves them nodes to choose from")
+def _with_effect(status: PolicyStatus) -> PolicyStatus:
+    """The status with the condition of a policy that selects no pod."""
+    outcome: _Outcome = ("False", "None", "it selects pods")
     if status.matchedPods == 0:
         outcome = "True", "SelectsNoPod", "its selector selects none of the pods that there are"
-    elif effect is not None and effect.kind == "RejectsEveryNode":
-        listed = ", ".join(f"`{name}`" for name in effect.clauses)
-        outcome = "True", effect.kind, cut(f"{listed} rejects every node for its pods", _MOST_TEXT)
-    elif effect is not None and effect.kind == "SameScore":
-        outcome = "True", effect.kind, "all nodes get the same score for its pods"
     condition = StatusCondition("NoEffect", *outcome, "", status.observedGeneration)
     return msgspec.structs.replace(status, conditions=(*status.conditions, condition))
 

@@ -31,7 +31,6 @@ from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import NotSyncedError
 from engine.explanation.decision_document import decision_audits
-from engine.explanation.effects import DecidedEffects
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import Exemptions
@@ -487,7 +486,6 @@ def _shown(
     view, replica = reloader.view, socket.gethostname()
     cluster = view if isinstance(view, ClusterRuntime) else None
     history = History(replica, common.options.history, common.log)
-    stack.callback(history.close)
     states = PolicyStates(
         replica,
         engine,
@@ -495,22 +493,19 @@ def _shown(
         lambda: reloader.enforced,
         view.policies,
         history,
-        common.log,
         cluster.events_about if cluster is not None else lambda _: (),
     )
-    common.supervisor.start("policy-numbers", states.follow)
-    status = _status(common, deciding, states.effects, credentials)
+    status = _status(common, deciding, credentials)
     common.supervisor.start("metrics", lambda: common.metrics.state.follow(status))
     explainer = Explainer(replica, engine, journal, view, common.schema, lambda: reloader.enforced)
-    if not isinstance(view, NoCluster):
-        telling = partial(explainer.tell_effects, common.log)
-        stack.push_async_callback(end, common.supervisor.start("first-effects", telling))
     overview = Overview(replica, engine, view, explainer, states)
     metrics = common.metrics
     samples = SampledNumbers(view, overview.fullest, metrics.rejections, metrics.calls.durations)
     if common.options.view_port is not None:
         # It asks the cluster, whose client is closed after it.
-        following = common.supervisor.start("history", lambda: history.follow(samples.take))
+        following = common.supervisor.start(
+            "history", lambda: history.follow(samples.take, states.look)
+        )
         stack.push_async_callback(end, following)
     checked = Drafts(
         drafts,
@@ -530,7 +525,6 @@ def _shown(
 def _status(
     common: _Common,
     deciding: Deciding,
-    effects: DecidedEffects,
     credentials: Credentials | None,
 ) -> StatusReader:
     """What reads the status of the server."""
@@ -541,7 +535,6 @@ def _status(
         common.readiness,
         deciding.engine,
         deciding.journal,
-        effects,
         common.metrics,
         view.status if isinstance(view, ClusterRuntime) else lambda: None,
         lambda: deciding.data.statuses,

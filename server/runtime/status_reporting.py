@@ -23,9 +23,7 @@ from engine.cluster.requeue import Requeuer
 from engine.cluster.status_writer import Reported
 from engine.enforced import EnforcedPolicies
 from engine.errors import ApiError, ApiUnreachableError, NotSyncedError, why
-from engine.explanation.effects import DecidedEffect
 from engine.objects.peer import Peer
-from engine.program.program import Program
 from engine.work import shared_pause
 from grammar.values.time import Timestamp
 from policies.resource import PolicyStatus, StatusCondition
@@ -61,7 +59,7 @@ class PolicyOutcomes:
 
     `lost` has, by the address of a policy, which one governs its pods instead. `expensive` gives
     the addresses of the policies that had no time lately, and `unmet`, by the address of a policy,
-    its share for whose nodes pods wait. `effects` gives what policies did, by their addresses.
+    its share for whose nodes pods wait.
     """
 
     def __init__(
@@ -70,9 +68,7 @@ class PolicyOutcomes:
         lost: dict[str, str],
         expensive: Callable[[], Collection[str]],
         unmet: Callable[[], Mapping[str, str]],
-        effects: Callable[[Iterable[Program]], Mapping[str, DecidedEffect]],
     ) -> None:
-        self.effects = effects
         self.enforced = enforced
         self.expensive = expensive
         self.unmet = unmet
@@ -152,9 +148,8 @@ class StatusReporter:
             return {object_path(name): raw for name, raw in objects.items()}
 
         unmet = self._outcomes.unmet()
-        effects = self._outcomes.effects(enforced.programs.values())
         for report in self._statuses.reports(
-            enforced, objects, conflicts, expensive, snapshot, unmet, effects
+            enforced, objects, conflicts, expensive, snapshot, unmet
         ):
             reports.append(report)
             if (changed := readiness_news(report)) is not None:

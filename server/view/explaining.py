@@ -6,11 +6,8 @@ wait. It asks the engine, offers nothing and records nothing.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
-from logging import Logger
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from aiohttp import web
@@ -30,24 +27,18 @@ from engine.errors import (
 from engine.explanation.analysis import Analysis, Analyst, PodQuestion
 from engine.explanation.decision_document import detail
 from engine.explanation.document import PodExplanation
-from engine.explanation.effects import EffectsOfPods
 from engine.explanation.explanation import Asker, explain, undecided
 from engine.explanation.fills import FilledBound, fills_of
 from engine.explanation.inspection import Inspection, PodResults
 from engine.explanation.written import Values
-from engine.objects.peer import key_of
-from engine.objects.request_pod import SYSTEM_NAMESPACES
 from grammar.meaning.schema import Schema
-from grammar.messages.texts import counted, shown
+from grammar.messages.texts import shown
 from grammar.values.time import Timestamp
 from server.view.routes import Answer, ViewQuestion
 from server.view.turns import Line, done
 
 # The rest after each portion.
 _REST_SECONDS = 0.005
-# At a start: the pause between two looks at the cluster, the most pods that are asked about, and
-# the most policies that are told of.
-_LOOK_SECONDS, _MOST_PODS, _MOST_LINES = 1.0, 20, 20
 
 
 class Pods(Protocol):
@@ -167,58 +158,3 @@ class Explainer:
         if self._analyst is None or self._analyst.policies is not enforced:
             self._analyst = Analyst(self._engine, enforced, self._schema, self._clock)
         return self._analyst
-
-    # ---- at a start
-
-    async def tell_effects(self, log: Logger) -> None:
-        """Logs what the policies do that have a clause without effect, once the cluster is known.
-
-        Such a policy may say something else than its author means. A few pods are asked about, one
-        of each workload.
-        """
-        snapshot = await self._known()
-        registry, pods = self._engine.registry, _some(snapshot)
-        if not pods or not registry.programs:
-            return
-        found, number = EffectsOfPods(self._engine, sorted(snapshot.table.rows)), 0
-        try:
-            bodies = await self._pods.pods_named(pods)
-        except EngineError as error:
-            log.warning("what each policy does is not told: %s", error)
-            return
-        for body in bodies.values():
-            # Others may ask for long.
-            with suppress(TimeoutError):
-                async with self._line.one():
-                    await done(found.ask(body), _REST_SECONDS, self._clock)
-                    number += 1
-            if self._engine.registry is not registry:
-                # Those who edit policies see what they do on the page and in the status.
-                return
-        # What reads tables says nothing before they are there.
-        waiting = {p.address for p in registry.programs if p.source.environment.tables}
-        told = [e for e in found.found(counted(number, "pod")) if e.policy not in waiting]
-        void = [each for each in told if any(clause.isVoid for clause in each.clauses)]
-        for each in void[:_MOST_LINES]:
-            clauses = ", ".join(f'"{shown(one.clause)}" {one.text}' for one in each.clauses)
-            log.info("policy %s %s: %s", shown(each.policy), each.text, clauses)
-        if len(void) > _MOST_LINES:
-            more = counted(len(void) - _MOST_LINES, "further policy", "further policies")
-            log.info("%s with a clause without effect: see `placet status`", more)
-
-    async def _known(self) -> Snapshot:
-        while True:
-            try:
-                return self._pods.snapshot()
-            except NotSyncedError:
-                await asyncio.sleep(_LOOK_SECONDS)
-
-
-def _some(snapshot: Snapshot) -> Sequence[str]:
-    """One pod of each workload, evenly taken."""
-    first: dict[tuple[str, str], str] = {}
-    for pod in sorted(snapshot.pods().values(), key=lambda p: (p.namespace, p.name)):
-        if pod.namespace not in SYSTEM_NAMESPACES:
-            first.setdefault((pod.namespace, pod.controller or pod.name), key_of(pod))
-    step = max(1, -(-len(first) // _MOST_PODS))
-    return list(first.values())[::step]

@@ -8,7 +8,6 @@ clock that is set back loses nothing, and what is ahead of the clock is not show
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import math
 import os
 import sys
@@ -20,6 +19,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from logging import Logger
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -39,11 +39,16 @@ MOST_SAMPLES, _MOST_SERIES, _MOST_POINTS = 7 * 24 * 60, 128, 720
 # The texts of one policy, the bytes of all, and what a text takes besides its own.
 _MOST_TEXTS, MOST_BYTES, _TEXT_BYTES = 20, 4 << 20, 500
 # Numbers are in the order of bytes of this machine.
-_MAGIC = f"placet history 2 {sys.byteorder}\n".encode()
+_MAGIC = f"placet history 3 {sys.byteorder}\n".encode()
 _MOST_FILE = 64 << 20
 # The bounds that are kept of one sample, the fullest ones; the clauses that reject most in the
 # minute; and the bytes of a name, with which samples stay small.
 _MOST_BOUNDS, _MOST_CLAUSES, _LONGEST_NAME = 10, 10, 300
+# Its type has parameters only for the type checker.
+if TYPE_CHECKING:
+    _Numbers = array[float]
+else:
+    _Numbers = array
 Sample = Mapping[str, float]
 Durations = Mapping[str, Sequence[tuple[float, float]]]
 Rejections = Mapping[tuple[str, str], int]
@@ -67,17 +72,24 @@ class Edit(msgspec.Struct, frozen=True, array_like=True):
     def content(self) -> str | bytes:
         return self.object or self.file
 
+    @property
+    def is_deletion(self) -> bool:
+        return self.action == "deleted"
+
     def in_full(self) -> RevisionOfPolicy:
         """The edit with what its author wrote. For a thread."""
         text = as_written(self.object) if self.object else self.file
         return RevisionOfPolicy(self.at, self.by, self.action, text)
 
 
-class _Saved(msgspec.Struct, frozen=True, array_like=True):
-    """The content of the file: times, a number of each series for each, and edits by policy."""
+class _Kept(msgspec.Struct, array_like=True):
+    """What a file keeps: times in seconds, by series a number for each time, and edits by policy.
 
-    times: bytes = b""
-    series: dict[str, bytes] = {}
+    A number is NaN where there is none. The policies that were edited last are at the end.
+    """
+
+    times: _Numbers = msgspec.field(default_factory=lambda: array("d"))
+    series: dict[str, _Numbers] = {}
     edits: dict[str, list[Edit]] = {}
 
 
@@ -93,26 +105,23 @@ class History:
         self._clock = clock
         self._path = path
         self._fails = False
-        saved = _Saved() if path is None else _read(path)
-        self._lock = None if path is None else _locked(path)
-        if saved is None:
+        kept = _Kept() if path is None else _read(path)
+        if kept is None:
             log.warning("the history `%s` is damaged: it begins anew", path)
-            saved = _Saved()
-        # Times in seconds, and a number of each series for each time, NaN for none.
-        self.times = array("q", saved.times)
-        self._series = {name: array("f", numbers) for name, numbers in saved.series.items()}
-        # The texts of policies, those that were edited last at the end; and what was seen last.
-        self._edits = dict(saved.edits)
-        self._seen: Mapping[str, str | bytes] = {}
-        self._has_looked = False
+        self._kept = kept or _Kept()
+        # What was seen of policies last; None before the first look.
+        self._seen: Mapping[str, str | bytes] | None = None
 
     @property
     def answers(self) -> Mapping[str, Answer]:
         return {"history": self.answer}
 
-    async def follow(self, sample: Callable[[], Awaitable[Sample]]) -> None:
-        """Takes the numbers of now each minute, until it is cancelled."""
+    async def follow(
+        self, sample: Callable[[], Awaitable[Sample]], look: Callable[[], None]
+    ) -> None:
+        """Takes the numbers of now each minute after a look at policies, until it is cancelled."""
         while True:
+            look()
             await self.take(await sample())
             await asyncio.sleep(EVERY_SECONDS)
 
@@ -121,11 +130,9 @@ class History:
         self.add(int(self._clock()), numbers)
         if self._path is None:
             return
-        series = {name: found.tobytes() for name, found in self._series.items()}
-        edits = {address: list(found) for address, found in self._edits.items()}
-        saved = _Saved(self.times.tobytes(), series, edits)
+        content = msgspec.msgpack.encode(self._kept, enc_hook=array.tobytes)
         try:
-            await asyncio.to_thread(_write, self._path, saved)
+            await asyncio.to_thread(_write, self._path, content)
         except OSError as error:
             if not self._fails:
                 self._log.warning("the history cannot be written: %s", os_reason(error))
@@ -135,22 +142,22 @@ class History:
 
     def add(self, at: int, numbers: Sample) -> None:
         """Adds the sample of now. After a clock was set back, it is not the last one."""
-        place = bisect_left(self.times, at)
-        if self.times[place : place + 1] == array("q", [at]):
+        times, series = self._kept.times, self._kept.series
+        place = bisect_left(times, at)
+        if place < len(times) and times[place] == at:
             return
         for name in numbers:
-            if name not in self._series and len(self._series) < _MOST_SERIES:
-                self._series[name] = array("f", [math.nan]) * len(self.times)
-        self.times.insert(place, at)
-        for name, found in self._series.items():
+            if name not in series and len(series) < _MOST_SERIES:
+                series[name] = array("d", [math.nan]) * len(times)
+        times.insert(place, at)
+        for name, found in series.items():
             found.insert(place, numbers.get(name, math.nan))
-        if len(self.times) > MOST_SAMPLES:
+        if len(times) > MOST_SAMPLES:
             # What is ahead of the clock goes first.
-            gone = -1 if self.times[-1] > at else 0
-            del self.times[gone]
-            for found in self._series.values():
+            gone = -1 if times[-1] > at else 0
+            for found in (times, *series.values()):
                 del found[gone]
-            self._series = {n: s for n, s in self._series.items() if not all(map(math.isnan, s))}
+            self._kept.series = {n: s for n, s in series.items() if not all(map(math.isnan, s))}
 
     async def answer(self, asked: ViewQuestion) -> object:
         """Numbers of the last hours: all, or those of one policy."""
@@ -159,19 +166,20 @@ class History:
 
     def listed(self, hours: int, policy: str | None = None) -> NumberHistory:
         """The points of the last hours: of each stretch the largest number."""
-        now = int(self._clock())
-        first, end = bisect_left(self.times, now - hours * 3600), bisect_right(self.times, now)
+        times, now = self._kept.times, int(self._clock())
+        first, end = bisect_left(times, now - hours * 3600), bisect_right(times, now)
         size = max(1, -(-(end - first) // _MOST_POINTS))
         starts = range(first, end, size)
         own = ("",) if policy is None else (f"full {policy}: ", f"rejected {policy}: ")
         series = [
             HistorySeries(name, [_largest(found[n : min(n + size, end)]) for n in starts])
-            for name, found in sorted(self._series.items())
+            for name, found in sorted(self._kept.series.items())
             if name.startswith(own)
         ]
-        return NumberHistory(
-            self._replica, self._path is not None, [self.times[n] for n in starts], series
-        )
+        points = [int(times[n]) for n in starts]
+        return NumberHistory(self._replica, self._path is not None, points, series)
+
+    # ---- the edits of policies
 
     def look(self, read: EnforcedPolicies, objects: Mapping[str, bytes], at: str) -> None:
         """Adds the edits of policies since the last look."""
@@ -184,105 +192,87 @@ class History:
             for each in file.policies
         }
         for address, content in seen.items():
-            if self._seen.get(address) is not content:
+            if self._seen is None or self._seen.get(address) is not content:
                 self._look_at(address, content, at)
-        for address in self._edits.keys() - seen.keys():
-            if not _is_gone(self._edits[address]):
+        for address in self._kept.edits.keys() - seen.keys():
+            if not self._kept.edits[address][-1].is_deletion:
                 self._keep(Edit(address, at, "", "deleted"))
-        self._seen, self._has_looked = seen, True
+        self._seen = seen
 
     def of(self, address: str) -> Sequence[Edit]:
         """The texts of one policy, the oldest first."""
-        return tuple(self._edits.get(address, ()))
+        return tuple(self._kept.edits.get(address, ()))
 
     def edits(self, number: int) -> Sequence[Edit]:
         """The last edits, the newest first, each policy once; of a file only since the start."""
-        newest = (found[-1] for found in self._edits.values())
+        newest = (found[-1] for found in self._kept.edits.values())
         last = [each for each in newest if each.action != "in force since the start"]
         return sorted(last, key=lambda each: (each.at, each.address), reverse=True)[:number]
 
     def _look_at(self, address: str, content: str | bytes, at: str) -> None:
-        before = self._edits.get(address, [Edit(address, at, "", "deleted")])[-1]
+        before = self._kept.edits.get(address, [Edit(address, at, "", "deleted")])[-1]
         mark, by, when = _author(content)
-        if before.action == "deleted":
-            known: Action = "edited" if by else "in force since the start"
-            action: Action = "created" if self._has_looked else known
-        elif _author(before.content)[0] != mark:
-            action = "changed"
-        else:
+        action: Action = "changed"
+        if before.is_deletion and self._seen is not None:
+            action = "created"
+        elif before.is_deletion:
+            action = "edited" if by else "in force since the start"
+        elif _author(before.content)[0] == mark:
             return
-        file, stored = ("", content) if isinstance(content, bytes) else (content, b"")
+        file, stored = (content, b"") if isinstance(content, str) else ("", content)
         self._keep(Edit(address, when or at, by, action, file, stored))
 
     def _keep(self, edit: Edit) -> None:
-        kept = [*self._edits.pop(edit.address, ()), edit]
-        self._edits[edit.address] = kept[-_MOST_TEXTS:]
+        edits = self._kept.edits
+        edits[edit.address] = [*edits.pop(edit.address, ()), edit][-_MOST_TEXTS:]
         # Those that were edited least recently give way; of a policy that is there one stays.
-        while sum(map(_size, self._edits.values())) > MOST_BYTES:
-            many = (a for a, found in self._edits.items() if len(found) > 1 or _is_gone(found))
+        while (
+            sum(_TEXT_BYTES + len(e.content) for kept in edits.values() for e in kept) > MOST_BYTES
+        ):
+            many = (a for a, found in edits.items() if len(found) > 1 or found[-1].is_deletion)
             if (address := next(many, None)) is None:
                 return
-            del self._edits[address][0]
-            if not self._edits[address]:
-                del self._edits[address]
-
-    def close(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
+            del edits[address][0]
+            if not edits[address]:
+                del edits[address]
 
 
-def _locked(path: Path) -> int:
-    """The lock beside a file, which no other process has. Raises HistoryError."""
-    try:
-        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        raise HistoryError(f"`{path}` is the history of another process") from None
-    except OSError as error:
-        raise HistoryError(f"cannot open `{path}`: {os_reason(error)}") from None
-    return lock
-
-
-def _read(path: Path) -> _Saved | None:
+def _read(path: Path) -> _Kept | None:
     """What was written last; None if that is damaged. Raises HistoryError."""
     try:
         with path.open("rb") as file:
-            data = file.read(_MOST_FILE)
-            is_whole = not file.read(1)
+            data, more = file.read(_MOST_FILE), file.read(1)
     except FileNotFoundError:
-        data, is_whole = b"", True
+        return _Kept()
     except OSError as error:
         raise HistoryError(f"cannot read `{path}`: {os_reason(error)}") from None
-    if not is_whole or (data and not data.startswith(_MAGIC)):
+    if more or not data.startswith(b"placet history "):
         raise HistoryError(f"`{path}` is no history of Placet")
-    if not data:
-        return _Saved()
     unpacking = zlib.decompressobj()
     try:
-        found = unpacking.decompress(data[len(_MAGIC) :], _MOST_FILE)
-        return msgspec.msgpack.decode(found, type=_Saved) if unpacking.eof else None
+        found = unpacking.decompress(data.removeprefix(_MAGIC), _MOST_FILE)
+        if not unpacking.eof:
+            return None
+        return msgspec.msgpack.decode(
+            found, type=_Kept, dec_hook=lambda _, numbers: array("d", numbers)
+        )
     except (ValueError, zlib.error):
         return None
 
 
-def _write(path: Path, saved: _Saved) -> None:
+def _write(path: Path, content: bytes) -> None:
     """Takes the place of what was written before. Raises OSError; the file is then as it was."""
     beside = path.with_name(f"{path.name}.new")
     try:
-        with open(beside, "wb", opener=_private) as file:
-            file.write(_MAGIC + zlib.compress(msgspec.msgpack.encode(saved), 1))
+        # Others read nothing: it has the texts of policies.
+        with open(beside, "wb", opener=lambda file, flags: os.open(file, flags, 0o600)) as file:
+            file.write(_MAGIC + zlib.compress(content, 1))
             file.flush()
             os.fsync(file.fileno())
         beside.rename(path)
     except OSError:
         beside.unlink(missing_ok=True)
         raise
-
-
-def _private(path: str, flags: int) -> int:
-    """Opens a file of which others read nothing: it has the texts of policies."""
-    return os.open(path, flags, 0o600)
 
 
 def _author(content: str | bytes) -> tuple[object, str, str]:
@@ -295,15 +285,7 @@ def _author(content: str | bytes) -> tuple[object, str, str]:
     return mark, writer.manager, writer.time or found.metadata.creationTimestamp or ""
 
 
-def _is_gone(edits: Sequence[Edit]) -> bool:
-    return edits[-1].action == "deleted"
-
-
-def _size(edits: Sequence[Edit]) -> int:
-    return sum(_TEXT_BYTES + len(each.content) for each in edits)
-
-
-def _largest(numbers: array[float]) -> float | None:
+def _largest(numbers: _Numbers) -> float | None:
     known = [number for number in numbers if not math.isnan(number)]
     return round(max(known), 6) if known else None
 

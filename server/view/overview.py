@@ -162,7 +162,7 @@ class Overview:
         label, query, bound = asked.query.get("label"), asked.query, None
         if "policy" in query and "clause" in query:
             bound = query["policy"], query["clause"], query.get("of", "")
-        at, edits = Timestamp.now().to_second(), self._states.edits(self._cluster.pods.pod)
+        at, edits = Timestamp.now().to_second(), self._states.edits()
         try:
             snapshot = self._cluster.snapshot()
         except NotSyncedError as error:

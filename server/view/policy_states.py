@@ -1,13 +1,9 @@
-"""Policy states: what a replica knows of its policies, and the numbers of their pods over time."""
+"""Policy states: what a replica knows of its policies, and the numbers of their pods."""
 
 from __future__ import annotations
 
-import asyncio
-import math
-from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from logging import Logger
 
 import msgspec
 from aiohttp import web
@@ -21,25 +17,21 @@ from engine.explanation.decision_document import (
     audit_list,
     policy_audit,
 )
-from engine.explanation.effects import DecidedEffect, DecidedEffects
 from engine.objects.peer import Peer
 from engine.program.program import Program
-from engine.work import shared_pause
 from grammar.messages.diagnostics import Diagnostic
 from grammar.messages.texts import shown
-from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 from policies.resource import ClusterSpec, Manifest, PolicyStatus
 from policies.sugar import matches
 from policies.validation import CheckedFile, identity
-from server.answers.overview_answers import PodOnNode, PolicyEdit, RevisionList
+from server.answers.overview_answers import PolicyEdit, RevisionList
 from server.answers.view_answers import (
     PodNumbers,
     PolicyDetail,
     PolicyEvent,
     PolicyList,
     PolicySummary,
-    Sample,
     State,
     problems,
 )
@@ -47,15 +39,8 @@ from server.view.history import History
 from server.view.policy_yaml import as_written, moved
 from server.view.routes import Answer, ViewQuestion
 
-_LOOK_SECONDS = 15.0
-# The numbers that are kept of a policy: only those that differ from the ones before.
-_MOST_SAMPLES = 120
-# The objects between two turns of the event loop, and the pods in flight that are looked at.
-_TURN, _MOST_IN_FLIGHT = 50, 1000
-# The policies whose last edits are told, and the pods of each.
-_MOST_EDITS, _MOST_PLACED = 10, 5
-# The events of a policy that are told.
-_MOST_EVENTS = 50
+# The pods in flight that are looked at; the edits that are told, and the events of a policy.
+_MOST_IN_FLIGHT, _MOST_EDITS, _MOST_EVENTS = 1000, 10, 50
 _NO_NUMBERS = PodNumbers(None, None, None, None, None)
 
 
@@ -75,7 +60,6 @@ class _Now:
     programs: Mapping[str, Program]
     expensive: frozenset[str]
     overruled: Mapping[str, Sequence[str]]
-    effects: Mapping[str, DecidedEffect]
     objects: Mapping[str, bytes]
     in_flight: Sequence[Peer]
 
@@ -108,9 +92,8 @@ class _KnownPolicy:
 class PolicyStates:
     """The policies of one replica. `objects` gives the JSON of policy objects by name.
 
-    `log` hears once of each policy that rejects every node, or scores all nodes alike. `seen`
-    keeps the texts of policies. `events` gives the events about an object that this replica has
-    written, with their times.
+    `seen` keeps the texts of policies. `events` gives the events about an object that this replica
+    has written, with their times.
     """
 
     def __init__(
@@ -121,75 +104,25 @@ class PolicyStates:
         read: Callable[[], EnforcedPolicies],
         objects: Callable[[], Mapping[str, bytes] | None],
         seen: History,
-        log: Logger,
         events: Callable[[bytes], Sequence[tuple[str, PodEvent]]] = lambda _: (),
     ) -> None:
         self._replica = replica
         self._engine = engine
         self._journal = journal
-        self.effects = DecidedEffects(journal)
-        self._log = log
-        self._told: dict[str, str] = {}
         self._read = read
         self._objects = objects
         self._events = events
-        self._history: dict[str, deque[Sample]] = {}
         self._seen = seen
 
-    async def follow(self) -> None:
-        """Keeps the numbers of pods, until it is cancelled."""
-        while True:
-            await self.look()
-            await shared_pause(_LOOK_SECONDS)
-
-    async def look(self) -> None:
-        """Adds the numbers of now to the history of each object, if they are others."""
-        now = self._gathered()
-        self._seen.look(now.read, now.objects, now.at)
-        self._tell(now.effects)
-        for number, name in enumerate(now.objects):
-            if number % _TURN == _TURN - 1:
-                await asyncio.sleep(0)
-            pods = now.numbers(name)
-            kept = self._history.setdefault(name, deque(maxlen=_MOST_SAMPLES))
-            if not kept or kept[-1].pods != pods:
-                kept.append(Sample(now.at, pods))
-        self._history = {n: kept for n, kept in self._history.items() if n in now.objects}
-
-    def edits(self, pod: Callable[[str], Peer | None]) -> Sequence[PolicyEdit]:
-        """The last edits of policies, the newest first; `pod` gives one by `namespace/name`."""
+    def look(self) -> None:
+        """Has the history see the policies of now."""
         self._seen.look(self._read(), self._objects() or {}, Timestamp.now().to_second())
-        newest = self._seen.edits(_MOST_EDITS)
-        decisions = Counter[str]()
-        placed: dict[str, list[PodOnNode]] = {each.address: [] for each in newest}
-        since = {each.address: _nanos(each.at) for each in newest}
-        for record in self._journal if newest else ():
-            for address in (record.policies.governing, *record.policies.guardrails):
-                if address in since and since[address] <= record.at.nanos:
-                    decisions[address] += 1
-                    key = f"{record.namespace}/{record.name}"
-                    known = pod(key)
-                    if known is not None and known.uid == record.uid and known.nodeName:
-                        placed[address].append(PodOnNode(key, known.nodeName))
-        return [
-            PolicyEdit(
-                each.address,
-                each.at,
-                each.by,
-                each.action,
-                decisions[each.address],
-                len(placed[each.address]),
-                placed[each.address][:_MOST_PLACED],
-            )
-            for each in newest
-        ]
 
-    def _tell(self, effects: Mapping[str, DecidedEffect]) -> None:
-        void = {a: e for a, e in effects.items() if e.kind not in ("", "SelectsNoPod")}
-        for address, effect in void.items():
-            if self._told.get(address) != effect.kind:
-                self._log.warning("policy %s %s", address, effect.text)
-        self._told = {address: effect.kind for address, effect in void.items()}
+    def edits(self) -> Sequence[PolicyEdit]:
+        """The last edits of policies, the newest first."""
+        self.look()
+        newest = self._seen.edits(_MOST_EDITS)
+        return [PolicyEdit(each.address, each.at, each.by, each.action) for each in newest]
 
     @property
     def answers(self) -> Mapping[str, Answer]:
@@ -210,7 +143,7 @@ class PolicyStates:
         return self.listing()
 
     async def policy(self, asked: ViewQuestion) -> object:
-        """One policy: its text, what is wrong with it, and the numbers of its pods over time."""
+        """One policy: its text, what is wrong with it, and the numbers of its pods."""
         address = "/".join(asked.names.values())
         if (answer := self.detail(address)) is None:
             raise web.HTTPNotFound(text=f"there is no policy `{shown(address)}`\n")
@@ -218,8 +151,8 @@ class PolicyStates:
 
     async def revisions(self, asked: ViewQuestion) -> object:
         """The texts that a policy had."""
-        address, now = asked.query.get("policy", ""), self._gathered()
-        self._seen.look(now.read, now.objects, now.at)
+        address = asked.query.get("policy", "")
+        self.look()
         found = self._seen.of(address)[::-1]
         return lambda: RevisionList(self._replica, address, [each.in_full() for each in found])
 
@@ -240,7 +173,6 @@ class PolicyStates:
         known = next((each for each in _every(now, address)), None)
         if known is None:
             return None
-        history = tuple(self._history.get(known.summary.origin, ()))
         raw = now.objects.get(known.summary.origin)
         audits = self._engine.audits.log.policies.get(address)
         audit = None if audits is None else policy_audit(address, audits)
@@ -260,7 +192,6 @@ class PolicyStates:
                 replica=self._replica,
                 text=text,
                 diagnostics=found,
-                history=history,
                 audit=audit,
                 events=events[:_MOST_EVENTS],
             )
@@ -276,18 +207,9 @@ class PolicyStates:
             programs,
             self._engine.expensive,
             _overruled(self._journal),
-            self.effects.of(programs.values()),
             self._objects() or {},
             [pod for pod in flying if pod is not None],
         )
-
-
-def _nanos(at: str) -> float:
-    """The nanoseconds of a time; infinity for a text that is no time."""
-    try:
-        return Timestamp.parse(at).nanos
-    except EvaluationError:
-        return math.inf
 
 
 def _overruled(journal: Journal) -> Mapping[str, Sequence[str]]:
@@ -349,7 +271,6 @@ def _known(
         errors=errors,
         warnings=len(found) - errors,
         overruledBy=now.overruled.get(address, ()),
-        effect=now.effects[address].text if address in now.effects else "",
         pods=now.numbers(file.source.name),
     )
     return _KnownPolicy(summary, file, found)

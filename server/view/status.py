@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from engine.decision.journal import Journal
 from engine.engine import Engine
-from engine.explanation.effects import DecidedEffects
 from engine.gangs.gang import GangStatus
 from engine.program.tables import SourceStatus
 from grammar.values.time import Timestamp
@@ -47,7 +46,6 @@ class StatusReader:
     readiness: Readiness
     engine: Engine
     journal: Journal
-    effects: DecidedEffects
     metrics: Metrics
     cluster: Callable[[], Mapping[str, object] | None]
     data: Callable[[], Sequence[SourceStatus]]
@@ -85,7 +83,6 @@ class StatusReader:
 
     def _policies(self) -> Sequence[PolicyInForce]:
         engine, programs = self.engine, self.engine.registry.programs
-        effects = self.effects.of(programs)
         return [
             PolicyInForce(
                 program.address,
@@ -95,7 +92,6 @@ class StatusReader:
                 program.digest,
                 program.address in engine.expensive,
                 engine.unmet.get(program.address, ""),
-                effects[program.address].text if program.address in effects else "",
             )
             for program in programs
         ]

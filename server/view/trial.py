@@ -6,7 +6,6 @@ It runs in the process for drafts: `begin`, `take` for each part, and `finish`.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,7 +54,6 @@ from server.answers.view_answers import (
     CompletedDraft,
     DescribedName,
     DraftObjects,
-    DraftOnNodes,
     DraftText,
     Point,
     Problem,
@@ -71,8 +69,6 @@ _SECONDS, _MOST_NAMES = 3.0, 20
 # The pods that are asked about for what the draft's policies do.
 _MOST_ASKED = 100
 _FILE = Path("cluster")
-# By this label the nodes of a trial are grouped.
-_ZONE = "topology.kubernetes.io/zone"
 # The bytes of placed pods that can be asked about; other placed pods only count.
 _MOST_BYTES = 64 * 1024 * 1024
 
@@ -302,7 +298,6 @@ def _tried(
     order = sorted(known, key=lambda key: (bool(known[key].nodeName), key))
     ends, asked = time.monotonic() + _SECONDS, 0
     changed: list[ChangedPod] = []
-    admits, rejects = Counter[str](), Counter[str]()
     for key in order:
         if time.monotonic() >= ends:
             break
@@ -312,8 +307,6 @@ def _tried(
             before, after = (_answer(engine, asking.body, names) for engine in engines)
         if before != after:
             more, gone = after.passing - before.passing, before.passing - after.passing
-            admits.update(more)
-            rejects.update(gone)
             changed.append(
                 ChangedPod(
                     pod=key,
@@ -327,25 +320,8 @@ def _tried(
                     error=after.error,
                 )
             )
-    on_nodes = _on_nodes(names, cluster, admits, rejects)
     pods = len(cluster.snapshot().pods())
-    return TriedDraft(trial.told, len(names), pods, asked, changed, own, on_nodes)
-
-
-def _on_nodes(
-    names: Sequence[str], cluster: ClusterCopy, admits: Counter[str], rejects: Counter[str]
-) -> DraftOnNodes:
-    views = [cluster.snapshot().table.node(name) for name in names]
-    zones = [view.labels.get(_ZONE) if view is not None else None for view in views]
-    groups = {zone: n for n, zone in enumerate(sorted({z for z in zones if z is not None}))}
-    return DraftOnNodes(
-        _ZONE,
-        list(groups),
-        names,
-        [-1 if zone is None else groups[zone] for zone in zones],
-        [admits[name] for name in names],
-        [rejects[name] for name in names],
-    )
+    return TriedDraft(trial.told, len(names), pods, asked, changed, own)
 
 
 def _answer(engine: Engine, body: bytes, names: Sequence[str]) -> PodAnswer:

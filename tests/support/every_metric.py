@@ -56,7 +56,7 @@ def full_status(replica: str = "placet-0") -> ReplicaStatus:
     """A status with something of everything."""
     plain = status_of(replica, Journal())
     (policy,) = plain.policies
-    audited = PolicyInForce("shop/new", False, "audit", 101, "0", True, "", "")
+    audited = PolicyInForce("shop/new", False, "audit", 101, "0", True, "")
     cluster = {
         "lease": {"holder": "placet-0_x", "held": replica == "placet-0", "failure": ""},
         "rejected": {

@@ -66,7 +66,7 @@ def status_of(replica: str, journal: Journal) -> ReplicaStatus:
         started=AT,
         ready=True,
         failing=(),
-        policies=[PolicyInForce("shop/web", False, "enforce", 101, "0123456789ab", False, "", "")],
+        policies=[PolicyInForce("shop/web", False, "enforce", 101, "0123456789ab", False, "")],
         notInForce=["shop/broken"],
         cluster={
             "lease": {"holder": "placet-0_x", "held": replica == "placet-0", "failure": ""},
@@ -204,7 +204,6 @@ def states_of(parts: Parts) -> PolicyStates:
         lambda: cluster.enforced,
         lambda: cluster.bodies,
         parts.history,
-        logging.getLogger("placet"),
         lambda raw: [e for e in parts.events if e[1].regarding.uid == regarding(raw).uid],
     )
 

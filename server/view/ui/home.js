@@ -181,14 +181,9 @@ function Rejecting({ status: { data } }) {
       <${Bar} part=${each.nodes} whole=${rejections[0].nodes} /><span class="number">${count(each.nodes, "node")}</span></div>`)}</section>`;
 }
 
-// The pods that got a node since an edit, and those that were evicted for the policy as it is now.
-function Moved({ edit, repair }) {
-  const more = edit.placed - edit.pods.length, evicted = repair ? repair.evicted : 0;
-  if (!edit.placed && !evicted) return html`<p class="quiet">No pod has moved since.</p>`;
-  return html`${edit.placed > 0 && html`<p>${count(edit.placed, "pod")} placed since: ${edit.pods.map((each, index) => html`${index ? ", " : ""}
-      <a href=${podAddress(each.pod)}>${each.pod}</a> on ${each.node}`)}${more > 0 && `, and ${more} more`}.</p>`}
-    ${evicted > 0 && html`<p>${count(evicted, "pod")} evicted since${repair.moving.length > 0 && html`; without a node yet: ${repair.moving.join(", ")}`}.</p>`}`;
-}
+// The pods that were evicted for the policy as it is now.
+const Evicted = ({ repair }) => repair && repair.evicted > 0 && html`<p>${count(repair.evicted, "pod")} evicted since${
+  repair.moving.length > 0 && html`; without a node yet: ${repair.moving.join(", ")}`}.</p>`;
 
 function Edits({ edits, drift, started }) {
   const repairs = (drift && drift.repairs) || [];
@@ -197,6 +192,5 @@ function Edits({ edits, drift, started }) {
     <ul class="cards">${edits.slice(0, 5).map((each) => html`<li key=${each.address}>
       <p>${each.action === "deleted" ? each.address : html`<a href=${policyAddress(each.address)}>${each.address}</a>`}${" "}
         ${each.action} <time datetime=${each.at} title=${each.at}>${ago(each.at)}</time>${each.by && html` by ${each.by}`}</p>
-      ${each.decisions > 0 && html`<p><a href=${address(["decisions"], { text: each.address })}>${count(each.decisions, "decision")} since</a></p>`}
-      <${Moved} edit=${each} repair=${repairs.find((one) => one.policy === each.address)} /></li>`)}</ul></section>`;
+      <${Evicted} repair=${repairs.find((one) => one.policy === each.address)} /></li>`)}</ul></section>`;
 }

@@ -1,6 +1,5 @@
 // Outcome: which pods would get another answer, by a draft or by another text of a policy, and what the draft does.
-import { html, useState } from "./vendor/preact-htm.js";
-import { NodeMap } from "./nodemap.js";
+import { html } from "./vendor/preact-htm.js";
 import { Badge, Names, Problem, Table, Waiting, count, podAddress } from "./parts.js";
 
 const SHOWN = 200;
@@ -18,7 +17,6 @@ export function Outcome({ trial: { running, error, status, data }, quiet }) {
       would get another answer${waiting > 0 && html`, ${waiting.toLocaleString("en")} of which ${waiting === 1 ? "waits" : "wait"}`}.${" "}<span class="quiet">(${asked})</span></p>
     ${changed.length > 0 && html`<p class="kinds">${kinds(changed).map(([text, number, kind]) =>
       html`<${Badge} kind=${kind}>${number.toLocaleString("en")} ${text}<//> `)}</p>
-    <${OnNodes} nodes=${data.onNodes} changed=${changed} />
     <${Table} class="changes" label="Pods with another answer"
       head=${["Pod", ">Nodes that pass", "No longer", "In addition", "Best node"]}>${changed.slice(0, SHOWN).map((each) => html`<${Changed} key=${each.pod} one=${each} />`)}<//>
     ${changed.length > SHOWN && html`<p class="quiet">The first ${SHOWN} are shown.</p>`}`}
@@ -30,33 +28,6 @@ const Effects = ({ effects }) => effects.length > 0 && html`<h2>What it does</h2
   <li>policy <strong>${each.policy}</strong> <span class=${each.isVoid ? "wrong" : ""}>${each.text}</span>
     ${each.clauses.length > 0 && html`<ul class="lines">${each.clauses.map((one) => html`
       <li>${one.clause}: <span class=${one.isVoid ? "wrong" : ""}>${one.text}</span></li>`)}</ul>`}</li>`)}</ul>`;
-
-// The nodes in the colours of what becomes of pods there.
-const COLOURS = [["rejected", "admit fewer pods"], ["passes", "more"], ["unfit", "others"]];
-
-function OnNodes({ nodes, changed }) {
-  const [chosen, choose] = useState(null);
-  const kinds = new Map();
-  nodes.names.forEach((name, place) => {
-    const more = nodes.admits[place], fewer = nodes.rejects[place];
-    if (more || fewer) kinds.set(name, more && fewer ? "unfit" : more ? "passes" : "rejected");
-  });
-  if (!kinds.size) return html`<p class="quiet">On each node the same pods pass.</p>`;
-  const number = (kind) => [...kinds.values()].filter((each) => each === kind).length;
-  const said = (place) => `${nodes.names[place]}: ${count(nodes.rejects[place], "pod")} no longer, ${nodes.admits[place].toLocaleString("en")} in addition`;
-  const most = nodes.names.map((_, place) => place).filter((place) => kinds.has(nodes.names[place]))
-    .sort((a, b) => nodes.rejects[b] + nodes.admits[b] - nodes.rejects[a] - nodes.admits[a]);
-  const pods = changed.filter((each) => each.rejects.includes(chosen) || each.admits.includes(chosen));
-  return html`<h3>On the nodes</h3>
-    <p class="legend">${COLOURS.map(([kind, text]) => html`<span><i class=${`cell ${kind}`}></i>${number(kind)} ${text}</span>`)}
-      <span><i class="cell unknown"></i>${nodes.names.length - kinds.size} the same</span></p>
-    <${NodeMap} nodes=${{ ...nodes, cpu: [], state: [] }} by="pod" verdicts=${kinds} chosen=${chosen} choose=${choose} />
-    ${chosen && html`<section class="node" aria-label=${`Node ${chosen}`}><h3>${said(nodes.names.indexOf(chosen))}</h3>
-      ${pods.length > 0 && html`<${Names} names=${pods.map((each) => each.pod)} link=${(pod) => podAddress(pod, chosen)} />`}</section>`}
-    <details><summary>Nodes as a list, those with most changes first</summary><ul class="names">${most.slice(0, 100).map((place) => html`
-      <li key=${nodes.names[place]}><button type="button" onClick=${() => choose(nodes.names[place])}>${said(place)}</button></li>`)}</ul>
-      ${most.length > 100 && html`<p class="quiet">${count(most.length - 100, "node")} more have less.</p>`}</details>`;
-}
 
 // What becomes of pods, each pod once.
 function kinds(changed) {

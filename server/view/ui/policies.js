@@ -1,4 +1,4 @@
-// Policies: the state of each, its text with what is wrong in it, and the pods of its share over time.
+// Policies: the state of each, its text with what is wrong in it, and the pods of its share.
 import { html } from "./vendor/preact-htm.js";
 import {
   API, Badge, Bar, Empty, Table, address, count, encodedPath, missing, moment, podAddress, policyAddress, useAnswer,
@@ -48,7 +48,7 @@ export function Policy({ names, status: { data: known } }) {
         <li><a href=${policyAddress(each)}>${each}</a></li>`)}</ul></section>`}
     <p><a href=${address(["decisions"], { text: names.join("/") })}>The last pods that it governed</a>,
       and <a href=${address(["trends"], { policy: data.address })}>how full its bounds were and what its clauses rejected</a></p>
-    <${Selected} policy=${data.address} effect=${data.effect} />
+    <${Selected} policy=${data.address} />
     <${Bounds} policy=${data.address} />
     ${known && html`<${Gangs} gangs=${known.gangs.filter(own)} some=${known.someGangs.filter(own)} />`}
     <${Drift} policy=${data.address} />

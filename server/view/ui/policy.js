@@ -6,13 +6,12 @@ import { Outcome } from "./outcome.js";
 
 // ---- what it does now
 
-export function Selected({ policy, effect }) {
+export function Selected({ policy }) {
   const { data, status } = useAnswer(`${API}/selected?${new URLSearchParams({ policy })}`, { seconds: 15 });
   if (status === 404) return html`<section><h2>Pods that it selects</h2><p class="quiet">It is not in force, or made for <code>use</code> alone.</p></section>`;
   if (!data) return html`<section><h2>Pods that it selects</h2><${Waiting} /></section>`;
   return html`<section aria-labelledby="selected"><h2 id="selected">Pods that it selects</h2>
     <p><strong>${count(data.pods, "pod")} of the cluster</strong>${data.waiting > 0 && html`, <span class="wrong">${data.waiting} without a node</span>`}.
-      ${effect && ` Lately it ${effect}.`}
       ${!data.exactly && html` <span class="quiet">Its selector reads more of a pod than is kept of those that are there, so some may be too many.</span>`}</p>
     ${data.listed.length > 0 && html`<ul class="names">${data.listed.map((each) => html`<li key=${each.pod}>
       <a href=${podAddress(each.pod)}>${each.pod}</a>${!each.node && html` <${Badge} kind="bad">waits<//>`}</li>`)}

@@ -8,7 +8,6 @@ import pytest
 from engine.cache.cache import Cache
 from engine.cluster.status_writer import Reported, with_times
 from engine.errors import DeadlineExceededError
-from engine.explanation.effects import DecidedEffect
 from engine.program.frame import Evaluation, Frame
 from policies.resource import PolicyStatus, StatusCondition
 from server.runtime.policy_statuses import UNMET, Statuses
@@ -120,31 +119,6 @@ def test_a_share_for_which_pods_wait_is_a_condition() -> None:
         "NoNode",
         UNMET.format("zone b"),
     )
-
-
-@pytest.mark.parametrize(
-    ("effect", "outcome"),
-    [
-        (None, ("False", "None")),
-        (DecidedEffect("", "selected 3 of the last 3 pods asked about"), ("False", "None")),
-        (DecidedEffect("RejectsEveryNode", "", ("a",)), ("True", "RejectsEveryNode")),
-        (DecidedEffect("SameScore", ""), ("True", "SameScore")),
-    ],
-)
-def test_a_policy_without_effect_has_a_condition(
-    effect: DecidedEffect | None, outcome: tuple[str, str]
-) -> None:
-    read, statuses = Read(), Statuses(CACHE, no_time)
-    objects = stored(READY)
-    read.read(objects)
-    assert read.last is not None
-    (address,) = (program.address for program in read.last.programs.values())
-    known = {} if effect is None else {address: effect}
-    (report,) = statuses.reports(read.last, objects, {}, (), CACHE.snapshot(), {}, known)
-    (found,) = (each for each in report.wanted.conditions if each.type == "NoEffect")
-    assert (found.status, found.reason) == outcome
-    assert found.message
-    assert (report.wanted.mode, report.wanted.target) == ("Strict", "filter")
 
 
 def test_each_condition_has_a_message() -> None:

@@ -168,15 +168,6 @@ async def test_a_trial_names_the_pods_whose_verdicts_change(trial: Asked) -> Non
     assert found["changed"] == [{"pod": f"shop/web-{n}", "on": nodes[n], **change} for n in (1, 2)]
 
 
-async def test_a_trial_has_what_changes_on_each_node(trial: Asked) -> None:
-    _, found = await trial.post({"text": FAST, "cluster": CLUSTER})
-    nodes = found["onNodes"]
-    assert (nodes["names"], nodes["admits"], nodes["rejects"]) == (["n1", "n2"], [2, 0], [0, 2])
-    assert (nodes["groups"], nodes["group"]) == ([], [-1, -1])
-    _, found = await trial.post({**DRAFT, "cluster": CLUSTER})
-    assert found["onNodes"] is None
-
-
 async def test_a_draft_as_objects(view: Asked) -> None:
     view.path = "objects"
     where = 'policy a in namespace "x" { for pods where pod.labels["a"] == "b" '

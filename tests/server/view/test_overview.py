@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -243,33 +242,7 @@ async def test_edits_say_who_and_when() -> None:
             "at": "2026-11-21T09:00:00Z",
             "by": "kubectl",
             "action": "edited",
-            "decisions": 0,
-            "placed": 0,
-            "pods": [],
         }
-
-
-async def test_edits_say_which_pods_were_placed_since() -> None:
-    name = "placementpolicies/shop/share"
-    journal, placed, waits = Journal(), *(pod(f"w{n}", "shop") for n in range(2))
-    cluster = Cluster(
-        "",
-        bodies={name: object_of('filter "f" { require node.ready }', "a", "2026-11-21T09:00:00Z")},
-    )
-    cache = cache_of(NODES, [placed, waits])
-    cluster.state = Known(cache)
-    engine = engine_over("", cache, after=AfterDecision(journal=journal))
-    engine.adopt(cluster.enforced.registry)
-    cluster.engine = engine
-    for each in (placed, waits):
-        engine.filter(raw(each), ["a1", "a2"], None, math.inf)
-    placed["spec"]["nodeName"] = "a2"
-    cache.put_pod(peer_of(placed))
-    parts = Parts(journal, cluster=cluster)
-    async with view_of(parts) as url, ClientSession(url) as session:
-        (edit,) = (await Asked(session, cluster).get("overview"))["edits"]
-        assert (edit["decisions"], edit["placed"]) == (2, 1)
-        assert edit["pods"] == [{"pod": "shop/w0", "node": "a2"}]
 
 
 # ---- of many

@@ -12,9 +12,8 @@ import pytest
 from aiohttp import ClientSession
 
 from engine.decision.journal import Journal
-from server.view.policy_states import PolicyStates
 from tests.support.builders import pod, raw
-from tests.support.view_server import Cluster, Parts, states_of, view_of
+from tests.support.view_server import Cluster, Parts, view_of
 
 TEXT = """
 policy web { for pods where pod.labels["app"] == "web" filter "a" { require true } }
@@ -89,35 +88,3 @@ async def test_an_unknown_policy_is_not_found(path: str) -> None:
     ((status, text),) = await asked(parts_of(), f"/api/v1/policies/{path}")
     assert status == 404
     assert text.startswith("there is no policy `")
-
-
-async def test_the_history_has_the_numbers_when_they_change() -> None:
-    parts = parts_of()
-    states: PolicyStates = states_of(parts)
-    for placed in (1, 1, 2, 2, 1):
-        parts.cluster.bodies = {NAME: object_of(placed)}
-        await states.look()
-    answer = states.detail("shop/share")
-    assert answer is not None
-    assert [sample.pods.placed for sample in answer().history] == [1, 2, 1]
-    parts.cluster.bodies = {}
-    await states.look()
-    answer = states.detail("shop/share")
-    assert answer is not None
-    assert answer().history == ()
-
-
-async def test_a_policy_that_rejects_every_node_is_logged_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    text = 'policy web { for pods where pod.labels["app"] == "web" filter "a" { require false } }'
-    parts = Parts(Journal(), cluster=Cluster(text))
-    states = states_of(parts)
-    for number in range(3):
-        asked_of = raw(pod(f"w{number}", labels={"app": "web"}))
-        parts.engine.filter(asked_of, ["n"], None, math.inf)
-        await states.look()
-    await states.look()
-    effect = "selected 3 of the last 3 pods asked about, rejects the only node"
-    assert [each.getMessage() for each in caplog.records] == [f"policy web {effect}"]
-    assert [each.effect for each in states.listing()().policies] == [effect]

@@ -112,7 +112,6 @@ async def test_a_restart_knows_what_was_there_before(tmp_path: Path) -> None:
     first = history_of(tmp_path / "history")
     look(first, AT, "policy web {} policy api {} policy old {}")
     await first.take({})
-    first.close()
     again = history_of(tmp_path / "history")
     look(again, "2026-11-21T13:00:00Z", "policy web {} policy api {} policy new {}")
     actions = {each: [edit.action for edit in again.of(each)] for each in ("api", "old", "new")}
@@ -120,7 +119,6 @@ async def test_a_restart_knows_what_was_there_before(tmp_path: Path) -> None:
     assert actions == {"api": [start, "changed"], "old": [start, "deleted"], "new": [start]}
     look(again, "2026-11-21T14:00:00Z", "policy web {} policy api {} policy new {}")
     assert len(again.of("api")) == 2
-    again.close()
 
 
 BROKEN = 'filter "a" {\n  require node.nme == "x"\n}\n'
