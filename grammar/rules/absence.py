@@ -6,24 +6,18 @@ A field or a key that is absent is missing, and never null: so is a negation of 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from grammar.meaning.absence import (
     Key,
-    guards,
     key_read,
-    may_be_absent,
     unguarded,
     with_null,
 )
-from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic
 from grammar.rules.rule import ExpressionRule, Rule, Tree, conditions
 from grammar.tree import ast
-from grammar.tree.clauses import Clause
-from grammar.tree.printer import print_expression
-from grammar.tree.types import NULL, QUANTITY, STRING, Type
-from grammar.tree.walk import children, rewritten
+from grammar.tree.types import NULL, QUANTITY, STRING
+from grammar.tree.walk import rewritten
 
 _WORDS = frozenset({"require", "for", "when", "pods where"})
 
@@ -103,126 +97,17 @@ class NullComparison(ExpressionRule):
                 right.type == NULL
             ):
                 value = right if left.type == NULL else left
-                if not _may_be_null(value.type):
-                    schema = tree.environment.schema
-                    message = f"`{tree.shown(value)}` is never null"
-                    if value.type.name != "optional" and may_be_absent(value, schema):
-                        message += ": where it is absent, it is missing"
-                    yield self.instead(
-                        message, expr.span, _test(value, tree, there=expr.op == "!=")
-                    )
-
-
-def _may_be_null(found: Type) -> bool:
-    return found.name in ("dyn", "error", "null")
+                if value.type.name not in ("dyn", "error", "null"):
+                    meant = _test(value, tree, there=expr.op == "!=")
+                    yield self.instead(f"`{tree.shown(value)}` is never null", expr.span, meant)
 
 
 def _test(value: ast.Expr, tree: Tree, *, there: bool) -> str:
     """The test whether a value is there, or absent."""
-    schema = tree.environment.schema
     if value.type.name == "optional":
         test = f"{tree.shown(value)}.hasValue()"
-    elif not isinstance(value, ast.Select | ast.Index):
-        return "true" if there else "false"
-    elif any(may_be_absent(part, schema) for part in _above(value)):
-        test = f"{tree.shown(_optionally(value, schema))}.hasValue()"
-    else:
+    elif isinstance(value, ast.Select | ast.Index):
         test = f"has({tree.shown(value)})"
+    else:
+        return "true" if there else "false"
     return test if there else f"!{test}"
-
-
-class HasBelowAbsent(Rule):
-    """A `has` that is missing, and not false, if a part before its field is absent.
-
-    Where missing is the same as false, as in a `require`, it makes no difference.
-    """
-
-    code = "P0334"
-    wrong = 'filter "anywhere" { require !has(pod.spec.affinity.nodeAffinity) || node.ready }'
-    right = (
-        'filter "anywhere" { require !pod.spec.?affinity.?nodeAffinity.hasValue() || node.ready }'
-    )
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        if ast.Has not in tree.by_kind:
-            return
-        policy = tree.policy
-        selected = frozenset[str]()
-        if policy.selector is not None:
-            yield from self._in(policy.selector, selected, tree, alike=True)
-            selected = guards(policy.selector)
-        for clause in (item for item in policy.items if isinstance(item, Clause)):
-            known = selected
-            if clause.when is not None:
-                yield from self._in(clause.when, known, tree, alike=True)
-                known |= guards(clause.when)
-            for expr, alike in _roots(clause):
-                yield from self._in(expr, known, tree, alike=alike)
-                if expr in clause.requirements:
-                    known |= guards(expr)
-
-    def _in(
-        self, expr: ast.Expr, known: frozenset[str], tree: Tree, *, alike: bool
-    ) -> Iterator[Diagnostic]:
-        """The mistakes in an expression; `known` are the parts that are sure to be there.
-
-        `alike` says that it makes no difference whether the expression is missing or false.
-        """
-        match expr:
-            case ast.Has(operand):
-                schema = tree.environment.schema
-                above = [part for part in _above(operand) if may_be_absent(part, schema)]
-                first = next((p for p in above if print_expression(p) not in known), None)
-                if not alike and first is not None:
-                    shown = tree.shown(first)
-                    message = f"`{shown}` may be absent: this `has` is then missing, and not false"
-                    test = f"{tree.shown(_optionally(operand, schema))}.hasValue()"
-                    yield self.found(message, expr.span, f"write `{test}`")
-                yield from self._in(operand.operand, known, tree, alike=False)
-            case ast.Chain("&&" | "||", operands):
-                for each in operands:
-                    yield from self._in(each, known, tree, alike=alike)
-                    known |= guards(each)
-            case ast.Conditional(condition, then, otherwise):
-                yield from self._in(condition, known, tree, alike=False)
-                known |= guards(condition)
-                yield from self._in(then, known, tree, alike=alike)
-                yield from self._in(otherwise, known, tree, alike=alike)
-            case ast.Comprehension("all" | "exists", target, _, body):
-                yield from self._in(target, known, tree, alike=False)
-                for part in body:
-                    yield from self._in(part, known, tree, alike=alike)
-            case _:
-                for child in children(expr):
-                    yield from self._in(child, known, tree, alike=False)
-
-
-def _roots(clause: Clause) -> Iterator[tuple[ast.Expr, bool]]:
-    """The expressions of a clause, and whether missing is the same as false for each."""
-    for condition in clause.conditions:
-        # A rule for missing values says what is meant.
-        if condition.word != "when" and condition.missing is None:
-            yield condition.expr, condition.word != "protect"
-    yield from ((value.expr, value.like_false) for value in clause.values)
-
-
-def _above(expr: ast.Expr) -> list[ast.Expr]:
-    """The fields and keys before the last one, from the outside in: `a.b` and `a` of `a.b.c`."""
-    found: list[ast.Expr] = []
-    below: ast.Expr = expr
-    while isinstance(below, ast.Select | ast.Index):
-        below = below.operand
-        found.append(below)
-    return found[:-1][::-1]
-
-
-def _optionally(expr: Key, schema: Schema | None) -> ast.Expr:
-    """The same read as an optional: `a.?b.?c` for `a.b.c` in which `b` may be absent."""
-    return replace(expr, operand=_marked(expr.operand, schema), optional=True)
-
-
-def _marked(expr: ast.Expr, schema: Schema | None) -> ast.Expr:
-    if not isinstance(expr, ast.Select | ast.Index):
-        return expr
-    is_optional = expr.optional or may_be_absent(expr, schema)
-    return replace(expr, operand=_marked(expr.operand, schema), optional=is_optional)

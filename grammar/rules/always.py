@@ -1,4 +1,4 @@
-"""Always: conditions that are always true or false, and an `&&` that cuts a choice.
+"""Always: conditions that are always true or false.
 
 Hours go from 0 to 23, a size is never negative, a policy of a namespace sees the pods of it alone.
 """
@@ -12,11 +12,9 @@ from math import inf
 from grammar.meaning.allowed import NEGATED, Allowed, allowed_by
 from grammar.meaning.extents import PARTS_OF_TIME, extent, said, scale_of
 from grammar.meaning.macro_types import inside
-from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.diagnostics import Diagnostic
 from grammar.rules.rule import Rule, Tree
 from grammar.tree import ast
-from grammar.tree.printer import print_expression
-from grammar.tree.types import BOOL
 from grammar.tree.walk import walk
 
 _BOTH = 2
@@ -166,58 +164,6 @@ def _known(read: ast.Expr, tree: Tree) -> tuple[Allowed, str] | None:
             return None
 
 
-# ---- precedence
-
-_DECLARED = frozenset({"namespaceObject", "node", "peer", "pod", "victim"})
-
-
-class MisreadOperator(Rule):
-    """An `&&` that cuts a choice, as in `x == "a" || x == "b" && y`."""
-
-    code = "P0361"
-    wrong = 'filter "zones" { require node.zone == "a" || node.zone == "b" && node.ready }'
-    right = 'filter "zones" { require (node.zone == "a" || node.zone == "b") && node.ready }'
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for expr in walk(tree.written):
-            if isinstance(expr, ast.Chain) and (meant := _misread(expr)) is not None:
-                text = tree.shown(meant)
-                text = f"({text})" if _in_parentheses(expr) else text
-                message = "`&&` goes before `||`, so a part of this is about one value"
-                hint = f"write `{text}`, or parentheses around the `&&` if that is meant"
-                yield self.found(message, expr.span, hint, Fix(expr.span, text))
-
-
 def _in_parentheses(chain: ast.Chain) -> bool:
     """Whether the span of a chain begins with a parenthesis."""
     return chain.span.start < chain.operands[0].span.start
-
-
-def _misread(whole: ast.Chain) -> ast.Expr | None:
-    """The condition with its choice in parentheses, where an `&&` without them cuts it."""
-    operands = whole.operands if whole.op == "||" else ()
-    for number, chain in enumerate(operands):
-        if not isinstance(chain, ast.Chain) or _in_parentheses(chain):
-            continue
-        first, *rest = chain.operands
-        path, start = _chosen(first), number
-        while path is not None and start > 0 and _chosen(operands[start - 1]) == path:
-            start -= 1
-        if path is None or start == number or any(path in print_expression(p) for p in rest):
-            continue
-        choice = ast.Chain("||", (*operands[start:number], first), type=BOOL)
-        made = replace(chain, operands=(choice, *rest))
-        all_ = (*operands[:start], made, *operands[number + 1 :])
-        return made if len(all_) == 1 else replace(whole, operands=all_)
-    return None
-
-
-def _chosen(expr: ast.Expr) -> str | None:
-    """What of a pod or a node an expression compares with one constant."""
-    match expr:
-        case ast.Binary("==", read, ast.Literal()) | ast.Binary("==", ast.Literal(), read):
-            # A variable of a macro has several parts, which mostly are conditions of each other.
-            names = {e.name for e in walk(read) if isinstance(e, ast.Ident)}
-            return print_expression(read) if names & _DECLARED else None
-        case _:
-            return None

@@ -13,17 +13,15 @@ from difflib import get_close_matches
 from zoneinfo import available_timezones
 
 from grammar.checker.parameters import is_example
-from grammar.meaning.allowed import allowed_by
 from grammar.meaning.extents import PARTS_OF_TIME
 from grammar.meaning.folding import constants
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.rules.comparisons import compared
-from grammar.rules.rule import ExpressionRule, Rule, Tree
+from grammar.rules.rule import ExpressionRule, Tree
 from grammar.tree import ast
 from grammar.tree.printer import print_string
 from grammar.tree.types import TIMESTAMP
-from grammar.tree.walk import walk
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 
@@ -62,52 +60,6 @@ class UnknownTime(ExpressionRule):
                         near = least if part in _ROUND else most
                         hint = f"write `{near}`: it is from {least} to {most}"
                     yield self.found(f"`{part}()` is never {number}", constant.span, hint)
-
-
-_SATURDAY, _THURSDAY = 6, 4
-_WORKDAYS, _WEEKEND = "[1, 2, 3, 4, 5]", "[0, 6]"
-
-
-class OtherDay(Rule):
-    """A day or a month that is counted from another one."""
-
-    code = "P0360"
-    wrong = 'filter "weekend" when now.getDayOfWeek() > 5 { require pod.priority > 1000 }'
-    right = 'filter "weekend" when now.getDayOfWeek() in [0, 6] { require pod.priority > 1000 }'
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        chains = (e for e in tree.by_kind.get(ast.Chain, ()) if isinstance(e, ast.Chain))
-        bounded = {id(o) for chain in chains for o in _bounded(chain.operands)}
-        for expr in tree.by_kind.get(ast.Binary, ()):
-            if not isinstance(expr, ast.Binary):
-                continue
-            for read, values in compared(expr, tree.environment):
-                numbers = [v.value for v in values]
-                if _part(read) == "getDayOfMonth" and all(
-                    isinstance(n, int) and 0 < n <= 30 for n in numbers
-                ):
-                    meant = tree.shown(expr).replace("getDayOfMonth", "getDate")
-                    message = "`getDayOfMonth()` counts from 0, so this is one day later"
-                    yield self.instead(message, expr.span, meant)
-            if id(expr) not in bounded and expr.op not in ("==", "!=", "in"):
-                yield from self._week(expr, tree)
-
-    def _week(self, expr: ast.Binary, tree: Tree) -> Iterator[Diagnostic]:
-        reads = [side for side in (expr.left, expr.right) if _part(side) == "getDayOfWeek"]
-        found = allowed_by(expr)
-        if not reads or found is None:
-            return
-        days = [day for day in range(_SATURDAY + 1) if found[1].admits(float(day))]
-        if days and (days[0] > _THURSDAY or (days[0] == 0 and _THURSDAY <= days[-1] < _SATURDAY)):
-            meant = f"{tree.shown(reads[0])} in {_WORKDAYS if days[0] == 0 else _WEEKEND}"
-            yield self.instead("Sunday is day 0, and Saturday day 6", expr.span, meant)
-
-
-def _bounded(operands: tuple[ast.Expr, ...]) -> Iterator[ast.Expr]:
-    """The comparisons of the day of the week that others beside them bound, too."""
-    found = [o for o in operands if any(_part(e) == "getDayOfWeek" for e in walk(o))]
-    if len(found) > 1:
-        yield from found
 
 
 # ---- time zones

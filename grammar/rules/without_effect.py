@@ -6,36 +6,10 @@ from collections.abc import Iterator
 
 from grammar.messages.diagnostics import Diagnostic
 from grammar.rules.rule import Rule, Tree
-from grammar.tree.clauses import Limit, Score, Setting, Share, Use, of_kind
+from grammar.tree.clauses import Limit, Score, Share, of_kind
 from grammar.tree.source import Span
 
 _WHOLE = 100
-# A score on the wire is 0 to 10, so one step of it is ten points of the mean.
-_STEP = 10.0
-
-
-class LightWeight(Rule):
-    """A weight too small to move the answer."""
-
-    code = "P0315"
-    wrong = (
-        'score "cpu" weight 95 { value node.usage["cpu"] range 1 .. 0 }\n'
-        'score "ready" weight 5 { value node.ready }'
-    )
-    right = (
-        'score "cpu" weight 80 { value node.usage["cpu"] range 1 .. 0 }\n'
-        'score "ready" weight 20 { value node.ready }'
-    )
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        clauses = tree.written.clauses
-        weights = {c: abs(c.points_weight) for c in clauses if c.points_weight is not None}
-        total = sum(weights.values())
-        for clause, weight in weights.items():
-            if _WHOLE * weight / total < _STEP:
-                changes = "changes the score by less than one of its ten steps"
-                hint = f"write at least {total / _STEP:g}, or remove the clause"
-                yield self.found(f"weight {weight} of {total} {changes}", clause.name_span, hint)
 
 
 # What is the same for all nodes.
@@ -93,28 +67,3 @@ class BoundWithoutEffect(Rule):
     def _always_kept(self, said: str, meant: str, span: Span) -> Diagnostic:
         hint = f"write another number, or `{meant}` if that is meant"
         return self.found(f"`{said}` is kept wherever the pods are", span, hint)
-
-
-class RepairOfNothing(Rule):
-    """A `repair` that never moves a pod."""
-
-    code = "P0354"
-    wrong = (
-        "repair at most 5 per minute\n"
-        'score "pack" weight 10 { value node.usage["cpu"] range 0 .. 1 }'
-    )
-    right = 'repair at most 5 per minute\nfilter "ready" { require node.ready }'
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        policy = tree.written
-        if policy.repair is None or any(isinstance(item, Use) for item in policy.items):
-            return
-        if policy.setting("mode", "enforce") == "audit":
-            message, hint = "a policy in audit mode repairs nothing", "write `mode enforce`"
-        elif all(c.verb == "prioritize" or c.keyword == "gang" for c in policy.clauses):
-            message = "there is nothing to repair: no clause here keeps a pod off a node"
-            hint = "make a clause `strict`, or leave out the `repair`"
-        else:
-            return
-        settings = (i for i in policy.items if isinstance(i, Setting) and i.name == "repair")
-        yield self.found(message, next(settings).span, hint)

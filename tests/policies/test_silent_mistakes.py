@@ -174,17 +174,6 @@ FILTERS = (
         '24 != now.getHours("UTC") && node.zone == "b"',
     ),
     *require(
-        "has",
-        "P0334",
-        '!has(pod.spec.affinity.nodeAffinity) && node.zone == "b"',
-        'has(pod.spec.affinity.nodeAffinity) == false && node.zone == "b"',
-        "(has(pod.spec.affinity.nodeAffinity) ? node.zone : node.name) == 'large'",
-        'let bound = has(pod.spec.affinity.nodeAffinity) | !bound && node.zone == "b"',
-        "def bound(p: Pod): bool = has(p.spec.affinity.nodeAffinity)"
-        ' | !bound(pod) && node.zone == "b"',
-        "pod.spec.containers.all(c, !has(c.securityContext.privileged)) && node.zone == 'b'",
-    ),
-    *require(
         "version",
         "P0335",
         'semver(node.status.nodeInfo.kubeletVersion) >= "1.31.4"',
@@ -322,13 +311,6 @@ def test_value_of_a_use_is_looked_at(values: str, wanted: list[str]) -> None:
     text = f'policy p in namespace "shop" {{ use "library/gpu-nodes" {values} }}'
     validation = Validator(SCHEMA).validate([Source("p.policy", text)])
     assert [f"{d.code} {d.hint}" for d, _ in validation.findings()] == wanted
-
-
-def test_has_in_the_when_of_cards_is_looked_at() -> None:
-    missing = "pod.spec.affinity.nodeAffinity"
-    cards = 'on node 4 of {"milli": 1000} take {"milli": 100}'
-    found = diagnostics(f'cluster policy p {{ cards "gpu" when !has({missing}) {{ {cards} }} }}')
-    assert [each.code for each in found] == ["P0334"]
 
 
 # ---- near misses

@@ -1,4 +1,4 @@
-"""Repair: what its parts may be, its layout, its time of the day, and repairs of nothing."""
+"""Repair: what its parts may be, its layout, and its time of the day."""
 
 from __future__ import annotations
 
@@ -75,14 +75,6 @@ def test_a_number_may_begin_with_zeros() -> None:
 )
 def test_what_it_cannot_be(items: str, wanted: str) -> None:
     assert any(each.startswith(wanted) for each in said(f"{items} {READY}")), said(items)
-
-
-def test_repairs_of_nothing() -> None:
-    text = "repair at most 5 per minute"
-    assert said(f"{text} {READY}") == []
-    assert said(f"mode audit {text} {READY}") == [f"P0354 {text}"]
-    score = 'score "s" weight 1 { value node.usage["cpu"] range 0 .. 1 }'
-    assert said(f"{text} {score}") == [f"P0354 {text}"]
 
 
 def test_the_time_of_the_day() -> None:
