@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from grammar.meaning.allowed import conjuncts
 from grammar.meaning.folding import literal
+from grammar.meaning.peers import of_peer
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.rules.counts_in_filters import is_counted
 from grammar.rules.rule import Rule, Tree
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bound
 from grammar.tree.clauses import Gang, Limit, Share, Spread, of_kind
+from grammar.tree.printer import print_string
 from grammar.tree.types import BOOL
 from grammar.values.quantity import Quantity
 
@@ -121,7 +122,7 @@ class DeadlockedLimit(Rule):
             if clause.added is not None:
                 continue
             where = clause.pods.where if clause.pods is not None else None
-            if where is not None and not is_counted(where, tree):
+            if where is not None and not _counts_itself(where, tree):
                 if bound.kind == "at most" and amount > 0:
                     yield from self._without_itself(where, f"{amount + 1:g}", tree)
                 continue
@@ -149,6 +150,23 @@ class DeadlockedLimit(Rule):
         if not rest or len(rest) == len(parts):
             return
         counted = rest[0] if len(rest) == 1 else ast.Chain("&&", rest, where.span, BOOL)
-        if is_counted(counted, tree):
+        if _counts_itself(counted, tree):
             message = f"this leaves the pod itself out, so {number} of these pods may share a place"
             yield self.instead(message, where.span, tree.shown(counted))
+
+
+def _counts_itself(where: ast.Expr, tree: Tree) -> bool:
+    """Whether the counted pods are those of the policy, as far as its `for` says it."""
+    selector, namespace = tree.policy.selector, tree.policy.namespace
+    known = {tree.shown(each) for each in (conjuncts(selector) if selector is not None else ())}
+    if namespace is not None:
+        known.add(f"pod.namespace == {print_string(namespace)}")
+    for part in conjuncts(of_peer(where, "peer", "pod")):
+        match part:
+            case ast.Literal(True):
+                continue
+            case ast.Binary("==", left, right) if tree.shown(left) == tree.shown(right):
+                continue
+            case _ if tree.shown(part) not in known:
+                return False
+    return True

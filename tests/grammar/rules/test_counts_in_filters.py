@@ -1,14 +1,11 @@
-"""Checks of counts: filters that bound a number of pods, and the limits to write instead."""
+"""Checks of counts: filters that bound a number of pods."""
 
 from __future__ import annotations
 
-import pytest
-
-from tests.grammar.rules.helpers import diagnostics, findings, found
+from tests.grammar.rules.helpers import findings, found
 from tests.support.tables import table
 
 APP = 'p.labels[?"app"].orValue("") == "web"'
-PEER = APP.replace("p.", "peer.")
 
 
 @table(
@@ -38,59 +35,3 @@ PEER = APP.replace("p.", "peer.")
 def test_counts_in_filters(items: str) -> None:
     text, wanted = findings(items, "P0319", APP=APP)
     assert found(text, ["P0319"]) == wanted
-
-
-@pytest.mark.parametrize(
-    ("items", "limit"),
-    [
-        pytest.param(
-            f'for pods where pod.labels["app"] == "web" filter "f" {{ require'
-            f' size(node.pods.filter(p, {APP})) < 3 message "full {{{{" }}',
-            f'limit "f" {{ all pods where {PEER} per node at most 3 strict message "full {{{{" }}',
-            id="the pod is one of them",
-        ),
-        pytest.param(
-            f'for pods where pod.labels["app"] == "db" filter "f" {{ require'
-            f" size(node.pods.filter(p, {APP})) < 3 }}",
-            f'limit "f" {{ all pods where {PEER} per node at most 2 strict }}',
-            id="the pod is none of them",
-        ),
-        pytest.param(
-            f'filter "f" when pod.priority > 5 {{ require size(node.pods.filter(p, {APP})) < 3 }}',
-            f'limit "f" when pod.priority > 5 {{ all pods where {PEER} per node at most'
-            f" ({PEER.replace('peer.', 'pod.')} ? 3 : 2) strict }}",
-            id="the pod may be one of them",
-        ),
-    ],
-)
-def test_the_fix_is_a_limit(items: str, limit: str) -> None:
-    """And nothing is wrong with it."""
-    (warning,) = diagnostics(items, ["P0319"])
-    assert warning.fix is not None
-    assert (warning.fix.text, warning.hint) == (
-        limit,
-        f"write `{limit}` instead, which counts them",
-    )
-    assert diagnostics(limit, ["P0302", "P0319"]) == []
-
-
-@pytest.mark.parametrize(
-    "items",
-    [
-        pytest.param(
-            'filter "f" { require !node.pods.exists(p, p.labels["app"] == "web") }',
-            id="a label that may be absent rejects the node",
-        ),
-        pytest.param('filter "f" { require node.ready && size(node.pods) < 3 }', id="another one"),
-        pytest.param(
-            'filter "f" when node.ready { require size(node.pods) < 3 }', id="a `when` of the node"
-        ),
-        pytest.param(
-            'filter "f" { require size(node.pods) < 3 detail "{node.name} is full" }',
-            id="a text with a value",
-        ),
-    ],
-)
-def test_there_is_no_fix_where_the_meaning_would_differ(items: str) -> None:
-    (warning,) = diagnostics(items, ["P0319"])
-    assert warning.fix is None
