@@ -255,7 +255,7 @@ Identity = tuple[bool, str | None, str]
 _UNKNOWN = frozenset({"P0101", "P0103"})
 _SELECTS_EVERYTHING = "P0206"
 # What the default of a parameter makes always true, or always kept, another value may not.
-_BY_DEFAULT = frozenset({"P0302", "P0310", "P0311", "P0313", "P0348", "P0353"})
+_BY_DEFAULT = frozenset({"P0302", "P0310", "P0311", "P0348", "P0353"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ from engine.work import Work, finished
 from grammar.meaning import card_forms as cards
 from grammar.messages.texts import named
 from grammar.tree.ast import Expr, Ident
-from grammar.tree.clauses import Cards, Clause, Limit, Score
+from grammar.tree.clauses import Cards, Clause, Gang, Limit, Score
 from grammar.values.errors import EvaluationError
 from grammar.values.format import show
 from grammar.values.quantity import NANO, Quantity
@@ -177,9 +177,8 @@ def _gang_evidence(gang: GangProgram, written: Written, found: ClauseResults) ->
         group = found.inspection.peer.group
         is_named = group is not None and not gang.percent
         members = f"the pods of its {'PodGroup' if is_named else 'workload'}"
-        if gang.by is not None:
-            by = next(value.expr for value in written.clause.values)
-            members = f"the pods with {show(gang.by(frame))} as `{written.text(by)}`"
+        if gang.by is not None and isinstance(clause := written.clause, Gang) and clause.by:
+            members = f"the pods with {show(gang.by(frame))} as `{written.text(clause.by)}`"
         amount = number if number is None or isinstance(number, int | float) else number(frame)
     except EvaluationError as error:
         return str(error)

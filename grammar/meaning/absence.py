@@ -80,22 +80,3 @@ def _plain(expr: ast.Expr) -> ast.Expr:
     return expr
 
 
-def may_be_absent(expr: ast.Expr, schema: Schema | None) -> bool:
-    """Whether a field or key may be missing, so that all that is read from it is missing too.
-
-    A pod always has a first container. What is read from an optional is an optional.
-    """
-    match expr:
-        case ast.Select(optional=True) | ast.Index(optional=True):
-            return False
-        case ast.Select(operand, name):
-            if operand.type.name == "optional":
-                return False
-            known = schema.field(operand.type.name, name) if schema is not None else None
-            return operand.type.name == "map" or (known is not None and known.optional)
-        case ast.Index(ast.Select(_, "containers"), ast.Literal(0)):
-            return False
-        case ast.Index(operand, _):
-            return operand.type.name in ("list", "map")
-        case _:
-            return False

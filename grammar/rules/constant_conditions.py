@@ -11,7 +11,7 @@ from grammar.tree import ast
 from grammar.tree.clauses import Def, Let
 from grammar.tree.groups import Count, Group
 from grammar.tree.types import BOOL
-from grammar.tree.walk import walk
+from grammar.tree.walk import children, walk
 
 # What a constant condition means for the policy.
 _MEANING = {
@@ -94,8 +94,8 @@ def _used(tree: Tree) -> set[str]:
     named = {*groups, *tree.environment.counts}
     used = {item.per.group for item in policy.items if isinstance(item, Count)}
     # Where the name of a group is a domain, what the group is by stands in its place.
-    domains = [value.expr for clause in policy.clauses for value in clause.values]
-    used |= {g.name for g in groups.values() if any(each is g.by for each in domains)}
+    whole = children(policy.clauses)
+    used |= {g.name for g in groups.values() if any(each is g.by for each in whole)}
     for expr in walk(policy):
         match expr:
             case ast.LetReference(name) | ast.DefCall(name):

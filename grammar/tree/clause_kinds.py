@@ -20,7 +20,6 @@ from grammar.tree.clause_parts import (
     Template,
     TestedPart,
     WrittenCondition,
-    WrittenValue,
 )
 from grammar.tree.source import Span
 
@@ -57,11 +56,6 @@ class AnyClause:
     @property
     def own_conditions(self) -> tuple[WrittenCondition, ...]:
         """The conditions that only this kind of clause has."""
-        return ()
-
-    @property
-    def values(self) -> tuple[WrittenValue, ...]:
-        """Its expressions that are no conditions, as far as a missing value changes the outcome."""
         return ()
 
     @property

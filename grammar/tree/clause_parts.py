@@ -150,17 +150,6 @@ class WrittenCondition:
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenValue:
-    """An expression of a clause that is no condition.
-
-    `like_false` says that it makes no difference whether it is missing or false.
-    """
-
-    expr: Expr
-    like_false: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class TestedPart:
     """A part of a clause whose outcomes tests cover; `expr` is None for the clause as a whole.
 

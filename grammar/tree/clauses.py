@@ -28,7 +28,6 @@ from grammar.tree.clause_parts import (
     TestedPart,
     WaitUntil,
     WrittenCondition,
-    WrittenValue,
 )
 from grammar.tree.data import Data
 from grammar.tree.groups import Count, Group
@@ -88,12 +87,6 @@ class Score(AnyClause):
     _: KW_ONLY
     weight_from: Expr | None = None
     range: Bounds | Order | None = None
-
-    @property
-    def values(self) -> tuple[WrittenValue, ...]:
-        # A rule for missing values says what is meant.
-        own = [] if self.missing is not None else [WrittenValue(self.value, self.weight > 0)]
-        return (*own, *map(WrittenValue, self.ends))
 
     @property
     def ends(self) -> tuple[Expr, ...]:
@@ -168,10 +161,6 @@ class Spread(ClauseThatCounts):
     within: Expr | None = None
 
     @property
-    def values(self) -> tuple[WrittenValue, ...]:
-        return tuple(WrittenValue(e) for e in (self.over, self.within) if e is not None)
-
-    @property
     def domain(self) -> Expr | None:
         return self.over
 
@@ -202,11 +191,6 @@ class Limit(ClauseThatCounts):
     def added(self) -> Expr | None:
         """What is added up of each pod, or of each node; None where these are counted."""
         return self.per.amount or (None if self.pods is None else self.pods.amount)
-
-    @property
-    def values(self) -> tuple[WrittenValue, ...]:
-        computed = (self.per.domain, self.per.amount, self.bound.amount)
-        return tuple(WrittenValue(e) for e in computed if isinstance(e, Expr))
 
     @property
     def domain(self) -> Expr | None:
@@ -290,11 +274,6 @@ class Gang(ClauseThatRejects):
     within: Expr | None = None
     seconds: float = 60.0
     seconds_span: Span = field(default=NO_SPAN, compare=False)
-
-    @property
-    def values(self) -> tuple[WrittenValue, ...]:
-        computed = (self.by, self.at_least, self.within)
-        return tuple(WrittenValue(e) for e in computed if isinstance(e, Expr))
 
     @property
     def domain(self) -> Expr | None:

@@ -42,9 +42,3 @@ def test_another_meaning_has_a_warning_and_a_remedy(case: dict[str, str]) -> Non
 @pytest.mark.parametrize("items", [*TABLE["quiet"], *TABLE["sensible"]])
 def test_what_says_what_it_means_has_no_warning(items: str) -> None:
     assert [(d.code, d.message) for d in _of(items)[1]] == []
-
-
-def test_a_policy_is_in_a_namespace_that_can_be() -> None:
-    text = 'policy p in namespace "Shop" { filter "x" { require node.ready } }'
-    (found,) = check_source(Source("example.policy", text), SCHEMA).diagnostics
-    assert (found.code, found.hint) == ("P0333", 'write `"shop"`')
