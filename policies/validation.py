@@ -15,8 +15,7 @@ from grammar.meaning.costs import LIMIT, ClusterFacts
 from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.rules.gangs import gangs_of, together
-from grammar.rules.mutual import has_mutual_limit, unknown_of_selector
+from grammar.rules.pods import gangs_of, has_mutual_limit, together, unknown_of_selector
 from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.parser import parse_file
 from grammar.tree.ast import Expr, Ident

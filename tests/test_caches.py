@@ -66,7 +66,7 @@ DICTIONARIES = {
         "server/http/places.py: Places._addresses",
         "server/verbs/answering.py: DecisionQueue._waiting",
         "grammar/checker/policy_checker.py: _PolicyChecker._checked",
-        "grammar/meaning/written_out.py: _Writer._variables",
+        "grammar/rules/rule.py: _Writer._variables",
         "grammar/meaning/access.py: _Finder._guarded",
         "grammar/meaning/steps.py: Estimator._defs",
         "grammar/meaning/steps.py: Estimator._known",

@@ -1,28 +1,32 @@
 """Rule: one mistake of a policy that type-checks, with its code, its examples and how it is found.
 
 A rule belongs to a code of the book of diagnostics, whose section and test are made of its
-examples. A rule has no state: one instance looks at every policy.
+examples. A rule has no state: one instance looks at every policy. What it looks at is a `Tree`: a
+mistake is the same through a `let`, a `def`, a `cel.bind`, or a macro over a list of constants, so
+each name has its expression in its place. Every part keeps the span at which somebody wrote it, and
+what a call comes to has the span of the call. What would become too large stays as it is.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
+from typing import Literal as OneOf
 
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.costs import LIMIT, ClusterFacts
 from grammar.meaning.environment import Environment
 from grammar.meaning.folding import constant
 from grammar.meaning.schema import print_as_written
-from grammar.meaning.written_out import write_out
 from grammar.messages.diagnostics import Diagnostic, Fix, Severity
 from grammar.tree import ast
 from grammar.tree.clause_parts import WrittenCondition
-from grammar.tree.clauses import Clause, ForPods, Policy, of_kind
+from grammar.tree.clauses import Clause, Def, ForPods, Item, Let, Policy, of_kind
 from grammar.tree.source import Span
-from grammar.tree.walk import roots, walk
+from grammar.tree.types import BOOL, INT, STRING
+from grammar.tree.walk import rewritten, roots, walk
 
 K = TypeVar("K")
 
@@ -139,3 +143,197 @@ class ExpressionRule(Rule):
     @abstractmethod
     def at(self, expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
         """The mistakes of one expression."""
+
+
+# ---- definitions written out
+
+# The most nodes of one expression that is written out, and of all expressions of a policy. Without
+# a limit, definitions that use each other could come to billions of nodes.
+_MOST_OF_ONE = 5_000
+_MOST_OF_ALL = 50_000
+# The macros over constants that are chains of their bodies.
+_JOINED: Mapping[str, OneOf["&&", "||"]] = {"all": "&&", "exists": "||"}
+
+
+class _TooLargeError(Exception):
+    """The expression stays as it is."""
+
+
+def write_out(policy: Policy, environment: Environment) -> Policy:
+    """The policy with the definitions written out; its own items, and nothing of its `use`s.
+
+    The definitions are left out, unless some expression still needs them.
+    """
+    writer = _Writer(environment)
+
+    def change(node: object) -> object:
+        return writer.whole(node) if isinstance(node, ast.Expr) else node
+
+    items: tuple[Item, ...] = tuple(
+        rewritten(item, change) if any(map(_is_written_out, walk(item))) else item
+        for item in policy.items
+        if not isinstance(item, Let | Def)
+    )
+    if any(isinstance(e, ast.LetReference | ast.DefCall) for e in walk(items)):
+        items += tuple(i for i in policy.items if isinstance(i, Let | Def))
+    return replace(policy, items=items)
+
+
+def _is_written_out(expr: ast.Expr) -> bool:
+    match expr:
+        case ast.LetReference() | ast.DefCall():
+            return True
+        case ast.Select(operand, name):
+            return operand.type.name == "map" and not name.isidentifier()
+        case ast.Comprehension(macro, target):
+            constants = isinstance(target, ast.ListLiteral | ast.MapLiteral)
+            mapped = isinstance(target, ast.Comprehension) and target.macro == "map"
+            return macro == "cel.bind" or constants or mapped
+        case _:
+            return False
+
+
+class _Writer:
+    """Writes out the expressions of one policy."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._left_of_all = _MOST_OF_ALL
+        self._left = 0
+        # The variables of the macros in the body of each `def`.
+        self._variables: dict[str, frozenset[str]] = {}
+
+    def whole(self, expr: ast.Expr) -> ast.Expr:
+        """A whole expression written out, always a new node."""
+        if not any(map(_is_written_out, walk(expr))):
+            return replace(expr)
+        self._left = before = min(_MOST_OF_ONE, self._left_of_all)
+        try:
+            return self._of(expr, {})
+        except _TooLargeError:
+            return replace(expr)
+        finally:
+            self._left_of_all -= before - self._left
+
+    def _take(self, nodes: int) -> None:
+        if nodes > self._left:
+            self._left = 0
+            raise _TooLargeError
+        self._left -= nodes
+
+    def _of(self, expr: ast.Expr, names: Mapping[str, ast.Expr]) -> ast.Expr:
+        """The expression with `names` of local variables replaced by what they stand for."""
+        self._take(1)
+        match expr:
+            case ast.LetReference(name):
+                return self._of(self._environment.lets[name], {})
+            case ast.DefCall(name, args):
+                known = self._environment.defs[name]
+                values = [self._of(a, names) for a in args]
+                bound = dict(zip((p.name for p in known.parameters), values, strict=False))
+                if name not in self._variables:
+                    self._variables[name] = _variables(known.body)
+                if not _apart(self._variables[name], values):
+                    return expr
+                body = self._of(known.body, bound)
+                return self._moved(body, expr.span) if args else body
+            case ast.Ident(name, absolute=False) if name in names:
+                self._take(sum(1 for _ in walk(names[name])))
+                return names[name]
+            case ast.Comprehension():
+                return self._macro(expr, names)
+            case ast.Literal() | ast.Ident():
+                return expr
+            case ast.Select(operand, name) if _is_written_out(expr):
+                key = ast.Literal(name, STRING, expr.name_span)
+                inner = self._of(operand, names)
+                return ast.Index(inner, key, expr.optional, expr.span, expr.type)
+            # The usual ones, for the time that a general rewriting takes.
+            case ast.Select(operand):
+                return replace(expr, operand=self._of(operand, names))
+            case ast.Index(operand, index):
+                return replace(expr, operand=self._of(operand, names), index=self._of(index, names))
+            case ast.Binary(_, left, right):
+                return replace(expr, left=self._of(left, names), right=self._of(right, names))
+            case ast.Chain(_, operands):
+                return replace(expr, operands=tuple(self._of(o, names) for o in operands))
+            case ast.Call(_, target, args):
+                called = self._of(target, names) if target is not None else None
+                return replace(expr, target=called, args=tuple(self._of(a, names) for a in args))
+            case _:
+                return self._parts(expr, names)
+
+    def _moved(self, body: ast.Expr, span: Span) -> ast.Expr:
+        """The body of a call at the span of the call, which alone can be corrected for it."""
+        self._take(sum(1 for _ in walk(body)))
+        return rewritten(body, lambda node: span if node == body.span else node)
+
+    def _parts(self, expr: ast.Expr, names: Mapping[str, ast.Expr]) -> ast.Expr:
+        """The node with its parts written out."""
+
+        def change(node: object) -> object:
+            inner = isinstance(node, ast.Expr) and node is not expr
+            return self._of(node, names) if inner else node  # type: ignore[arg-type]
+
+        return rewritten(expr, change)
+
+    def _for_each(
+        self, expr: ast.Comprehension, target: ast.Expr, names: Mapping[str, ast.Expr]
+    ) -> tuple[ast.Expr, ...]:
+        """The bodies of a macro over constants, for each of them; none if it is over others."""
+        values = _items(target, len(expr.variables))
+        return tuple(
+            self._of(part, {**names, **dict(zip(expr.variables, value, strict=False))})
+            for value in values
+            for part in expr.body
+        )
+
+    def _macro(self, expr: ast.Comprehension, names: Mapping[str, ast.Expr]) -> ast.Expr:
+        target = self._of(expr.target, names)
+        if expr.macro == "cel.bind" and _apart(_variables(expr.body), [target]):
+            return self._of(expr.body[0], {**names, expr.variables[0]: target})
+        if each := self._for_each(expr, target, names):
+            if expr.macro == "map" and len(expr.body) == 1:
+                return ast.ListLiteral(each, (), expr.span, expr.type)
+            if expr.macro not in _JOINED:
+                return replace(expr, target=target, body=each)
+            return ast.Chain(_JOINED[expr.macro], each, expr.span, BOOL) if each[1:] else each[0]
+        match target:
+            # What is tested of each item of a `map` is tested of its value.
+            case ast.Comprehension("map", below, (name,), (made,)) if len(expr.variables) == 1:
+                inner = {n: value for n, value in names.items() if n != name}
+                inner[expr.variables[0]] = made
+                parts = tuple(self._of(part, inner) for part in expr.body)
+                return replace(expr, target=below, variables=(name,), body=parts)
+            case _:
+                pass
+        inner = {name: value for name, value in names.items() if name not in expr.variables}
+        parts = tuple(self._of(part, inner) for part in expr.body)
+        return replace(expr, target=target, body=parts)
+
+
+def _items(target: ast.Expr, count: int) -> list[tuple[ast.Expr, ...]]:
+    """The values of the variables of a macro, of which there are `count`; none if not constant."""
+    match target:
+        case ast.ListLiteral(elements, ()):
+            pairs = [(ast.Literal(n, INT, e.span), e) for n, e in enumerate(elements)]
+            found = [pair[-count:] for pair in pairs]
+        case ast.MapLiteral(entries) if not any(e.optional for e in entries):
+            found = [(e.key, e.value)[:count] for e in entries]
+        case _:
+            return []
+    constant = all(isinstance(value, ast.Literal) for values in found for value in values)
+    return found if constant else []
+
+
+def _variables(body: object) -> frozenset[str]:
+    """The variables of all macros in the body."""
+    macros = (e for e in walk(body) if isinstance(e, ast.Comprehension))
+    return frozenset(name for macro in macros for name in macro.variables)
+
+
+def _apart(variables: frozenset[str], values: list[ast.Expr]) -> bool:
+    """Whether the values read none of these variables, which would be other ones in a body."""
+    return not variables or not any(
+        isinstance(e, ast.Ident) and e.name in variables for value in values for e in walk(value)
+    )

@@ -1,35 +1,242 @@
-"""Words: constants that no field and no label of Kubernetes has, and names of no resource.
+"""Words: constants that no field, label, resource or time has, and what Kubernetes has.
 
 A closed field takes no other word. An open one may, so there only a word that is nearly a known one
-is a mistake.
+is a mistake. CEL counts months, days of a month and days of a week from 0, which is Sunday.
 """
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from zoneinfo import available_timezones
 
 from grammar.checker.parameters import is_example
+from grammar.meaning.environment import Environment
 from grammar.meaning.folding import constants
-from grammar.meaning.known_words import (
-    CONTROLLERS,
-    FIELDS,
-    LABELS,
-    OF_CLAIMS,
-    RESOURCE_HABITS,
-    RESOURCE_PREFIXES,
-    RESOURCES,
-    Words,
-)
 from grammar.meaning.macro_types import inside
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, nearest
-from grammar.rules.comparisons import LABEL_MAPS, compared, items_of, key_of, unwrapped
+from grammar.rules.ranges import PARTS_OF_TIME
 from grammar.rules.rule import ExpressionRule, Tree
 from grammar.tree import ast
 from grammar.tree.printer import print_string
 from grammar.tree.source import Span
-from grammar.tree.types import QUANTITY, STRING, Type, map_of
+from grammar.tree.types import QUANTITY, STRING, TIMESTAMP, Type, map_of
+from grammar.values.errors import EvaluationError
+from grammar.values.time import Timestamp
+
+# ---- known words
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a field; `open` says that others are possible.
+
+    If a beginning is `reserved` for them, all that begin otherwise are possible.
+    """
+
+    values: tuple[str, ...]
+    open: bool = False
+    reserved: str = ""
+
+
+def _closed(words: str) -> Words:
+    return Words(tuple(words.split()))
+
+
+def _open(words: str) -> Words:
+    return Words(tuple(words.split()), open=True)
+
+
+_STATUS = _closed("True False Unknown")
+_EFFECTS = _closed("NoSchedule PreferNoSchedule NoExecute")
+_PHASES = _closed("Pending Running Succeeded Failed Unknown")
+_RESTART = _closed("Always OnFailure Never")
+_PULL = _closed("Always IfNotPresent Never")
+_PROTOCOLS = _closed("TCP UDP SCTP")
+_HONOR = _closed("Honor Ignore")
+_SELECTS = _closed("In NotIn Exists DoesNotExist")
+_READ_ONLY = _closed("Disabled IfPossible Enabled")
+_PROFILES = _closed("Unconfined RuntimeDefault Localhost")
+CONTROLLERS = _open("Deployment ReplicaSet StatefulSet DaemonSet Job CronJob Node")
+_TERMINATION = _closed("File FallbackToLogsOnError")
+FIELDS: Mapping[tuple[str, str], Words] = {
+    ("AppArmorProfile", "type"): _PROFILES,
+    ("AzureDiskVolumeSource", "cachingMode"): _closed("None ReadOnly ReadWrite"),
+    ("AzureDiskVolumeSource", "kind"): _closed("Shared Dedicated Managed"),
+    ("Container", "imagePullPolicy"): _PULL,
+    ("Container", "restartPolicy"): _RESTART,
+    ("Container", "terminationMessagePolicy"): _TERMINATION,
+    ("ContainerPort", "protocol"): _PROTOCOLS,
+    ("ContainerResizePolicy", "resourceName"): _closed("cpu memory"),
+    ("ContainerResizePolicy", "restartPolicy"): _closed("NotRequired RestartContainer"),
+    ("ContainerRestartRule", "action"): _closed("Restart RestartAllContainers"),
+    ("ContainerRestartRuleOnExitCodes", "operator"): _closed("In NotIn"),
+    ("EphemeralContainer", "imagePullPolicy"): _PULL,
+    ("EphemeralContainer", "terminationMessagePolicy"): _TERMINATION,
+    ("HTTPGetAction", "scheme"): _closed("HTTP HTTPS"),
+    ("HostPathVolumeSource", "type"): _closed(
+        "DirectoryOrCreate Directory FileOrCreate File Socket CharDevice BlockDevice"
+    ),
+    ("HostPort", "protocol"): _PROTOCOLS,
+    ("ImageVolumeSource", "pullPolicy"): _PULL,
+    ("LabelSelectorRequirement", "operator"): _SELECTS,
+    ("Node", "kind"): _closed("Node"),
+    ("NodeAddress", "type"): _open("Hostname InternalIP ExternalIP InternalDNS ExternalDNS"),
+    ("NodeCondition", "status"): _STATUS,
+    ("NodeCondition", "type"): _open(
+        "Ready MemoryPressure DiskPressure PIDPressure NetworkUnavailable"
+    ),
+    ("NodeSelectorRequirement", "operator"): _closed("In NotIn Exists DoesNotExist Gt Lt"),
+    ("NodeStatus", "phase"): _closed("Pending Running Terminated"),
+    ("NodeSystemInfo", "architecture"): _open("amd64 arm64 arm 386 ppc64le riscv64 s390x"),
+    ("NodeSystemInfo", "operatingSystem"): _closed("linux windows"),
+    ("OwnerReference", "kind"): CONTROLLERS,
+    ("Peer", "phase"): _PHASES,
+    ("PeerWorkload", "kind"): CONTROLLERS,
+    ("PersistentVolumeClaimSpec", "accessModes"): _closed(
+        "ReadWriteOnce ReadOnlyMany ReadWriteMany ReadWriteOncePod"
+    ),
+    ("PersistentVolumeClaimSpec", "volumeMode"): _closed("Filesystem Block"),
+    ("Pod", "kind"): _closed("Pod"),
+    ("PodCondition", "status"): _STATUS,
+    ("PodCondition", "type"): _open(
+        "PodScheduled Initialized ContainersReady Ready PodReadyToStartContainers DisruptionTarget"
+        " PodResizePending PodResizeInProgress"
+    ),
+    ("PodOS", "name"): _closed("linux windows"),
+    ("PodSecurityContext", "fsGroupChangePolicy"): _closed("OnRootMismatch Always"),
+    ("PodSecurityContext", "seLinuxChangePolicy"): _closed("MountOption Recursive"),
+    ("PodSecurityContext", "supplementalGroupsPolicy"): _closed("Merge Strict"),
+    ("PodSpec", "dnsPolicy"): _closed("ClusterFirst ClusterFirstWithHostNet Default None"),
+    ("PodSpec", "preemptionPolicy"): _closed("PreemptLowerPriority Never"),
+    ("PodSpec", "priorityClassName"): Words(
+        ("system-cluster-critical", "system-node-critical"), reserved="system-"
+    ),
+    ("PodSpec", "restartPolicy"): _RESTART,
+    ("PodStatus", "phase"): _PHASES,
+    ("PodStatus", "qosClass"): _closed("Guaranteed Burstable BestEffort"),
+    ("PodStatus", "resize"): _closed("Proposed InProgress Deferred Infeasible"),
+    ("ResourceHealth", "health"): _closed("Healthy Unhealthy Unknown"),
+    ("SeccompProfile", "type"): _PROFILES,
+    ("SecurityContext", "procMount"): _closed("Default Unmasked"),
+    ("Taint", "effect"): _EFFECTS,
+    ("Toleration", "effect"): _EFFECTS,
+    ("Toleration", "operator"): _closed("Exists Equal Lt Gt"),
+    ("TopologySpreadConstraint", "nodeAffinityPolicy"): _HONOR,
+    ("TopologySpreadConstraint", "nodeTaintsPolicy"): _HONOR,
+    ("TopologySpreadConstraint", "whenUnsatisfiable"): _closed("DoNotSchedule ScheduleAnyway"),
+    ("VolumeMount", "mountPropagation"): _closed("None HostToContainer Bidirectional"),
+    ("VolumeMount", "recursiveReadOnly"): _READ_ONLY,
+    ("VolumeMountStatus", "recursiveReadOnly"): _READ_ONLY,
+    ("Workload", "kind"): CONTROLLERS,
+}
+
+LABELS: Mapping[str, Words] = {
+    "kubernetes.io/arch": FIELDS["NodeSystemInfo", "architecture"],
+    "kubernetes.io/os": FIELDS["NodeSystemInfo", "operatingSystem"],
+}
+
+# The resources without a domain, and the beginnings of the names of others.
+RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
+OF_CLAIMS = "storage"
+RESOURCE_PREFIXES = ("hugepages-", "attachable-volumes-")
+# What people call them.
+RESOURCE_HABITS: Mapping[str, str] = {
+    "core": "cpu",
+    "cores": "cpu",
+    "disk": "ephemeral-storage",
+    "mem": "memory",
+    "pod": "pods",
+    "ram": "memory",
+    "storage": "ephemeral-storage",
+    "vcpu": "cpu",
+}
+
+
+# ---- what is compared
+
+# The maps of labels.
+LABEL_MAPS = frozenset({"labels", "nodeSelector", "matchLabels"})
+# Functions whose result is the value, or one of the values, of what they are called on.
+_KEEPING = frozenset({"orValue", "value", "or"})
+_CHOOSING = frozenset({"distinct", "sort", "reverse", "slice", "flatten"})
+
+
+def compared(
+    expr: ast.Expr, environment: Environment, *, items: bool = False
+) -> Iterator[tuple[ast.Expr, tuple[ast.Literal, ...]]]:
+    """What `==`, `!=` or `in` compares with constants, and these; `items` are those of lists."""
+    if not isinstance(expr, ast.Binary) or expr.op not in ("==", "!=", "in"):
+        return
+    for read, other in ((expr.left, expr.right), (expr.right, expr.left)):
+        listed = other.elements if isinstance(other, ast.ListLiteral) else (other,)
+        found = tuple(c for each in listed for c in constants(each, environment))
+        if found and (expr.op != "in" or read is expr.left):
+            yield read, found
+        if found and items:
+            inner = read.elements if isinstance(read, ast.ListLiteral) else ()
+            yield from ((each, found) for each in (*inner, *items_of(read)))
+
+
+def key_of(read: ast.Expr, maps: Container[str]) -> str | None:
+    """The constant key of what an expression reads of one of these maps, of labels for example."""
+    match read:
+        case ast.Index(ast.Select(_, holder), ast.Literal(str() as key)) if holder in maps:
+            return key
+        case ast.Select(ast.Select(_, holder), key) if holder in maps:
+            return key
+        case _:
+            return None
+
+
+def unwrapped(expr: ast.Expr) -> ast.Expr:
+    """What an expression reads, without what keeps its value, as `orValue` does."""
+    match expr:
+        case ast.Call(name, target) if target is not None and name in _KEEPING:
+            return unwrapped(target)
+        case ast.Call("optional.of" | "dyn" | "string", None, (value,)):
+            return unwrapped(value)
+        case _:
+            return expr
+
+
+def items_of(expr: ast.Expr) -> tuple[ast.Expr, ...]:
+    """An expression for the items of a list; none if the list is not one of fields."""
+    match expr:
+        case ast.Comprehension("map" | "transformList", _, _, (*_, made)):
+            return (made,)
+        case ast.Comprehension("filter" | "sortBy", target):
+            return items_of(target)
+        case ast.Call(function, target) if target is not None and function in _CHOOSING:
+            return items_of(target)
+        case ast.Select(operand, name) if inside(operand.type).is_record:
+            # A list of words has them under its own name.
+            return (expr,) if (inside(operand.type).name, name) in FIELDS else ()
+        case _:
+            return ()
+
+
+def reads_field(read: ast.Expr, field: str, *records: str) -> bool:
+    """Whether an expression reads this field of one of these records."""
+    match read:
+        case ast.Select(operand, name):
+            return name == field and inside(operand.type).name in records
+        case _:
+            return False
+
+
+def root_of(expr: ast.Expr) -> str | None:
+    """The name that a chain of fields and keys begins with."""
+    while isinstance(expr, ast.Index | ast.Select):
+        expr = expr.operand
+    return expr.name if isinstance(expr, ast.Ident) else None
+
+
+# ---- unknown ones
 
 _RESOURCES = map_of(STRING, QUANTITY)
 _MAPS = LABEL_MAPS | {"annotations", "namespaceLabels"}
@@ -151,3 +358,179 @@ def _is_resource(name: str, holder: ast.Expr) -> bool:
     if isinstance(holder, ast.Select) and inside(holder.operand.type) == claims:
         return name == OF_CLAIMS or "/" in name
     return "/" in name or name in RESOURCES or name.startswith(RESOURCE_PREFIXES)
+
+
+# ---- labels under another name
+
+# The former keys of labels and taints of nodes, and those that nodes have now.
+_FORMER: Mapping[str, str] = {
+    "beta.kubernetes.io/arch": "kubernetes.io/arch",
+    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/os": "kubernetes.io/os",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "node-role.kubernetes.io/master": "node-role.kubernetes.io/control-plane",
+}
+# The keys of labels that nodes have by themselves.
+_KEYS = (*_FORMER.values(), "kubernetes.io/hostname")
+# Keys that differ in a letter or two.
+_NEARLY = 0.93
+_ROLE = "node-role.kubernetes.io/"
+_ARCHITECTURES: Mapping[str, str] = {
+    **dict.fromkeys(("x86_64", "x86-64", "x64", "x86", "intel"), "amd64"),
+    **dict.fromkeys(("aarch64", "armv8"), "arm64"),
+    **dict.fromkeys(("i386", "i686"), "386"),
+}
+_ARCH = "kubernetes.io/arch"
+
+
+class OtherName(ExpressionRule):
+    """A label or a value that Kubernetes has under another name."""
+
+    code = "P0346"
+    wrong = 'filter "intel" { require node.labels["kubernetes.io/arch"] == "x86_64" }'
+    right = 'filter "intel" { require node.labels["kubernetes.io/arch"] == "amd64" }'
+    kinds = (ast.Binary, ast.Index)
+
+    def at(self, expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
+        match expr:
+            case ast.Index(ast.Select(_, holder), ast.Literal(str() as key) as where) | ast.Binary(
+                "in", ast.Literal(str() as key) as where, ast.Select(_, holder)
+            ) if holder in LABEL_MAPS:
+                yield from self._of_key("label", key, where)
+            case ast.Binary("==" | "!=", ast.Select() as field, ast.Literal(str() as key)) if (
+                reads_field(field, "key", "Taint", "Toleration")
+            ):
+                yield from self._of_key("taint", key, expr.right)
+            case ast.Binary():
+                for read, values in compared(expr, tree.environment, items=True):
+                    for found in values:
+                        if isinstance(found.value, str):
+                            yield from self._of_value(expr, unwrapped(read), found, tree)
+            case _:
+                return
+
+    def _of_key(self, what: str, key: str, where: ast.Expr) -> Iterator[Diagnostic]:
+        if (now := _FORMER.get(key)) is not None:
+            yield self.instead(f"the {what} `{key}` is gone", where.span, print_string(now))
+        elif key not in _KEYS and not is_example(key):
+            close = get_close_matches(key, _KEYS, 1, _NEARLY)
+            domain, _, name = key.rpartition("/")
+            if domain.endswith("kubernetes.io"):
+                close += [known for known in _KEYS if known.rpartition("/")[2] == name]
+            if close and what == "label":
+                message = f"the label `{key}` is not one of Kubernetes"
+                yield self.instead(message, where.span, print_string(close[0]))
+
+    def _of_value(
+        self, expr: ast.Binary, read: ast.Expr, found: ast.Literal, tree: Tree
+    ) -> Iterator[Diagnostic]:
+        """The name of a constant that a label or a field has in its place."""
+        text, key = str(found.value), key_of(read, LABEL_MAPS)
+        if key is not None and key.startswith(_ROLE) and text:
+            assert isinstance(read, ast.Index | ast.Select), "it has a key"
+            shown = tree.shown(replace(read, optional=False))
+            is_there = (expr.op != "!=") is (text.lower() not in ("false", "no"))
+            meant = f"{'' if is_there else '!'}has({shown})"
+            yield self.instead("a label of a role has no value", expr.span, meant)
+        elif key == _ARCH or reads_field(read, "architecture", "NodeSystemInfo"):
+            if (name := _ARCHITECTURES.get(text.lower())) is not None:
+                message = f"`{text}` is called `{name}` in Kubernetes"
+                yield self.instead(message, found.span, print_string(name))
+        elif text == "ReplicaSet" and reads_field(read, "kind", "PeerWorkload", "Workload"):
+            message = "the workload of a pod of a Deployment is the `Deployment`"
+            yield self.instead(message, found.span, '"Deployment"')
+
+
+# ---- times
+
+# After the last one, the first one comes again.
+_ROUND = frozenset({"getHours", "getMinutes", "getSeconds"})
+
+
+def _part(expr: ast.Expr) -> str | None:
+    """The name of the function that reads a part of a time."""
+    match expr:
+        case ast.Call(name, moment) if name in PARTS_OF_TIME and moment is not None:
+            return name if moment.type == TIMESTAMP else None
+        case _:
+            return None
+
+
+class UnknownTime(ExpressionRule):
+    """A number that an hour, a day or the like, equal to it, never is."""
+
+    code = "P0333"
+    wrong = 'filter "night" when now.getHours() == 24 { require node.ready }'
+    right = 'filter "night" when now.getHours() == 0 { require node.ready }'
+
+    def at(self, expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
+        for read, found in compared(expr, tree.environment):
+            if (part := _part(read)) is None:
+                continue
+            least, most = PARTS_OF_TIME[part]
+            for constant in found:
+                number = constant.value
+                if isinstance(number, int) and not least <= number <= most:
+                    hint = f"write a number from {least} to {most}"
+                    if part == "getDayOfWeek" and number == most + 1:
+                        hint = "write `0`, which is Sunday"
+                    elif number == most + 1:
+                        near = least if part in _ROUND else most
+                        hint = f"write `{near}`: it is from {least} to {most}"
+                    yield self.found(f"`{part}()` is never {number}", constant.span, hint)
+
+
+# ---- time zones
+
+_OFFSET = re.compile(r"(?:UTC|GMT) ?([+-])(\d{1,2})(?::?(\d\d))?\Z", re.IGNORECASE)
+# Longer names are like none; the comparison takes time by the length.
+_LONGEST = 40
+_SOME_ZONES = 'write an IANA name such as `"Europe/Berlin"`, or an offset such as `"+01:00"`'
+
+
+class UnknownZone(ExpressionRule):
+    """A constant time zone of a call that does not exist."""
+
+    code = "P0156"
+    wrong = 'let zone = "Berlin"\nfilter "by day" { require now.getHours(zone) >= 6 }'
+    right = 'let zone = "Europe/Berlin"\nfilter "by day" { require now.getHours(zone) >= 6 }'
+    kinds = (ast.Call,)
+
+    def at(self, expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
+        match expr:
+            case ast.Call(function, moment, (zone,)) if (
+                function.startswith("get") and moment is not None and moment.type == TIMESTAMP
+            ):
+                for constant in constants(zone, tree.environment):
+                    name = constant.value
+                    if isinstance(name, str) and not _is_zone(name):
+                        yield catalogue.unknown_zone(name, _zone_hint(name), constant.span)
+
+
+def _is_zone(name: str) -> bool:
+    if not name or is_example(name):
+        return True
+    try:
+        Timestamp(0).local(name)
+    except EvaluationError:
+        return False
+    return True
+
+
+def _zone_hint(name: str) -> str:
+    # The sign of `Etc/GMT+1` is that of the other direction.
+    if (offset := _OFFSET.match(name)) is not None:
+        return f'write `"{offset[1]}{int(offset[2]):02}:{offset[3] or "00"}"`'
+    zones = {zone.lower(): zone for zone in _zones()}
+    written = name.replace(" ", "_").lower()
+    # `Berlin` for `Europe/Berlin`.
+    cities = [low for low in zones if low.rpartition("/")[2] == written]
+    close = cities or get_close_matches(written[:_LONGEST], zones, n=1, cutoff=0.77)
+    return f"write `{print_string(zones[close[0]])}`" if close else _SOME_ZONES
+
+
+@functools.lru_cache(maxsize=1)
+def _zones() -> tuple[str, ...]:
+    """The names of all time zones; finding them takes the time of hundreds of files."""
+    return tuple(sorted(z for z in available_timezones() if "/" in z or z == "UTC"))

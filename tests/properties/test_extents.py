@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grammar.checker.expression_checker import Checker
-from grammar.meaning.allowed import value_of
 from grammar.meaning.evaluator import evaluate
-from grammar.meaning.extents import extent
+from grammar.rules.ranges import extent, value_of
 from grammar.syntax.parser import parse_expression
 from grammar.tree import ast
 from grammar.tree.source import Source

@@ -21,7 +21,6 @@ def share(bound: str, name: str = "s", on: str = SPOT, of: str = "replicas", hea
 # ---- P0312: shares that cannot hold together
 
 
-
 @pytest.mark.parametrize(
     ("items", "wanted"),
     [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grammar.meaning.known_words import FIELDS
+from grammar.rules.words import FIELDS
 from grammar.tree.types import STRING, list_of
 from tests.grammar.rules.helpers import SCHEMA
 

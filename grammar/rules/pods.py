@@ -1,20 +1,30 @@
-"""Populations: conditions about other pods than their authors mean, or about states that none has.
+"""Pods: conditions about other pods than their authors mean, mutual limits, and gangs.
 
 Placet is asked about a pod before it has a node: its phase is `Pending`, and no kubelet has said
-anything about it.
+anything about it. A mutual limit is evaluated for pods on nodes, too. Of these the cache keeps a
+part, under the names of the schema's Peer, so the limit, and the `for` of its policy, may read only
+that of their `pod`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from grammar.meaning.allowed import conjuncts
-from grammar.messages.diagnostics import Diagnostic
-from grammar.rules.comparisons import compared, reads_field, unwrapped
-from grammar.rules.rule import ExpressionRule, Rule, Tree
+from grammar.checker.policy_checker import Checked
+from grammar.meaning.environment import Environment
+from grammar.meaning.peers import Path, kept
+from grammar.messages import catalogue
+from grammar.messages.diagnostics import Diagnostic, Severity
+from grammar.rules.ranges import conjuncts, exclude_each_other
+from grammar.rules.rule import ExpressionRule, Rule, Tree, write_out
+from grammar.rules.words import compared, reads_field, unwrapped
 from grammar.tree import ast
-from grammar.tree.clauses import Filter
-from grammar.tree.walk import walk
+from grammar.tree.ast import Expr
+from grammar.tree.clauses import Filter, Gang, Limit, Policy, of_kind
+from grammar.tree.source import Span
+from grammar.tree.walk import reads, walk
+
+# ---- which pods
 
 # What a condition is about, and what it says if it reads the pod alone.
 _ABOUT_OTHERS = {
@@ -216,3 +226,176 @@ class StateAfterPlacement(ExpressionRule):
 
 def _is_node_name(read: ast.Expr) -> bool:
     return reads_field(read, "nodeName", "PodSpec")
+
+
+# ---- mutual limits
+
+_FIELDS = (
+    *("`name`", "`namespace`", "`uid`", "`labels`", "`annotations`", "`requests`", "`limits`"),
+    *("`priority`", "`hostPorts`", "`workload.kind`", "`workload.name`"),
+)
+# The fields of a peer that change while it comes to a node, or by the time alone.
+_CHANGING = frozenset({"nodeName", "phase", "age"})
+
+
+class MutualParts(Rule):
+    """A mutual limit without one of the parts that it needs."""
+
+    code = "P0130"
+    wrong = 'limit "a" { all pods where peer.priority < 0 per node exactly 1 strict mutual }'
+    right = 'limit "a" { all pods where peer.priority < 0 per node at most 1 strict mutual }'
+
+    def look(self, tree: Tree) -> Iterator[Diagnostic]:
+        for clause in _mutual(tree.written):
+            for reason, span, hint in _parts(clause, tree):
+                yield catalogue.not_mutual(reason, span, hint)
+
+
+def _parts(clause: Limit, tree: Tree) -> Iterator[tuple[str, Span, str]]:
+    """What a mutual limit does not do, where, and what to write."""
+    bound, amount = clause.bound, tree.constant(clause.bound.amount)
+    if clause.per.of_nodes:
+        hint = "write `per node`, `per domain …` or `per cluster`, or remove `mutual`"
+        yield "counts pods, not nodes", clause.name_span, hint
+    elif clause.pods is not None and clause.pods.amount is not None:
+        hint = "remove `sum … of`, or remove `mutual`"
+        yield "counts pods, and has no sum", clause.pods.amount.span, hint
+    elif bound.kind != "at most" or amount is None:
+        hint = "write a number, or remove `mutual`"
+        yield "has a bound `at most` a constant number", bound.span, hint
+    if not clause.strength.strict:
+        yield "is `strict`", clause.strength.span, "write `strict`, or remove `mutual`"
+    if clause.pods is None:
+        hint = "write `pods where …`: the pods of one workload have the same limits anyway"
+        yield "says which pods it counts", clause.name_span, hint
+
+
+class MutualReads(Rule):
+    """A mutual limit that reads what is not known of pods on nodes, or what changes there."""
+
+    code = "P0131"
+    wrong = (
+        "for pods where pod.spec.hostNetwork\n"
+        'limit "alone" { all pods where peer.name != pod.name per node at most 0 strict mutual }'
+    )
+    right = (
+        'for pods where pod.labels["network"] == "host"\n'
+        'limit "alone" { all pods where peer.name != pod.name per node at most 0 strict mutual }'
+    )
+
+    def look(self, tree: Tree) -> Iterator[Diagnostic]:
+        policy, environment = tree.written, tree.environment
+        limits = _mutual(policy)
+        for clause in limits:
+            where = clause.pods.where if clause.pods is not None else None
+            for expr in (clause.when, where):
+                for what, span in _not_known(expr, environment):
+                    yield catalogue.not_kept_there(what, span, _FIELDS)
+                for path, span in _read(expr, environment):
+                    if path[0] == "peer" and (len(path) == 1 or path[1] in _CHANGING):
+                        yield catalogue.changes_there(f"`{'.'.join(path)}`", span)
+        for what, span in _not_known(policy.selector, environment) if limits else ():
+            yield catalogue.not_kept_there(what, span, _FIELDS)
+
+
+def has_mutual_limit(checked: Checked) -> bool:
+    return bool(_mutual(checked.policy))
+
+
+def _mutual(policy: Policy) -> list[Limit]:
+    return [c for c in of_kind(policy.items, Limit) if c.mutual]
+
+
+def unknown_of_selector(checked: Checked) -> str | None:
+    """What the `for` of a policy reads that is not known of the pods that are there."""
+    found = _not_known(checked.policy.selector, checked.environment)
+    return next((what for what, _ in found), None)
+
+
+def _not_known(expr: Expr | None, environment: Environment) -> Iterator[tuple[str, Span]]:
+    """What an expression reads that is not known of the pods that are there, with its place."""
+    for path, span in _read(expr, environment):
+        match path:
+            case ("now", *_):
+                yield "the time", span
+            case (name, *_) if name in environment.tables:
+                yield f"the table `{name}`", span
+            case (name, *_) if name in environment.counts:
+                yield f"the count `{name}`", span
+            case ("pod", *rest) if kept(tuple(rest)) is None:
+                yield f"`{'.'.join(path)}`", span
+
+
+def _read(expr: Expr | None, environment: Environment) -> Iterator[tuple[Path, Span]]:
+    if expr is not None:
+        for read in reads(expr, environment.definitions):
+            yield read.path, read.span
+
+
+# ---- gangs
+
+# The fields of a peer of which each pod has its own.
+_OWN = frozenset({("name",), ("uid",)})
+
+
+class NoGangs(Rule):
+    """A value that cannot tell gangs apart.
+
+    Pods of one value that changes are not one gang for long, so that is an error.
+    """
+
+    code = "P0341"
+    head = 'policy example in namespace "ml"'
+    wrong = 'gang "training" { of pods by peer.name at least 8 }'
+    right = 'gang "training" { of pods by peer.labels["job"] at least 8 }'
+
+    def look(self, tree: Tree) -> Iterator[Diagnostic]:
+        for clause in tree.clauses(Gang):
+            if (by := clause.by) is None:
+                continue
+            found = list(reads(by, tree.environment.definitions))
+            changing = next((r for r in found if {*r.path[1:2]} & _CHANGING), None)
+            if changing is not None:
+                message = f"`{'.'.join(changing.path)}` changes when a pod is placed"
+                yield catalogue.no_gangs(message, changing.span, "error")
+            elif not found:
+                yield catalogue.no_gangs("this is the same for all pods of a namespace", by.span)
+            elif isinstance(by, ast.Select) and found[0].path[1:] in _OWN:
+                yield catalogue.no_gangs(f"each pod has a `{tree.shown(by)}` of its own", by.span)
+
+
+class TwoGangs(Rule):
+    """Two gangs of a policy that can have the same pods."""
+
+    code = "P0342"
+    head = 'policy example in namespace "ml"'
+    wrong = (
+        'gang "workload" { of replicas }\ngang "job" { of pods by peer.labels["job"] at least 8 }'
+    )
+    right = (
+        'gang "workload" when !has(pod.labels["job"]) { of replicas }\n'
+        'gang "job" when has(pod.labels["job"]) { of pods by peer.labels["job"] at least 8 }'
+    )
+
+    def look(self, tree: Tree) -> Iterator[Diagnostic]:
+        known: list[Gang] = []
+        for clause in tree.clauses(Gang):
+            for other in known:
+                if (severity := together(other, clause)) is not None:
+                    yield catalogue.two_gangs(other.name, clause.name_span, severity)
+                    break
+            known.append(clause)
+
+
+def gangs_of(checked: Checked) -> tuple[Gang, ...]:
+    """The gangs of a policy, with its definitions written out."""
+    if not of_kind(checked.policy.items, Gang):
+        return ()
+    return of_kind(write_out(checked.policy, checked.environment).items, Gang)
+
+
+def together(one: Gang, other: Gang) -> Severity | None:
+    """Whether two gangs have the same pods (an error), or may have them (a warning)."""
+    if one.when is None or other.when is None or one.when == other.when:
+        return "error"
+    return None if exclude_each_other(one.when, other.when) else "warning"

@@ -1,0 +1,571 @@
+"""Conditions: those that are missing, always true or always false, or contradict each other.
+
+A field or a key that is absent is missing, and never null: so is a negation of it. Contradictions
+compare, for each path, the values that pass. Any condition without such values must be true, or
+false behind a `!`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+from grammar.meaning.folding import fold
+from grammar.meaning.macro_types import inside
+from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.rules.ranges import (
+    NEGATED,
+    PARTS_OF_TIME,
+    Allowed,
+    allowed_by,
+    conjuncts,
+    exclude_each_other,
+    extent,
+    said,
+    scale_of,
+)
+from grammar.rules.rule import ExpressionRule, Rule, Tree, conditions
+from grammar.tree import ast
+from grammar.tree.clauses import Def, Filter, Let, of_kind
+from grammar.tree.groups import Count, Group
+from grammar.tree.printer import print_expression
+from grammar.tree.source import Span
+from grammar.tree.types import BOOL, NULL, QUANTITY, STRING
+from grammar.tree.walk import children, rewritten, walk
+
+# ---- absence
+
+_WORDS = frozenset({"require", "for", "when", "pods where"})
+
+
+class AbsentNegation(Rule):
+    """A negation of a key that may be absent, which is missing then, and not true."""
+
+    code = "P0301"
+    wrong = 'filter "no spinning disks" { require node.labels["disk"] != "hdd" }'
+    right = 'filter "no spinning disks" { require node.labels[?"disk"].orValue("") != "hdd" }'
+
+    def look(self, tree: Tree) -> Iterator[Diagnostic]:
+        for condition in conditions(tree.written):
+            if condition.missing is not None or condition.word not in _WORDS:
+                continue
+            for key, negation in unguarded(condition.expr, _negated_key):
+                message = (
+                    f"`{tree.shown(key)}` may be absent: the condition is then missing and does"
+                    " not hold"
+                )
+                safe = _safe(key, negation, tree)
+                hint = f"write `{safe}`, or add `missing pass` or `missing fail`"
+                yield self.found(message, negation.span, hint)
+
+
+class AbsentProtection(Rule):
+    """A label that may be absent in `protect`, so that every victim without it is protected."""
+
+    code = "P0317"
+    wrong = 'preempt "databases" { protect victim where victim.labels["db"] == "1" }'
+    right = 'preempt "databases" { protect victim where victim.labels[?"db"].orValue("") == "1" }'
+
+    def look(self, tree: Tree) -> Iterator[Diagnostic]:
+        for condition in tree.conditions():
+            if condition.word == "protect" and condition.missing is None:
+                for key, read in unguarded(condition.expr, key_read):
+                    shown, safe = tree.shown(key), _safe(key, read, tree)
+                    message = f"`{shown}` may be absent: every victim without it is then protected"
+                    hint = f"write `{safe}`, or add `missing pass`, or `missing fail` to keep it so"
+                    yield self.found(message, read.span, hint)
+
+
+def _negated_key(expr: ast.Expr) -> Key | None:
+    """The key that a negation is about."""
+    negated: ast.Expr | None = None
+    match expr:
+        case ast.Binary("!=", left, right):
+            negated = right if isinstance(left, ast.Literal) else left
+        case ast.Unary("!", ast.Binary("==" | "in", left, right) as test) if not with_null(test):
+            negated = right if isinstance(left, ast.Literal) else left
+        case ast.Unary("!", ast.Call("matches" | "startsWith" | "endsWith" | "contains", target)):
+            negated = target
+        case _:
+            pass
+    return None if negated is None else key_read(negated)
+
+
+def _safe(key: Key, whole: ast.Expr, tree: Tree) -> str:
+    """The text of an expression in which an absent key has an empty value, or no amount."""
+    name = key.index if isinstance(key, ast.Index) else ast.Literal(key.name, STRING)
+    read = ast.Index(key.operand, name, optional=True)
+    empty = ast.Literal("0" if key.type == QUANTITY else "", STRING)
+    safe = ast.Call("orValue", read, (empty,))
+    return tree.shown(rewritten(whole, lambda node: safe if node is key else node))
+
+
+class NullComparison(ExpressionRule):
+    """A comparison of null with what is never null."""
+
+    code = "P0330"
+    wrong = 'filter "not dedicated" { require node.labels["dedicated"] == null }'
+    right = 'filter "not dedicated" { require !has(node.labels["dedicated"]) }'
+
+    def at(self, expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
+        match expr:
+            case ast.Binary("==" | "!=", left, right) if (left.type == NULL) != (
+                right.type == NULL
+            ):
+                value = right if left.type == NULL else left
+                if value.type.name not in ("dyn", "error", "null"):
+                    meant = _test(value, tree, there=expr.op == "!=")
+                    yield self.instead(f"`{tree.shown(value)}` is never null", expr.span, meant)
+
+
+def _test(value: ast.Expr, tree: Tree, *, there: bool) -> str:
+    """The test whether a value is there, or absent."""
+    if value.type.name == "optional":
+        test = f"{tree.shown(value)}.hasValue()"
+    elif isinstance(value, ast.Select | ast.Index):
+        test = f"has({tree.shown(value)})"
+    else:
+        return "true" if there else "false"
+    return test if there else f"!{test}"
+
+
+_MAPS = frozenset({"labels", "annotations", "nodeSelector", "namespaceLabels", "limits"})
+Key = ast.Index | ast.Select
+
+
+def unguarded_keys(expr: ast.Expr) -> Iterator[Key]:
+    """The reads of keys that may be absent, of labels for example."""
+    yield from (key for key, _ in unguarded(expr, key_read))
+
+
+def unguarded(
+    expr: ast.Expr, read: Callable[[ast.Expr], Key | None], guarded: frozenset[str] = frozenset()
+) -> Iterator[tuple[Key, ast.Expr]]:
+    """The keys that `read` finds, each with its expression, unless they are sure to be there."""
+    if isinstance(expr, ast.Chain) and expr.op in ("&&", "||"):
+        for operand in expr.operands:
+            yield from unguarded(operand, read, guarded)
+            guarded |= guards(operand)
+        return
+    if isinstance(expr, ast.Has) or with_null(expr):
+        return
+    if isinstance(expr, ast.Comprehension):
+        # The variable of a macro over a map is a key of that map.
+        guarded |= {print_expression(ast.Index(expr.target, ast.Ident(expr.variables[0])))}
+    if (key := read(expr)) is not None:
+        if print_expression(key) not in guarded:
+            yield key, expr
+        return
+    for child in children(expr):
+        yield from unguarded(child, read, guarded)
+
+
+def with_null(expr: ast.Expr) -> bool:
+    """Whether an expression compares with null, of which another check warns."""
+    return isinstance(expr, ast.Binary) and NULL in (expr.left.type, expr.right.type)
+
+
+def key_read(expr: ast.Expr) -> Key | None:
+    """The expression as a read of labels, annotations or a node selector, or None."""
+    if isinstance(expr, ast.Index | ast.Select) and not expr.optional:
+        inner = expr.operand
+        if inner.type.name == "map" and isinstance(inner, ast.Select) and inner.name in _MAPS:
+            return expr
+    return None
+
+
+def guards(expr: ast.Expr) -> frozenset[str]:
+    """What `has(x)`, `key in map`, or their negation before `||`, makes sure to be there."""
+    match expr:
+        case ast.Unary("!", operand):
+            return guards(operand)
+        case ast.Has(operand):
+            return frozenset({print_expression(operand)})
+        case ast.Binary("in", key, holder):
+            return frozenset({print_expression(ast.Index(holder, key))})
+        case ast.Call("hasValue", ast.Select() | ast.Index() as operand, ()):
+            return frozenset({print_expression(_plain(operand))})
+        case ast.Chain():
+            return frozenset().union(*map(guards, children(expr)))
+        case _:
+            return frozenset()
+
+
+def _plain(expr: ast.Expr) -> ast.Expr:
+    """The same read without its optionals: `a.b` for `a.?b`."""
+    if isinstance(expr, ast.Select | ast.Index):
+        return replace(expr, operand=_plain(expr.operand), optional=False)
+    return expr
+
+
+# ---- constants, and what is never used
+
+# What a constant condition means for the policy.
+_MEANING = {
+    ("require", False): "no node can pass it",
+    ("require", True): "every node passes it",
+    ("when", False): "the clause never applies",
+    ("when", True): "the clause always applies",
+    ("for", False): "the policy selects no pod",
+}
+_TRUE = ast.Literal(True, BOOL)
+
+
+class ConstantCondition(Rule):
+    """A condition that is always true, or always false.
+
+    `for pods where true` is legal: it selects all pods. So is `for pods where false`, in a policy
+    that only other policies use.
+    """
+
+    code = "P0302"
+    wrong = 'filter "ready" { require node.ready || true }'
+    right = 'filter "ready" { require node.ready }'
+
+    def look(self, tree: Tree) -> Iterator[Diagnostic]:
+        for condition in conditions(tree.written):
+            expr = condition.expr
+            # That all pods count, or that all are protected, cannot be said in another way.
+            if condition.word in ("pods where", "protect") and expr == _TRUE:
+                continue
+            folded = fold(expr, tree.environment)
+            if (value := _truth(folded)) is not None:
+                if condition.word != "for" or not (value or expr == folded):
+                    yield self._always(expr, value, _MEANING.get((condition.word, value)))
+            elif isinstance(expr, ast.Chain):
+                for operand in expr.operands:
+                    if (value := _truth(fold(operand, tree.environment))) is not None:
+                        yield self._always(operand, value, f"remove it from the `{expr.op}`")
+
+    def _always(self, expr: ast.Expr, value: bool, hint: str | None) -> Diagnostic:
+        message = f"this is always {str(value).lower()}"
+        return Diagnostic(self.code, "warning", message, expr.span, hint=hint)
+
+
+def _truth(expr: ast.Expr) -> bool | None:
+    """The value of a constant that is true or false."""
+    return expr.value if isinstance(expr, ast.Literal) and isinstance(expr.value, bool) else None
+
+
+class UnusedDefinition(Rule):
+    """A `let`, `def`, `group`, `count` or parameter that nothing uses."""
+
+    code = "P0303"
+    wrong = (
+        'let spare = node.free["memory"] - pod.requests["memory"]\n'
+        'filter "room" { require node.free["memory"] >= "1Gi" }'
+    )
+    right = (
+        'let spare = node.free["memory"] - pod.requests["memory"]\n'
+        'filter "room" { require spare >= "1Gi" }'
+    )
+
+    def look(self, tree: Tree) -> Iterator[Diagnostic]:
+        used = _used(tree)
+        for item in tree.written.items:
+            if isinstance(item, Let | Def | Group | Count) and item.name not in used:
+                message = f"{type(item).__name__.lower()} `{item.name}` is never used"
+                yield self.found(message, item.name_span, "delete it", Fix(item.span, ""))
+        if (template := tree.checked.template) is None:
+            return
+        named = {e.name for e in walk(template.items) if isinstance(e, ast.Ident)}
+        for parameter in template.parameters:
+            if parameter.name not in named:
+                message = f"parameter `{parameter.name}` is never used"
+                yield self.found(message, parameter.name_span, "delete it")
+
+
+def _used(tree: Tree) -> set[str]:
+    """The names of definitions that something uses."""
+    policy, groups = tree.written, tree.environment.groups
+    named = {*groups, *tree.environment.counts}
+    used = {item.per.group for item in policy.items if isinstance(item, Count)}
+    # Where the name of a group is a domain, what the group is by stands in its place.
+    whole = children(policy.clauses)
+    used |= {g.name for g in groups.values() if any(each is g.by for each in whole)}
+    for expr in walk(policy):
+        match expr:
+            case ast.LetReference(name) | ast.DefCall(name):
+                used.add(name)
+            case ast.Ident(name) if name in named:
+                used.add(name)
+            case ast.Literal():
+                used.add(expr.let)
+            case _:
+                continue
+    return {name for name in used if name}
+
+
+# ---- filters that contradict each other
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """A requirement of a filter that compares a path with constants."""
+
+    path: str
+    allowed: Allowed
+    expr: ast.Expr
+    clause: Filter
+
+
+class NoNodePasses(Rule):
+    """Conditions that no node passes together."""
+
+    code = "P0310"
+    wrong = (
+        'filter "first zone" { require node.zone == "eu-1a" }\n'
+        'filter "second zone" { require node.zone == "eu-1b" }'
+    )
+    right = 'filter "either zone" { require node.zone in ["eu-1a", "eu-1b"] }'
+
+    def look(self, tree: Tree) -> Iterator[Diagnostic]:
+        for clause in _filters(tree):
+            for require in clause.requires if clause.when is not None else ():
+                if clause.when is not None and exclude_each_other(clause.when, require):
+                    message = "no node for which the `when` is true passes this"
+                    hint = "correct one of them, or turn the `when` into the opposite `require`"
+                    yield self.found(message, require.span, hint)
+        for earlier, later, is_empty in _pairs(tree):
+            if is_empty:
+                message = "no node can pass both conditions"
+                hint = "correct one of them: otherwise every pod of this policy stays pending"
+                notes = (_requirement(earlier, tree),)
+                found = self.found(message, later.expr.span, hint)
+                yield replace(found, label="and this one", notes=notes)
+
+
+class NeverRejects(Rule):
+    """A filter that rejects no node, because an earlier one or its `when` says the same."""
+
+    code = "P0311"
+    wrong = (
+        'filter "room" { require node.free["memory"] >= "8Gi" }\n'
+        'filter "some room" { require node.free["memory"] >= "4Gi" }'
+    )
+    right = 'filter "room" { require node.free["memory"] >= "8Gi" }'
+
+    def look(self, tree: Tree) -> Iterator[Diagnostic]:
+        for clause in _filters(tree):
+            if clause.when is None or not clause.requires:
+                continue
+            known = conjuncts(clause.when)
+            parts = (part for each in clause.requires for part in conjuncts(each))
+            if all(_implied_by(known, part) for part in parts):
+                message = "this is what the `when` says, so the filter rejects no node"
+                hint = "leave out the `when`, or require something else"
+                edit = Fix(Span(clause.name_span.end, clause.when.span.end), "")
+                yield self.found(message, clause.requires[0].span, hint, edit)
+        for earlier, later, is_empty in _pairs(tree):
+            if not is_empty:
+                hint = f"delete it: {_requirement(earlier, tree)}"
+                yield self.found("this condition never rejects a node", later.expr.span, hint)
+
+
+def _filters(tree: Tree) -> tuple[Filter, ...]:
+    return tuple(c for c in of_kind(tree.written.items, Filter) if not c.at_bind)
+
+
+def _pairs(tree: Tree) -> Iterator[tuple[_Comparison, _Comparison, bool]]:
+    """Two comparisons of which no value passes both (true), or of which one implies the other."""
+    comparisons = [comparison for each in _filters(tree) for comparison in _comparisons(each)]
+    for number, later in enumerate(comparisons):
+        for earlier in comparisons[:number]:
+            # Without a `when`, the earlier filter applies whenever the later one does.
+            together = earlier.clause.when in (None, later.clause.when)
+            if later.path != earlier.path or not together:
+                continue
+            merged = earlier.allowed.both(later.allowed)
+            implied = merged == earlier.allowed and later.clause.missing == earlier.clause.missing
+            if merged.empty or implied:
+                yield earlier, later, merged.empty
+                break
+
+
+def _implied_by(known: Iterable[ast.Expr], part: ast.Expr) -> bool:
+    """Whether one of several conditions is never true without this one."""
+    wanted = allowed_by(part)
+    for each in known:
+        given = allowed_by(each)
+        if each == part:
+            return True
+        if given is None or wanted is None or given[0] != wanted[0]:
+            continue
+        if given[1].both(wanted[1]) == given[1]:
+            return True
+    return False
+
+
+def _comparisons(clause: Filter) -> Iterator[_Comparison]:
+    for require in clause.requires:
+        for part in conjuncts(require):
+            if (found := allowed_by(part) or _holding(part)) is not None:
+                yield _Comparison(found[0], found[1], part, clause)
+
+
+def _holding(expr: ast.Expr) -> tuple[str, Allowed] | None:
+    """A condition that is no comparison, and that it must be true, or false behind a `!`."""
+    if isinstance(expr, ast.Literal):
+        return None
+    holds = not (isinstance(expr, ast.Unary) and expr.op == "!")
+    inner = expr.operand if isinstance(expr, ast.Unary) else expr
+    return print_expression(inner), Allowed(frozenset({holds}))
+
+
+def _requirement(earlier: _Comparison, tree: Tree) -> str:
+    return f"filter `{earlier.clause.name}` already requires `{tree.shown(earlier.expr)}`"
+
+
+# ---- always true or false
+
+_BOTH = 2
+_OF_ALL_TEXTS = frozenset({"", ".*", "^", "$", "^.*", ".*$", "^.*$"})
+_OF_POD_ITSELF = ast.Select(ast.Ident("pod"), "metadata")
+
+
+class AlwaysTheSame(Rule):
+    """A condition that is always true or false by the values that it compares."""
+
+    code = "P0348"
+    wrong = 'filter "night" when now.getHours() >= 22 && now.getHours() < 6 { require node.ready }'
+    right = 'filter "night" when now.getHours() >= 22 || now.getHours() < 6 { require node.ready }'
+
+    def look(self, tree: Tree) -> Iterator[Diagnostic]:
+        for condition in tree.conditions():
+            for expr in walk(condition.expr):
+                match expr:
+                    case ast.Chain("&&" | "||" as op, operands):
+                        if condition.word != "require" or op == "||":
+                            yield from self._twice(operands)
+                        yield from self._together(expr, tree)
+                    case ast.Binary("in", _, ast.ListLiteral(operands)) if operands:
+                        yield from self._twice(operands)
+                    case _ if (why := _by_form(expr)) is not None:
+                        yield self.found(why, expr.span, "correct it, or leave it out")
+                    case ast.Binary(op) if op in NEGATED:
+                        yield from self._alone(expr, tree)
+
+    def _twice(self, parts: Sequence[ast.Expr]) -> Iterator[Diagnostic]:
+        """`x == "a" || x == "a"` and `x in ["a", "a"]`, of which one was to be another."""
+        for number, part in enumerate(parts):
+            if part in parts[:number]:
+                hint = "correct one of them, or leave it out"
+                yield self.found("this is here twice", part.span, hint)
+
+    def _together(self, whole: ast.Chain, tree: Tree) -> Iterator[Diagnostic]:
+        """`x >= 22 && x < 6`, which is never true, and `x != "a" || x != "b"`, which always is."""
+        known: dict[str, tuple[Allowed, ast.Expr]] = {}
+        for operand in whole.operands:
+            if isinstance(operand, ast.Unary) and operand.operand in whole.operands:
+                value = "true" if whole.op == "||" else "false"
+                shown = tree.shown(operand.operand)
+                message = f"this is always {value}: `{shown}` and its opposite are in it"
+                yield self.found(message, whole.span, "leave one of them out")
+                return
+            opposite = _opposite(operand)
+            found = allowed_by(_opposite(opposite) if whole.op == "&&" else opposite)
+            if found is None:
+                continue
+            path, allowed = found
+            before, first = known.get(path, (allowed, operand))
+            merged = before.both(allowed)
+            if merged.empty and not before.empty and not allowed.empty:
+                yield self._never(first, operand, whole, tree)
+                return
+            known[path] = merged, first
+
+    def _never(self, first: ast.Expr, second: ast.Expr, whole: ast.Chain, tree: Tree) -> Diagnostic:
+        is_and = whole.op == "&&"
+        sides = [tree.shown(side) for side in (first, second)]
+        message = (
+            f"this is always {'false' if is_and else 'true'}: `{sides[0]}` and `{sides[1]}` are"
+            f" never {'true' if is_and else 'false'} together"
+        )
+        ranges = [found[1] for side in (first, second) if (found := allowed_by(side)) is not None]
+        if not is_and and len(ranges) == _BOTH and ranges[0].both(ranges[1]).empty:
+            # Each is the opposite of the other.
+            return self.found(message, whole.span, "leave one of them out")
+        made = replace(whole, op="||" if is_and else "&&", operands=(first, second))
+        rest = (o for o in whole.operands if o is not second)
+        mended = replace(whole, operands=tuple(made if o is first else o for o in rest))
+        meant = tree.shown(mended if len(whole.operands) > _BOTH else made)
+        return self.instead(message, whole.span, f"({meant})" if _in_parentheses(whole) else meant)
+
+    def _alone(self, expr: ast.Binary, tree: Tree) -> Iterator[Diagnostic]:
+        """`now.getHours() < 24`, `size(node.pods) >= 0`, another namespace than the policy's."""
+        found, opposite = allowed_by(expr), allowed_by(_opposite(expr))
+        if found is None or opposite is None:
+            return
+        for read in (expr.left, expr.right):
+            if isinstance(read, ast.Literal) or (known := _known(read, tree)) is None:
+                continue
+            possible, why = known
+            is_false = found[1].both(possible).empty
+            if not is_false and not opposite[1].both(possible).empty:
+                continue
+            if expr.op in ("==", "!=") and getattr(read, "function", "") in PARTS_OF_TIME:
+                # A number that is out of range has a warning of its own.
+                continue
+            value = "false" if is_false else "true"
+            message = f"this is always {value}: `{tree.shown(read)}` is {why}"
+            hint = "correct it, or leave it out"
+            if expr.op == ">=" and found[1].low == possible.low:
+                near = tree.shown(replace(expr, op=">"))
+                hint = f"correct it, as in `{near}`, or leave it out"
+            yield self.found(message, expr.span, hint)
+
+
+def _by_form(expr: ast.Expr) -> str | None:
+    """What is said of `x in []`, `x == x` and `x.startsWith("")`."""
+    match expr:
+        case ast.Binary("in", _, ast.ListLiteral(()) | ast.MapLiteral(())):
+            return "this is always false: nothing is in it"
+        case ast.Binary(op, left, right) if op in NEGATED and left == right:
+            holds = "true" if op in ("==", "<=", ">=") else "false"
+            is_constant = isinstance(left, ast.Literal)
+            return None if is_constant else f"this is always {holds}: both sides are the same"
+        case ast.Binary("==" | "!=" as op, ast.Select(of, name), ast.Literal("")) if (
+            name == "name" and inside(of.type).name in ("Container", "ObjectMeta")
+        ) or (name == "namespace" and of == _OF_POD_ITSELF):
+            return f"this is always {'true' if op == '!=' else 'false'}: a name is never empty"
+        case ast.Conditional(_, then, otherwise) if then == otherwise:
+            return "both results of this are the same"
+        case ast.Call("startsWith" | "endsWith" | "contains", _, (ast.Literal(""),)):
+            return "this is always true: it is so of every text"
+        case ast.Call("matches", _, (ast.Literal(str() as text),)) if text in _OF_ALL_TEXTS:
+            return "this is always true: it is so of every text"
+        case _:
+            return None
+
+
+def _opposite(expr: ast.Expr) -> ast.Expr:
+    """The condition that is true where a comparison is false."""
+    match expr:
+        case ast.Binary(op) if op in NEGATED:
+            return replace(expr, op=NEGATED[op])
+        case ast.Unary("!", operand):
+            return operand
+        case _:
+            return ast.Unary("!", expr)
+
+
+def _known(read: ast.Expr, tree: Tree) -> tuple[Allowed, str] | None:
+    """What values an expression has, and how a message says it."""
+    match read:
+        case ast.Select(
+            ast.Ident("pod") | ast.Select(ast.Ident("pod"), "metadata"), "namespace"
+        ) if (namespace := tree.policy.namespace) is not None:
+            return Allowed(frozenset({namespace})), f"`{namespace}` in this policy"
+        case _ if (ends := extent(read)) is not None and ends != (-inf, inf):
+            # What is left of a part of a node has a warning of its own.
+            if ends[0] == -inf and scale_of(read) is not None:
+                return None
+            return Allowed(low=ends[0], high=ends[1]), said(*ends)
+        case _:
+            return None
+
+
+def _in_parentheses(chain: ast.Chain) -> bool:
+    """Whether the span of a chain begins with a parenthesis."""
+    return chain.span.start < chain.operands[0].span.start
