@@ -178,11 +178,7 @@ class CallRecorder:
         # A held call says nothing of how fast Placet is.
         seconds = ended - call.arrived - call.held_seconds
         self._warnings.look(call)
-        if call.scores is not None:
-            self._metrics.scored(call.scores)
-        elif call.victims is not None:
-            self._metrics.preempted(*call.victims)
-        self._metrics.calls.ended(call, code, seconds, sent)
+        self._metrics.ended(call, code, seconds, sent)
         if self._traced is not None:
             self._traced(call, code, seconds, ended)
         if call.fault is not None:

@@ -1,96 +1,75 @@
-"""Metrics: counters of calls and decisions, in a Prometheus registry that is passed in."""
+"""Metrics: what calls and decisions count, in a Prometheus registry that is passed in.
+
+prometheus-client's own counters take a lock and four calls for each addition, which for all metrics
+of a call is a twentieth of its time. So the sums are kept here as numbers, and made into metrics
+when they are read: the event loop adds, and another thread may read at the same time.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from aiohttp import web
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from engine.decision.verb_call import GangChange
-from engine.program.frame import Points
-from server.call import ReviewedObject
-from server.metrics.call_metrics import CallMetrics
+from server.call import CallRecord, ReviewedObject
+from server.errors import Outcome
+from server.metrics.families import Buckets, Sample, families
 from server.metrics.state_metrics import StateMetrics
 from server.settings import Settings
 
+# The buckets of kube-scheduler's own latencies, so that both fit into one panel.
+BUCKETS = tuple(0.001 * 2**power for power in range(15))
 # The creation times of pods are whole seconds.
-_LAG_BUCKETS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
-_MOST_SCORE = 10
+_LAG_BUCKETS = tuple(float(2**power) for power in range(8))
+_SCORE_BUCKETS = tuple(map(float, range(11)))
 # Policies come and go while a server runs, but their label values stay.
 MOST_LABELS = 1000
 _OTHER = "other"
+# What is 0 before the first one is counted.
+_FROM_ZERO = (
+    "placet_bypasses_total",
+    "placet_configuration_stale",
+    "placet_sampled_requests_total",
+    "placet_tls_handshake_failures_total",
+    "placet_victims_offered_total",
+    "placet_victims_returned_total",
+)
 
 
-class FailingWork(Collector):
-    """A gauge of the kinds of work that fail now: few, each with one text at a time."""
-
-    def __init__(self, name: str, text: str) -> None:
-        self._name = name
-        self._text = text
-        self._failing: Callable[[], Mapping[str, str]] = dict
-
-    def set_function(self, failing: Callable[[], Mapping[str, str]]) -> None:
-        """`failing` has the text by kind of work, as in prometheus-client's own gauges."""
-        self._failing = failing
-
-    def collect(self) -> Iterable[Metric]:
-        family = GaugeMetricFamily(self._name, self._text, labels=["work", "cause"])
-        for work, cause in self._failing().items():
-            family.add_metric([work, cause], 1.0)
-        return [family]
-
-
-class ScoreCounts(Collector):
-    """A histogram of scores 0..10. It takes all scores of a call at once."""
-
-    def __init__(self, name: str, text: str) -> None:
-        self._name = name
-        self._text = text
-        # Replaced as a whole: another thread may read it meanwhile.
-        self._counts = np.zeros(_MOST_SCORE + 1, np.int64)
-
-    def add(self, scores: Points) -> None:
-        self._counts = self._counts + np.bincount(scores, minlength=_MOST_SCORE + 1)
-
-    def collect(self) -> Iterable[Metric]:
-        counts = self._counts
-        below = np.cumsum(counts).tolist()
-        buckets = [(f"{score}.0", number) for score, number in enumerate(below)]
-        family = HistogramMetricFamily(self._name, self._text)
-        total = int(counts @ np.arange(len(counts)))
-        family.add_metric([], [*buckets, ("+Inf", below[-1])], total)
-        return [family]
-
-
+@dataclass(slots=True)
 class Level:
-    """A gauge of one value; changing it costs no more than an addition."""
+    """A level that goes up and down; changing it costs no more than an addition."""
 
-    def __init__(self, gauge: Gauge) -> None:
-        self.value = 0
-        gauge.set_function(lambda: self.value)
+    value: int = 0
 
 
-class Metrics:
+@dataclass(slots=True)
+class _CallSums:
+    """The sums of the calls of one verb; `ended` has the calls by status and outcome."""
+
+    ended: Counter[tuple[int, Outcome]] = field(default_factory=Counter)
+    lasted: Buckets = field(default_factory=lambda: Buckets(BUCKETS))
+    last: float = 0.0
+    offered: int = 0
+    returned: int = 0
+    received: int = 0
+    sent: int = 0
+
+
+class Metrics(Collector):
     """The metrics of one server.
 
     It is also an Observer of the engine: `rejected`, `failed`, `would_reject`, `conflict`,
-    `bypassed` and `gang` are what an engine reports.
-
-    The text of each begins with its stability, as in Kubernetes' components: a metric that is ALPHA
-    may change or go, a BETA one may get labels, and a STABLE one stays as it is.
-
-    `calls` has the metrics of calls, and `state` the metrics of the status.
-
-    INVARIANT: no label holds the name of a pod or a node, and pairs of names from policies are
-    bounded. `cache` keeps the labelled children: prometheus-client's own look-up takes a lock and
-    converts every label to a string.
+    `bypassed` and `gang` are what an engine reports. `state` has the metrics of the status.
     """
 
     def __init__(
@@ -99,178 +78,24 @@ class Metrics:
         version: str,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """`clock` gives Unix seconds."""
         self._registry = registry
+        self._clock = clock
         self._pairs: set[tuple[str, str]] = set()
-
-        def counter(name: str, text: str, *labels: str) -> Callable[..., Counter]:
-            return cache(Counter(name, text, labels, registry=registry).labels)
-
-        def gauge(name: str, text: str, label: str) -> Callable[..., Gauge]:
-            return cache(Gauge(name, text, [label], registry=registry).labels)
-
-        self.calls = CallMetrics(clock)
-        registry.register(self.calls)
-        in_flight = gauge("placet_requests_in_flight", "[BETA] Calls in progress.", "verb")
-        self.in_flight = cache(lambda verb: Level(in_flight(verb)))
-        self._full_nodes = counter(
-            "placet_full_node_requests_total",
-            "[ALPHA] Requests of kube-scheduler with whole nodes, which make its own scores wrong.",
-            "verb",
-        )
-        self._sampled = Counter(
-            "placet_sampled_requests_total",
-            "[ALPHA] Requests with as many nodes as kube-scheduler samples.",
-            registry=registry,
-        )
-        clause = ("policy", "clause")
-        self._rejections = Counter(
-            "placet_rejections_total", "[BETA] Rejected nodes.", clause, registry=registry
-        )
-        self._rejected = cache(self._rejections.labels)
-        self._held_back = counter(
-            "placet_held_back_nodes_total",
-            "[ALPHA] Nodes that the clauses allow and that were left to other pods that wait.",
-            *clause,
-        )
-        self._would_reject = counter(
-            "placet_audit_rejections_total",
-            "[ALPHA] Nodes that a policy in audit mode would have rejected.",
-            *clause,
-        )
-        self._failed = counter(
-            "placet_evaluation_errors_total",
-            "[BETA] Calls in which a clause could not be evaluated.",
-            *clause,
-        )
-        self._conflicts = counter(
-            "placet_policy_conflicts_total",
-            "[ALPHA] Calls in which two policies selected the pod and one of them was not applied.",
-            "winner",
-            "loser",
-        )
-        self._expensive = counter(
-            "placet_expensive_policies_total",
-            "[BETA] Calls without a decision because a policy took too much time.",
-            "policy",
-        )
-        self._policy_seconds = counter(
-            "placet_policy_seconds_total",
-            "[ALPHA] Processor time charged to a policy, of calls that took it more than 0.1 ms.",
-            "policy",
-        )
-        self._gave_up = counter(
-            "placet_background_gave_up_total",
-            "[ALPHA] Pieces of work that nobody waits for and that took too long.",
-            "work",
-        )
-        self._gangs = counter(
-            "placet_gangs_total",
-            "[ALPHA] Gangs that began to gather, were released, or were given up for a reason.",
-            "policy",
-            "state",
-            "reason",
-        )
-        self._gang_seconds = counter(
-            "placet_gang_held_seconds_total",
-            "[ALPHA] Seconds that the bind calls of members were held, by how that ended.",
-            "policy",
-            "state",
-        )
-        self._bypasses = Counter(
-            "placet_bypasses_total",
-            "[BETA] Filter calls for pods that bypass all policies by their annotation.",
-            registry=registry,
-        )
-        self._victims_offered = Counter(
-            "placet_victims_offered_total",
-            "[ALPHA] Victims in preempt requests, on all their nodes.",
-            registry=registry,
-        )
-        self._victims_returned = Counter(
-            "placet_victims_returned_total",
-            "[ALPHA] Victims in preempt answers, on all their nodes.",
-            registry=registry,
-        )
-        self._victims_added = counter(
-            "placet_victims_added_total",
-            "[ALPHA] Victims that preempt added because of a clause, on all nodes in answers.",
-            *clause,
-        )
-        self._data_failures = counter(
-            "placet_data_failures_total",
-            "[ALPHA] Failures of a source of data, and answers with rows that were left out.",
-            "source",
-            "reason",
-        )
-        self._scores = ScoreCounts("placet_scores", "[ALPHA] Scores of asked nodes, 0 to 10.")
-        registry.register(self._scores)
-        self._admissions = counter(
-            "placet_admissions_total",
-            "[ALPHA] Objects reviewed by the admission webhooks.",
-            "verb",
-            "operation",
-            "allowed",
-        )
-        self._connections_refused = counter(
-            "placet_connections_refused_total",
-            "[ALPHA] Connections that were not let in or were closed, by reason.",
-            "reason",
-        )
-        held = Gauge(
-            "placet_bodies_held_bytes",
-            "[ALPHA] Bytes of request bodies and of unsent answers in memory.",
-            registry=registry,
-        )
-        self.hold = held.set_function
-        self._body_budget = Gauge(
-            "placet_body_budget_bytes",
-            "[ALPHA] The most bytes of bodies and of unsent answers: --body-budget.",
-            registry=registry,
-        )
-        self._http_timeout = Gauge(
-            "placet_http_timeout_seconds",
-            "[BETA] The httpTimeout of kube-scheduler, as Placet was told: --http-timeout.",
-            registry=registry,
-        )
-        self._max_in_flight = Gauge(
-            "placet_max_in_flight",
-            "[ALPHA] The most calls of kube-scheduler at once: --max-in-flight.",
-            registry=registry,
-        )
-        lag = Histogram(
-            "placet_cache_new_pod_lag_seconds",
-            "[ALPHA] Seconds from the creation of a pod, in whole seconds, to its first event.",
-            buckets=_LAG_BUCKETS,
-            registry=registry,
-        )
-        self.pod_seen = lag.observe
-        self._expiry = gauge(
-            "placet_tls_certificate_expiry_timestamp_seconds",
-            "[BETA] Time at which the certificate for new connections expires.",
-            "file",
-        )
-        self._handshakes_failed = Counter(
-            "placet_tls_handshake_failures_total",
-            "[ALPHA] Failed TLS handshakes.",
-            registry=registry,
-        )
-        failing = FailingWork(
-            "placet_api_failing", "[BETA] What cannot be done with the API server now, and why."
-        )
-        registry.register(failing)
-        self.api_failing = failing.set_function
-        self._task_restarts = counter(
-            "placet_task_restarts_total",
-            "[ALPHA] Background tasks that failed and were started again.",
-            "task",
-        )
-        self._configuration = Gauge(
-            "placet_configuration_stale",
-            "[BETA] 1 while the configuration file has a mistake or changes that need a restart.",
-            registry=registry,
-        )
-        gauge("placet_build_info", "[STABLE] Always 1.", "version")(version).set(1)
+        self._verbs: dict[str, _CallSums] = {}
+        self._levels: dict[str, Level] = {}
+        # The name of a metric and its labels, and its value.
+        self._values: defaultdict[tuple[str, ...], float] = defaultdict(float)
+        self._values.update({(name,): 0.0 for name in _FROM_ZERO})
+        self._values["placet_build_info", version] = 1.0
+        # Replaced as a whole: another thread may read it meanwhile.
+        self._scores = np.zeros(len(_SCORE_BUCKETS), np.int64)
+        self._lag = Buckets(_LAG_BUCKETS)
+        self._held: Callable[[], float] = lambda: 0.0
+        self._failing: Callable[[], Mapping[str, str]] = dict
+        self.pod_seen = self._lag.add
         self.state = StateMetrics()
+        registry.register(self)
         registry.register(self.state)
         # Memory, processor time and open files; there are none where there is no /proc.
         ProcessCollector(registry=registry)
@@ -280,108 +105,165 @@ class Metrics:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
 
-    def scored(self, scores: Points) -> None:
-        """The scores of an answer, each 0..10."""
-        self._scores.add(scores)
+    def collect(self) -> Iterable[Metric]:
+        return families(self._samples())
 
-    def preempted(self, offered: int, returned: int) -> None:
-        """The victims in a request of preempt, and the victims in its answer."""
-        self._victims_offered.inc(offered)
-        self._victims_returned.inc(returned)
+    def _samples(self) -> Iterator[Sample]:
+        for (name, *labels), value in dict(self._values).items():
+            yield name, labels, value
+        for verb, level in dict(self._levels).items():
+            yield "placet_requests_in_flight", [verb], level.value
+        for work, cause in self._failing().items():
+            yield "placet_api_failing", [work, cause], 1.0
+        yield "placet_bodies_held_bytes", (), self._held()
+        yield "placet_cache_new_pod_lag_seconds", (), self._lag
+        scores = Buckets(_SCORE_BUCKETS)
+        for score, number in enumerate(self._scores.tolist()):
+            scores.add(score, number)
+        yield "placet_scores", (), scores
+        for verb, sums in dict(self._verbs).items():
+            for (code, outcome), number in dict(sums.ended).items():
+                yield "placet_requests_total", [verb, str(code), outcome], number
+            yield "placet_request_duration_seconds", [verb], sums.lasted
+            if sums.last:
+                yield "placet_last_request_timestamp_seconds", [verb], sums.last
+            if sums.offered:
+                yield "placet_nodes_offered_total", [verb], sums.offered
+                yield "placet_nodes_returned_total", [verb], sums.returned
+            yield "placet_request_body_bytes_total", [verb], sums.received
+            yield "placet_response_body_bytes_total", [verb], sums.sent
 
-    def added_victims(self, policy: str, clause: str, pods: int) -> None:
-        self._victims_added(*self._pair(policy, clause)).inc(pods)
+    # ---- calls
 
-    def configured(self, settings: Settings) -> None:
-        """The limits that other metrics are to be compared with."""
-        self._body_budget.set(settings.bytes_of_bodies)
-        self._http_timeout.set(settings.http_timeout)
-        self._max_in_flight.set(settings.max_in_flight)
+    def in_flight(self, verb: str) -> Level:
+        """The calls of a verb that are in progress."""
+        return self._levels.setdefault(verb, Level())
+
+    def ended(self, call: CallRecord, code: int, seconds: float, sent: int) -> None:
+        """Takes a call that was answered with this status and so many bytes."""
+        sums = self._verbs.get(call.verb)
+        if sums is None:
+            sums = self._verbs[call.verb] = _CallSums()
+        sums.ended[code, call.outcome] += 1
+        sums.lasted.add(seconds)
+        if call.outcome is Outcome.ANSWERED:
+            sums.last = self._clock()
+        sums.offered += call.offered
+        sums.returned += call.returned
+        sums.received += call.received
+        sums.sent += sent
+        if call.scores is not None:
+            self._scores = self._scores + np.bincount(call.scores, minlength=len(_SCORE_BUCKETS))
+        elif call.victims is not None:
+            offered, returned = call.victims
+            self._values["placet_victims_offered_total",] += offered
+            self._values["placet_victims_returned_total",] += returned
+
+    def durations(self) -> Mapping[str, Sequence[tuple[float, float]]]:
+        """By verb: the upper bounds in seconds, and the calls that took no longer than each."""
+        return {verb: sums.lasted.below() for verb, sums in self._verbs.copy().items()}
 
     def full_nodes(self, verb: str) -> None:
-        self._full_nodes(verb).inc()
+        self._values["placet_full_node_requests_total", verb] += 1
 
     def sampled(self) -> None:
-        self._sampled.inc()
+        self._values["placet_sampled_requests_total",] += 1
+
+    def reviewed(self, verb: str, reviewed: ReviewedObject) -> None:
+        """A webhook has reviewed an object."""
+        allowed = "true" if reviewed.allowed else "false"
+        self._values["placet_admissions_total", verb, reviewed.operation, allowed] += 1
+
+    # ---- decisions
+
+    def added_victims(self, policy: str, clause: str, pods: int) -> None:
+        self._values["placet_victims_added_total", *self._pair(policy, clause)] += pods
 
     def rejected(self, policy: str, clause: str, nodes: int) -> None:
-        self._rejected(*self._pair(policy, clause)).inc(nodes)
-
-    def held_back(self, policy: str, clause: str, nodes: int) -> None:
-        self._held_back(*self._pair(policy, clause)).inc(nodes)
+        self._values["placet_rejections_total", *self._pair(policy, clause)] += nodes
 
     def rejections(self) -> Mapping[tuple[str, str], int]:
         """The rejected nodes so far, by policy and clause."""
-        (metric,) = self._rejections.collect()
-        return {
-            (sample.labels["policy"], sample.labels["clause"]): int(sample.value)
-            for sample in metric.samples
-            if sample.name.endswith("_total")
-        }
+        every = dict(self._values).items()
+        return {(k[1], k[2]): int(n) for k, n in every if k[0] == "placet_rejections_total"}
+
+    def held_back(self, policy: str, clause: str, nodes: int) -> None:
+        self._values["placet_held_back_nodes_total", *self._pair(policy, clause)] += nodes
 
     def failed(self, policy: str, clause: str, error: str) -> None:  # noqa: ARG002
         """The error is not a label: its text is unbounded."""
-        self._failed(*self._pair(policy, clause)).inc()
+        self._values["placet_evaluation_errors_total", *self._pair(policy, clause)] += 1
 
     def would_reject(self, policy: str, clause: str, nodes: int) -> None:
-        self._would_reject(*self._pair(policy, clause)).inc(nodes)
+        self._values["placet_audit_rejections_total", *self._pair(policy, clause)] += nodes
 
     def conflict(self, winner: str, loser: str) -> None:
-        self._conflicts(*self._pair(winner, loser)).inc()
+        self._values["placet_policy_conflicts_total", *self._pair(winner, loser)] += 1
 
     def bypassed(self, pod: str, uid: str, reason: str) -> None:  # noqa: ARG002
         """The pod is named in the log only."""
-        self._bypasses.inc()
+        self._values["placet_bypasses_total",] += 1
 
     def expensive(self, policy: str) -> None:
-        self._expensive(self._one(policy)).inc()
+        self._values["placet_expensive_policies_total", self._one(policy)] += 1
 
     def charged(self, policy: str, seconds: float) -> None:
         """Processor time that the clauses of a policy have taken."""
-        self._policy_seconds(self._one(policy)).inc(seconds)
+        self._values["placet_policy_seconds_total", self._one(policy)] += seconds
 
     def gave_up(self, work: str, about: str) -> None:  # noqa: ARG002
         """The pod or policy is named in the log only."""
-        self._gave_up(work).inc()
+        self._values["placet_background_gave_up_total", work] += 1
 
     def unnamed_scheduler(self, name: str) -> None:
         """Is only for the log."""
 
     def gang(self, change: GangChange) -> None:
         policy, state = self._one(change.policy), change.state.replace(" ", "_")
-        self._gangs(policy, state, change.reason.replace(" ", "_")).inc()
+        self._values["placet_gangs_total", policy, state, change.reason.replace(" ", "_")] += 1
         if change.held_seconds:
-            self._gang_seconds(policy, state).inc(change.held_seconds)
+            self._values["placet_gang_held_seconds_total", policy, state] += change.held_seconds
 
     def shortened(self, policy: str, clause: str, text: str) -> None:
         """A long message is in the log only."""
 
-    def reviewed(self, verb: str, reviewed: ReviewedObject) -> None:
-        """A webhook has reviewed an object."""
-        allowed = "true" if reviewed.allowed else "false"
-        self._admissions(verb, reviewed.operation, allowed).inc()
+    # ---- the server
+
+    def hold(self, held: Callable[[], float]) -> None:
+        """`held` gives the bytes of bodies and unsent answers in memory."""
+        self._held = held
+
+    def api_failing(self, failing: Callable[[], Mapping[str, str]]) -> None:
+        """`failing` has, by the kind of work that fails now, the text about it."""
+        self._failing = failing
+
+    def configured(self, settings: Settings) -> None:
+        """The limits that other metrics are to be compared with."""
+        self._values["placet_body_budget_bytes",] = settings.bytes_of_bodies
+        self._values["placet_http_timeout_seconds",] = settings.http_timeout
+        self._values["placet_max_in_flight",] = settings.max_in_flight
 
     def certificate_expires(self, file: str, at: float) -> None:
         """The certificate of this file is in use and expires then, in Unix seconds."""
-        self._expiry(file).set(at)
+        self._values["placet_tls_certificate_expiry_timestamp_seconds", file] = at
 
     def connection_refused(self, reason: str) -> None:
-        self._connections_refused(reason).inc()
+        self._values["placet_connections_refused_total", reason] += 1
 
     def handshake_failed(self) -> None:
-        self._handshakes_failed.inc()
+        self._values["placet_tls_handshake_failures_total",] += 1
 
     def configuration_is_stale(self, *, stale: bool) -> None:
         """Whether the configuration file has an error or needs a restart, or is in force."""
-        self._configuration.set(stale)
+        self._values["placet_configuration_stale",] = stale
 
     def task_restarted(self, task: str) -> None:
         """A background task of this name is started again after a failure."""
-        self._task_restarts(task).inc()
+        self._values["placet_task_restarts_total", task] += 1
 
     def data_failed(self, source: str, reason: str) -> None:
         """A source of data has failed, for one of few reasons."""
-        self._data_failures(self._one(source), reason).inc()
+        self._values["placet_data_failures_total", self._one(source), reason] += 1
 
     def _one(self, policy: str) -> str:
         return self._pair(policy, "")[0]

@@ -500,7 +500,7 @@ def _shown(
     explainer = Explainer(replica, engine, journal, view, common.schema, lambda: reloader.enforced)
     overview = Overview(replica, engine, view, explainer, states)
     metrics = common.metrics
-    samples = SampledNumbers(view, overview.fullest, metrics.rejections, metrics.calls.durations)
+    samples = SampledNumbers(view, overview.fullest, metrics.rejections, metrics.durations)
     if common.options.view_port is not None:
         # It asks the cluster, whose client is closed after it.
         following = common.supervisor.start(

@@ -74,7 +74,7 @@ class StatusReader:
             gangs=self._gangs(gangs),
             someGangs=_some(gangs),
             data=[_source(each) for each in self.data()],
-            latency=[latency(*each) for each in sorted(self.metrics.calls.durations().items())],
+            latency=[latency(*each) for each in sorted(self.metrics.durations().items())],
             rejections=[ClauseRejections(*names, n) for names, n in ranked[:_MOST_NAMED]],
             decisions=self.journal.number,
             recorded=len(self.journal),

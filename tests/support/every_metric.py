@@ -121,9 +121,9 @@ async def look(state: StateMetrics, status: Callable[[], ReplicaStatus]) -> None
 def count_everything(metrics: Metrics) -> None:
     """Calls every method that counts."""
     call = CallRecord("filter", 0.0, received=1000, offered=5000, returned=12)
-    metrics.calls.ended(call, 200, 0.003, 200)
-    metrics.scored(np.array([0, 10]))
-    metrics.preempted(3, 1)
+    metrics.ended(call, 200, 0.003, 200)
+    metrics.ended(CallRecord("prioritize", 0.0, scores=np.array([0, 10])), 200, 0.003, 200)
+    metrics.ended(CallRecord("preempt", 0.0, victims=(3, 1)), 200, 0.003, 200)
     metrics.added_victims("shop/web", "ssd", 2)
     metrics.configured(Settings())
     metrics.in_flight("filter").value += 1

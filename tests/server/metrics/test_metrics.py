@@ -10,8 +10,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from server.call import CallRecord
 from server.errors import Outcome
-from server.metrics.call_metrics import BUCKETS
-from server.metrics.metrics import MOST_LABELS, Metrics
+from server.metrics.metrics import BUCKETS, MOST_LABELS, Metrics
 from server.settings import Settings
 from tests.support.books import section
 from tests.support.every_metric import every_metric
@@ -35,7 +34,7 @@ def test_buckets_are_those_of_kube_scheduler() -> None:
 
 def test_a_call(metrics: Metrics, registry: CollectorRegistry) -> None:
     call = CallRecord("filter", 0.0, received=1000, offered=5000, returned=12)
-    metrics.calls.ended(call, 200, 0.003, 200)
+    metrics.ended(call, 200, 0.003, 200)
     verb = {"verb": "filter"}
     labels = {**verb, "code": "200", "outcome": "answered"}
     value = registry.get_sample_value
@@ -55,7 +54,7 @@ def test_a_failed_call_is_not_the_last_answered_one(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
     call = CallRecord("filter", 0.0, outcome=Outcome.WRONG_METHOD)
-    metrics.calls.ended(call, 405, 0.001, 0)
+    metrics.ended(call, 405, 0.001, 0)
     name = "placet_last_request_timestamp_seconds"
     assert registry.get_sample_value(name, {"verb": "filter"}) is None
 
@@ -63,7 +62,7 @@ def test_a_failed_call_is_not_the_last_answered_one(
 def test_calls_add_up(metrics: Metrics, registry: CollectorRegistry) -> None:
     """A duration on the bound of a bucket is in it; one beyond all bounds is in the last."""
     for verb, seconds in (("filter", 0.004), ("filter", 99.0), ("prioritize", 0.0)):
-        metrics.calls.ended(CallRecord(verb, 0.0, received=7), 200, seconds, 3)
+        metrics.ended(CallRecord(verb, 0.0, received=7), 200, seconds, 3)
     value, lasted = registry.get_sample_value, "placet_request_duration_seconds_bucket"
     found = [value(lasted, {"verb": "filter", "le": le}) for le in ("0.002", "0.004", "+Inf")]
     assert found == [0, 1, 2]
@@ -104,8 +103,9 @@ def test_the_version_is_a_label(registry: CollectorRegistry) -> None:
 
 
 def test_scores_are_a_histogram(metrics: Metrics, registry: CollectorRegistry) -> None:
-    metrics.scored(np.array([0, 0, 3, 10]))
-    metrics.scored(np.array([10]))
+    for scores in ([0, 0, 3, 10], [10]):
+        call = CallRecord("prioritize", 0.0, scores=np.array(scores))
+        metrics.ended(call, 200, 0.001, 0)
     value = registry.get_sample_value
     below = [value("placet_scores_bucket", {"le": f"{score}.0"}) for score in range(11)]
     assert below == [2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 5]

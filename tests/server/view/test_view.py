@@ -392,8 +392,8 @@ def test_latency_is_estimated_as_prometheus_does() -> None:
 def test_latency_comes_from_the_metrics() -> None:
     metrics = Metrics(CollectorRegistry(), "0")
     for _ in range(4):
-        metrics.calls.ended(CallRecord("filter", 0.0), 200, 0.0015, 0)
-    (verb, buckets), *others = metrics.calls.durations().items()
+        metrics.ended(CallRecord("filter", 0.0), 200, 0.0015, 0)
+    (verb, buckets), *others = metrics.durations().items()
     found = latency(verb, buckets)
     assert (others, found.verb, found.calls, found.p50) == ([], "filter", 4, 0.0015)
 
