@@ -111,7 +111,7 @@ DICTIONARIES = {
         "server/runtime/audit_reporting.py: AuditStatuses._changed",
         "server/runtime/card_report.py: CardReport._told",
         "server/runtime/early_pods.py: EarlyPods._counted",
-        "server/runtime/cluster_runtime.py: PortablePods._verdicts",
+        "server/runtime/portable_pods.py: PortablePods._verdicts",
         "server/runtime/policies.py: Objects._used",
         "server/runtime/policies.py: Objects._versions",
         "server/runtime/policy_statuses.py: Statuses._kept",

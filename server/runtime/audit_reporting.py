@@ -13,6 +13,7 @@ from engine.program.program import Program
 from grammar.values.errors import EvaluationError
 from grammar.values.time import SECOND, Timestamp
 from policies.resource import AuditedPodStatus, AuditStatus, Metadata, PolicyStatus
+from server.runtime.policy_statuses import ReportedPolicy
 
 _PAUSE_SECONDS = 60.0
 _MOST_LAST = 10
@@ -25,6 +26,10 @@ class AuditStatuses:
         self._log = log
         self._now = now
         self._changed: dict[str, int] = {}
+
+    def part(self, policy: ReportedPolicy) -> None:
+        if policy.program is not None:
+            policy.fields["audit"] = self.of(policy.program, policy.metadata, policy.written)
 
     def of(self, program: Program, metadata: Metadata, written: PolicyStatus) -> AuditStatus | None:
         """The part for a policy whose status is written so; None if it is not in audit mode."""

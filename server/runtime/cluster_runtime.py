@@ -19,7 +19,6 @@ from functools import partial
 from http import HTTPStatus
 from logging import Logger
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -45,15 +44,9 @@ from engine.drift.drift_document import DriftDocument, RepairMode
 from engine.drift.repairs import Repairs
 from engine.drift.survey import Survey
 from engine.engine import Engine
-from engine.errors import ApiError, ExpensivePolicyError, NotSyncedError
+from engine.errors import ApiError, NotSyncedError
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer, key_of
-from engine.objects.request_pod import RequestPodReader
-from engine.portable.label_conditions import Frozen
-from engine.portable.portable_clauses import ClauseVerdict, portability
-from engine.portable.portable_form import EXPENSIVE, added, form_of, patch
-from engine.program.policy_time import PolicyTimes
-from engine.program.program import Program
 from engine.work import shared_pause
 from grammar.meaning.costs import ClusterSize
 from grammar.meaning.schema import Schema
@@ -62,16 +55,18 @@ from server.api_failures import ApiFailures
 from server.http.health import ReadinessCheck
 from server.runtime.audit_reporting import AuditStatuses
 from server.runtime.card_report import CardReport, UsualPods
-from server.runtime.data_tables import DataTables
-from server.runtime.drift_watching import DriftWatch, drifting_since
+from server.runtime.data_tables import DataTables, source_part
+from server.runtime.drift_watching import DriftWatch, drift_part, drifting_since
 from server.runtime.early_pods import EarlyPods
 from server.runtime.file_cluster import leave_uncollected
 from server.runtime.observers import LogObserver
 from server.runtime.policy_first import PolicyFirst
-from server.runtime.policy_statuses import Statuses, UngatedPods
+from server.runtime.policy_statuses import Statuses, Topic, gang_numbers, work_at_bind
+from server.runtime.portable_pods import PortablePods, portable_part
 from server.runtime.reloader import PolicyReloader
 from server.runtime.repairing import Repairer, RepairSources
 from server.runtime.status_reporting import LedCluster, PolicyOutcomes, StatusReporter
+from server.runtime.ungated_pods import UngatedPods
 from server.supervisor import Supervisor, end
 
 # Seconds for one chunk of a list that a draft is tried on, and its objects. Decisions wait while a
@@ -281,7 +276,7 @@ class ClusterRuntime:
         requeuer = Requeuer(
             self._client, engine.looks, deciding.rejected, deciding.observer.gave_up, schedulers
         )
-        for name, duty in self._reporter(deciding, requeuer).duties.items():
+        for name, duty in self._reporter(deciding, requeuer, self._drift).duties.items():
             stack.push_async_callback(end, start(name, duty))
         reviewer = GangReviewer(
             engine.gangs,
@@ -313,27 +308,29 @@ class ClusterRuntime:
         )
         stack.push_async_callback(end, syncing)
 
-    def _reporter(self, deciding: Deciding, requeuer: Requeuer) -> StatusReporter:
+    def _reporter(
+        self, deciding: Deciding, requeuer: Requeuer, drift: DriftWatch
+    ) -> StatusReporter:
         """What writes statuses and events, and requeues pods, while this replica leads."""
         engine, schedulers, observer = deciding.engine, deciding.schedulers, deciding.observer
         cache, client = self.informers.cache, self._client
-        ungated = None
+        ungated = UngatedPods(cache, schedulers, lambda: engine.exemptions)
         if schedulers.gate:
-            ungated = UngatedPods(schedulers, lambda: engine.exemptions)
             cache.add_event_handler(ungated.pod_changed)
-        self._statuses = Statuses(
-            cache,
-            engine.portion,
-            ungated,
-            deciding.portable.portability,
-            engine.gangs.statuses,
-            lambda: deciding.data.statuses,
-            AuditStatuses(engine.audits.log),
-            EarlyPods(deciding.journal.has_decided, Timestamp.now()),
-            lambda: self._drift.by_policy() if self._drift is not None else None,
-            lambda: self._drift.repairs if self._drift is not None else (),
-            binds=schedulers.call_bind,
+        early, audits = EarlyPods(deciding.journal.has_decided, Timestamp.now()), engine.audits.log
+        at_bind = partial(work_at_bind, binds=schedulers.call_bind)
+        audited, portable = AuditStatuses(audits), deciding.portable.portability
+        topics: tuple[Topic, ...] = (
+            lambda: gang_numbers(engine.gangs.statuses()),
+            lambda: drift_part(drift.by_policy(), drift.repairs),
+            lambda: ungated.part,
+            lambda: early.part,
+            lambda: audited.part,
+            lambda: at_bind,
+            lambda: source_part(deciding.data.statuses),
+            lambda: portable_part(cache, portable),
         )
+        self._statuses = Statuses(cache, engine.portion, topics)
         return StatusReporter(
             LedCluster(
                 client,
@@ -632,48 +629,3 @@ def _status(informer: Informer) -> Mapping[str, object]:
         "unreadable": reflector.bad_objects,
         "lastUnreadable": reflector.bad_object,
     }
-
-
-# The pods that are tried to find out what can be told of a policy: statuses must not take long.
-_PODS = 4
-
-
-class PortablePods:
-    """Tells others of the policies of an engine. On one event loop.
-
-    `frozen` is what nobody can change in a pod. The time of `times` is charged to each policy.
-    """
-
-    def __init__(
-        self, engine: Engine, codec: ObjectCodec, frozen: Frozen, times: PolicyTimes
-    ) -> None:
-        self._engine = engine
-        self._codec = codec
-        self._frozen = frozen
-        self._times = times
-        # A reader of its own: that of the engine keeps the pod that kube-scheduler asks about.
-        self._pods = RequestPodReader(codec)
-        self._verdicts: dict[str, tuple[str, Sequence[ClauseVerdict]]] = {}
-
-    def patch(self, body: bytes) -> Sequence[Any]:
-        """The JSON patch of a new pod. Raises BadObjectError."""
-        pod, engine = self._pods.read(body), self._engine
-        form = form_of(
-            pod, engine.registry, engine.exemptions, self._frozen, using=self._times.using
-        )
-        return patch(pod, added(pod, form))
-
-    def portability(self, program: Program) -> Sequence[ClauseVerdict]:
-        """What others can be told of a policy; worked out once for each version."""
-        digest, verdicts = self._verdicts.get(program.address, ("", ()))
-        if digest == program.digest:
-            return verdicts
-        try:
-            with self._times.using(program.address):
-                found = portability(program.source, self._codec, self._frozen, _PODS)
-        except ExpensivePolicyError:
-            return [ClauseVerdict("", exact=False, reason=EXPENSIVE)]
-        known = {p.address for p in self._engine.registry.programs}
-        self._verdicts = {a: v for a, v in self._verdicts.items() if a in known}
-        self._verdicts[program.address] = program.digest, found
-        return found

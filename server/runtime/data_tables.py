@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from logging import Logger
 from pathlib import Path
@@ -26,6 +26,7 @@ from grammar.values.time import Timestamp
 from server.api_failures import ApiFailures
 from server.http.health import ReadinessCheck
 from server.metrics.metrics import Metrics
+from server.runtime.policy_statuses import Part, ReportedPolicy, condition
 
 # The sources of all policies, and those of one namespace. Those of operators come first.
 MOST_SOURCES, MOST_OF_NAMESPACE = 100, 10
@@ -155,3 +156,35 @@ def _failure(status: SourceStatus) -> str:
     if status.rows == 1:
         return f"{status.error}; the last row is read"
     return f"{status.error}; the last {counted(status.rows, 'row')} are read"
+
+
+# ---- statuses
+
+
+def source_part(sources: Iterable[SourceStatus]) -> Part:
+    """What statuses say of the tables that a policy reads.
+
+    The text has no age and nothing of the last try, which are others each time.
+    """
+    by_digest = {source.digest: source for source in sources}
+
+    def part(policy: ReportedPolicy) -> None:
+        if policy.program is None or not policy.program.tables:
+            return
+        asked = (by_digest.get(table.digest) for table in policy.program.tables)
+        # Some rows come, and are stale when they come.
+        failing = [
+            each
+            for each in asked
+            if each is not None and (each.reason or (each.is_stale and each.age is not None))
+        ]
+        text = "; ".join(sorted(map(_condition, {s.label: s for s in failing}.values())))
+        reason = "NoRows" if any(source.is_stale for source in failing) else "OldRows"
+        policy.conditions["DataFailing"] = condition(reason, text, "its tables are read")
+
+    return part
+
+
+def _condition(source: SourceStatus) -> str:
+    read = "no rows are read" if source.is_stale else "the last rows are read"
+    return f"{source.label}: {read}: {source.first_error or 'they are stale when they come'}"

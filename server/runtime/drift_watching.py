@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -18,7 +19,7 @@ from engine.drift.repairs import Repairs
 from engine.drift.survey import Survey
 from engine.errors import ApiError, ApiUnreachableError, EngineError, why
 from engine.program.program import Program
-from server.runtime.policy_statuses import reported
+from server.runtime.policy_statuses import Part, ReportedPolicy, condition, reported
 
 # The rest after each step.
 _REST_SECONDS = 0.012
@@ -123,7 +124,35 @@ class DriftWatch:
             steps.close()
 
 
-# ---- what others have seen
+# ---- statuses
+
+
+def drift_part(
+    drift: Mapping[str, Mapping[str, int]] | None, repairs: Iterable[PolicyRepair]
+) -> Part:
+    """What statuses say of pods that break clauses, and of repairs: true while pods are moved.
+
+    `drift` has the pods by the kinds of clauses, by address. The conditions have no numbers.
+    """
+    by_policy = {each.policy: each for each in repairs}
+
+    def part(policy: ReportedPolicy) -> None:
+        if policy.program is None:
+            return
+        if drift is not None:
+            kinds = drift.get(policy.address, {})
+            names = ", ".join(sorted(kinds))
+            text = f"pods break clauses of these kinds: {names}; see `placet drift`"
+            none = "no pod on a node breaks one of its clauses"
+            policy.fields["driftedPods"] = sum(kinds.values())
+            policy.conditions["Drifted"] = condition("PodsBreakClauses", names and text, none)
+        if (repair := by_policy.get(policy.address)) is not None:
+            reason = "".join(word.capitalize() for word in repair.state.split())
+            text = repair.text or "no pod is to be moved now"
+            is_moving: Literal["True", "False"] = "True" if repair.state == "moving" else "False"
+            policy.conditions["Repairing"] = (is_moving, reason, text)
+
+    return part
 
 
 def drifting_since(

@@ -13,6 +13,7 @@ from engine.objects.peer import Peer
 from grammar.values.errors import EvaluationError
 from grammar.values.time import SECOND, Timestamp
 from policies.resource import Metadata, PolicyStatus
+from server.runtime.policy_statuses import ReportedPolicy
 
 
 class EarlyPods:
@@ -32,6 +33,18 @@ class EarlyPods:
         self._started = started.nanos // SECOND
         # By the address of a policy whose status does not say yet that it is in force.
         self._counted: dict[str, tuple[str, int]] = {}
+
+    def part(self, policy: ReportedPolicy) -> None:
+        program, selection = policy.program, policy.selection
+        if selection is None or program is None or program.audit:
+            return
+        policy.fields["earlyPods"] = self.count(
+            policy.address,
+            policy.metadata,
+            policy.written,
+            policy.snapshot.pods,
+            lambda pod: selection.scope.holds(pod) and selection.has(pod),
+        )
 
     def count(
         self,

@@ -55,7 +55,6 @@ from server.runtime.cluster_runtime import (
     Access,
     ClusterRuntime,
     Deciding,
-    PortablePods,
     open_cluster,
 )
 from server.runtime.data_tables import DataAccess, DataTables
@@ -63,6 +62,7 @@ from server.runtime.file_cluster import FileCluster, NoCluster, SnapshotOrigin
 from server.runtime.observers import LogObserver, start_logging
 from server.runtime.policies import PolicyReader
 from server.runtime.policy_first import PolicyFirst
+from server.runtime.portable_pods import PortablePods
 from server.runtime.reloader import (
     ClusterSource,
     ConfigurationFile,

@@ -23,7 +23,6 @@ from engine.cluster.requeue import Requeuer
 from engine.cluster.status_writer import Reported
 from engine.enforced import EnforcedPolicies
 from engine.errors import ApiError, ApiUnreachableError, NotSyncedError, why
-from engine.objects.peer import Peer
 from engine.work import shared_pause
 from grammar.values.time import Timestamp
 from policies.resource import PolicyStatus, StatusCondition
@@ -31,12 +30,11 @@ from server.runtime.early_pods import early_text
 from server.runtime.policy_statuses import (
     EXPENSIVE,
     UNMET,
-    WITHOUT_MARKER,
+    Outcomes,
     Statuses,
-    UngatedPods,
     object_path,
-    scope_of,
 )
+from server.runtime.ungated_pods import UngatedPods
 
 _PERIOD_SECONDS = 1.0
 
@@ -70,12 +68,16 @@ class PolicyOutcomes:
         unmet: Callable[[], Mapping[str, str]],
     ) -> None:
         self.enforced = enforced
-        self.expensive = expensive
-        self.unmet = unmet
+        self._expensive = expensive
+        self._unmet = unmet
         self._lost = lost
         self._lost_under: EnforcedPolicies | None = None
 
-    def conflicts(self, objects: Iterable[str]) -> Mapping[str, str]:
+    def of(self, objects: Iterable[str]) -> Outcomes:
+        """The outcomes of the policies in force."""
+        return Outcomes(self._conflicts(objects), self._expensive(), self._unmet())
+
+    def _conflicts(self, objects: Iterable[str]) -> Mapping[str, str]:
         """Those of the objects, by name, that another policy overrules, with a text about it."""
         enforced = self.enforced()
         if enforced is not self._lost_under:
@@ -102,11 +104,10 @@ class StatusReporter:
         cluster: LedCluster,
         outcomes: PolicyOutcomes,
         statuses: Statuses,
-        ungated: UngatedPods | None,
+        ungated: UngatedPods,
         events: Events,
         requeuer: Requeuer,
     ) -> None:
-        """Without `ungated` kube-scheduler asks about all pods."""
         self._cluster = cluster
         self._outcomes = outcomes
         self._statuses = statuses
@@ -140,17 +141,13 @@ class StatusReporter:
         if not self._cluster.leads():
             return
         objects, enforced = self._cluster.informers.policies, self._outcomes.enforced()
-        conflicts, expensive = self._outcomes.conflicts(objects), self._outcomes.expensive()
-        reports = []
+        outcomes, reports = self._outcomes.of(objects), []
 
         @cache
         def by_path() -> Mapping[str, bytes]:
             return {object_path(name): raw for name, raw in objects.items()}
 
-        unmet = self._outcomes.unmet()
-        for report in self._statuses.reports(
-            enforced, objects, conflicts, expensive, snapshot, unmet
-        ):
+        for report in self._statuses.reports(enforced, objects, snapshot, outcomes):
             reports.append(report)
             if (changed := readiness_news(report)) is not None:
                 kind, reason, note = changed
@@ -162,22 +159,22 @@ class StatusReporter:
         await status.write(self._cluster.client, reports, f"{now[:19]}Z")
 
     async def _send_events(self, _snapshot: Snapshot, now: str) -> None:
-        ungated = self._ungated.take_new() if self._ungated is not None else ()
+        ungated = self._ungated.take_new()
         if not self._cluster.leads():
             self._events.forget()
             return
-        objects, expensive = self._cluster.informers.policies, self._outcomes.expensive()
-        for name, note in self._outcomes.conflicts(objects).items():
+        objects, enforced = self._cluster.informers.policies, self._outcomes.enforced()
+        outcomes = self._outcomes.of(objects)
+        for name, note in outcomes.conflicts.items():
             if name in objects:
                 self._events.add(_event(objects[name], "Conflicting", note))
-        unmet = self._outcomes.unmet()
-        for name, program in self._outcomes.enforced().programs.items():
-            if name in objects and program.address in expensive:
+        for name, program in enforced.programs.items():
+            if name in objects and program.address in outcomes.expensive:
                 self._events.add(_event(objects[name], "Expensive", EXPENSIVE))
-            if name in objects and (share := unmet.get(program.address)):
+            if name in objects and (share := outcomes.unmet.get(program.address)):
                 self._events.add(_event(objects[name], "Unmet", UNMET.format(share)))
         for pod in ungated:
-            if note := self._why_ungated(pod):
+            if note := self._ungated.why(pod, enforced.objects.items()):
                 about = Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
                 self._events.add(PodEvent(about, "Warning", "Ungated", "Schedule", note))
         await self._events.send(now)
@@ -186,16 +183,6 @@ class StatusReporter:
         await self._requeuer.notice(snapshot.pending)
         if self._cluster.leads():
             await self._requeuer.requeue(snapshot.pending, now)
-
-    def _why_ungated(self, pod: Peer) -> str:
-        """The note of the event about an ungated pod; empty where no object selects it."""
-        for name, checked in self._outcomes.enforced().objects.items():
-            manifest = checked.manifest
-            if manifest is None or not scope_of(manifest).holds(pod):
-                continue
-            if self._statuses.selects(manifest)(pod):
-                return f"the policy `{name.partition('/')[2]}` had no say: {WITHOUT_MARKER}"
-        return ""
 
 
 def readiness_news(report: Reported) -> tuple[Literal["Normal", "Warning"], str, str] | None:

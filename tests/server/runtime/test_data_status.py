@@ -7,6 +7,7 @@ from dataclasses import replace
 from engine.cache.cache import Cache
 from engine.program.tables import SourceStatus
 from policies.resource import StatusCondition
+from server.runtime.data_tables import source_part
 from server.runtime.policy_statuses import Statuses
 from tests.server.runtime.test_objects import READY, Read, stored
 from tests.server.runtime.test_ungated import no_time
@@ -27,8 +28,8 @@ def condition(rules: str, *sources: SourceStatus) -> StatusCondition | None:
     (program,) = read.last.programs.values()
     digests = {table.name: table.digest for table in program.tables}
     found = [replace(each, digest=digests.get(each.name, "other")) for each in sources]
-    statuses = Statuses(Cache(), no_time, sources=lambda: found)
-    (report,) = statuses.reports(read.last, objects, {}, (), Cache().snapshot())
+    statuses = Statuses(Cache(), no_time, [lambda: source_part(found)])
+    (report,) = statuses.reports(read.last, objects, Cache().snapshot())
     return next((c for c in report.wanted.conditions if c.type == "DataFailing"), None)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from engine.cache.cache import Cache
 from engine.drift.drift_document import PolicyRepair
 from policies.resource import PolicyStatus
+from server.runtime.drift_watching import drift_part
 from server.runtime.policy_statuses import Statuses
 from tests.server.runtime.test_objects import READY, Read, stored
 from tests.server.runtime.test_ungated import no_time
@@ -16,8 +17,8 @@ def status(drift: Mapping[str, Mapping[str, int]] | None) -> PolicyStatus:
     read, objects = Read(), stored(READY)
     read.read(objects)
     assert read.last is not None
-    statuses = Statuses(Cache(), no_time, drift=lambda: drift)
-    (report,) = statuses.reports(read.last, objects, {}, (), Cache().snapshot())
+    statuses = Statuses(Cache(), no_time, [lambda: drift_part(drift, ())])
+    (report,) = statuses.reports(read.last, objects, Cache().snapshot())
     return report.wanted
 
 
@@ -26,8 +27,8 @@ def test_what_is_done_about_them() -> None:
     read.read(objects)
     assert read.last is not None
     repair = PolicyRepair("shop/web", "no place", "nowhere", 1, 0, 0, 0, (), ())
-    statuses = Statuses(Cache(), no_time, repairs=lambda: [repair])
-    (report,) = statuses.reports(read.last, objects, {}, (), Cache().snapshot())
+    statuses = Statuses(Cache(), no_time, [lambda: drift_part(None, [repair])])
+    (report,) = statuses.reports(read.last, objects, Cache().snapshot())
     (found,) = [c for c in report.wanted.conditions if c.type == "Repairing"]
     assert (found.status, found.reason, found.message) == ("False", "NoPlace", "nowhere")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.cache.cache import Cache
 from engine.gangs.gang import GangStatus
-from server.runtime.policy_statuses import Statuses
+from server.runtime.policy_statuses import Statuses, gang_numbers
 from tests.server.runtime.test_objects import READY, Read, stored
 from tests.server.runtime.test_ungated import no_time
 
@@ -19,8 +19,8 @@ def numbers(rules: str, *gangs: GangStatus) -> tuple[int | None, ...]:
     read, objects = Read(), stored(rules)
     read.read(objects)
     assert read.last is not None
-    statuses = Statuses(Cache(), no_time, gangs=lambda: gangs)
-    (report,) = statuses.reports(read.last, objects, {}, (), Cache().snapshot())
+    statuses = Statuses(Cache(), no_time, [lambda: gang_numbers(gangs)])
+    (report,) = statuses.reports(read.last, objects, Cache().snapshot())
     found = report.wanted
     return found.waitingGangs, found.gatheringGangs, found.givenUpGangs
 

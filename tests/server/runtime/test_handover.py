@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -23,7 +24,7 @@ from server.metrics.metrics import Metrics
 from server.runtime import policies as module_of_policies
 from server.runtime.file_cluster import NoCluster
 from server.runtime.observers import LogObserver
-from server.runtime.policy_statuses import Statuses
+from server.runtime.policy_statuses import Statuses, work_at_bind
 from server.runtime.reloader import PolicyReloader
 from tests.support.builders import node, pod
 from tests.support.engines import cache_of, programs_of
@@ -119,7 +120,7 @@ def test_reports_during_a_reload_are_those_before_it(
     statuses, first = Statuses(CACHE, portion), view.objects
 
     def reports() -> list[tuple[str, PolicyStatus]]:
-        found = statuses.reports(reloader.enforced, first, {}, (), CACHE.snapshot())
+        found = statuses.reports(reloader.enforced, first, CACHE.snapshot())
         return [(report.path, report.wanted) for report in found]
 
     before, registry = reports(), reloader.engine.registry
@@ -181,8 +182,10 @@ def test_a_policy_with_work_at_bind_is_told_where_nothing_is_bound(
     view.edit(2, rules, OTHER)
     asyncio.run(reloader.catch_up())
     assert [line for line in caplog.messages if "at bind" in line] == []
-    statuses = Statuses(CACHE, reloader.engine.portion, binds=binds)
-    found = statuses.reports(reloader.enforced, view.objects, {}, (), CACHE.snapshot())
+    statuses = Statuses(
+        CACHE, reloader.engine.portion, [lambda: partial(work_at_bind, binds=binds)]
+    )
+    found = statuses.reports(reloader.enforced, view.objects, CACHE.snapshot())
     (mine, other) = ({each.type: each for each in r.wanted.conditions} for r in found)
     assert "NoBinder" not in other
     assert (mine["NoBinder"].status, mine["NoBinder"].message) == (

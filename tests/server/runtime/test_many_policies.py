@@ -185,7 +185,7 @@ def test_statuses_without_news_are_looked_at_in_turns() -> None:
 
     def reported() -> set[str]:
         assert found.last is not None
-        reports = statuses.reports(found.last, objects, {}, (), cache.snapshot())
+        reports = statuses.reports(found.last, objects, cache.snapshot())
         return {report.path.split("/")[5] for report in reports}
 
     assert len(reported()) == 600

@@ -17,8 +17,8 @@ from engine.portable.label_conditions import Frozen
 from engine.program.policy_time import PolicyTimes
 from policies.resource import PolicyStatus, StatusCondition
 from server.app import GATE as PATH
-from server.runtime.cluster_runtime import PortablePods
 from server.runtime.policy_statuses import Statuses
+from server.runtime.portable_pods import PortablePods, portable_part
 from tests.server.admission.test_gate import EXAMINER
 from tests.server.admission.test_pod_admission import changes, created
 from tests.server.conftest import Serve
@@ -109,8 +109,8 @@ def status(cache: Cache, spec: Object) -> tuple[PolicyStatus, str]:
     read.read(objects)
     assert read.last is not None
     pods, _ = portable("")
-    statuses = Statuses(cache, no_time, None, pods.portability)
-    (report,) = statuses.reports(read.last, objects, {}, (), cache.snapshot())
+    statuses = Statuses(cache, no_time, [lambda: portable_part(cache, pods.portability)])
+    (report,) = statuses.reports(read.last, objects, cache.snapshot())
     (program,) = read.last.programs.values()
     return report.wanted, program.digest
 

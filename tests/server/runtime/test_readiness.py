@@ -10,7 +10,7 @@ from engine.cluster.status_writer import Reported, with_times
 from engine.errors import DeadlineExceededError
 from engine.program.frame import Evaluation, Frame
 from policies.resource import PolicyStatus, StatusCondition
-from server.runtime.policy_statuses import UNMET, Statuses
+from server.runtime.policy_statuses import UNMET, Outcomes, Statuses
 from server.runtime.status_reporting import readiness_news
 from tests.server.runtime.test_objects import READY, Read, stored
 
@@ -39,7 +39,7 @@ class Server:
         objects = stored(rules, generation=generation, status=written)
         self._read.read(objects)
         assert self._read.last is not None
-        (report,) = self._statuses.reports(self._read.last, objects, {}, (), CACHE.snapshot())
+        (report,) = self._statuses.reports(self._read.last, objects, CACHE.snapshot())
         self._written = with_times(report.wanted, report.written, NOW)
         return report
 
@@ -103,8 +103,7 @@ def test_a_share_for_which_pods_wait_is_a_condition() -> None:
 
     def unmet(shares: dict[str, str]) -> tuple[str, str, str]:
         assert read.last is not None
-        snapshot = CACHE.snapshot()
-        (report,) = statuses.reports(read.last, objects, {}, (), snapshot, shares)
+        (report,) = statuses.reports(read.last, objects, CACHE.snapshot(), Outcomes(unmet=shares))
         (found,) = (each for each in report.wanted.conditions if each.type == "Unmet")
         return found.status, found.reason, found.message
 

@@ -17,7 +17,8 @@ from engine.program.frame import Evaluation, Frame
 from grammar.meaning.schema import load_schema
 from grammar.values.time import SECOND, Timestamp
 from policies.resource import PolicyStatus
-from server.runtime.policy_statuses import Statuses, UngatedPods
+from server.runtime.policy_statuses import Statuses
+from server.runtime.ungated_pods import UngatedPods
 from tests.server.runtime.test_objects import READY, Read, stored
 from tests.support import builders
 
@@ -34,9 +35,11 @@ def peer(name: str = "web", namespace: str = "shop", amount: str = "", **more: A
     return CODEC.peer(builders.raw(value))
 
 
-def ungated(schedulers: Schedulers = GATED, later: float = 0.0) -> UngatedPods:
+def ungated(
+    schedulers: Schedulers = GATED, later: float = 0.0, cache: Cache | None = None
+) -> UngatedPods:
     now = Timestamp(NOW.nanos + round(later * SECOND))
-    return UngatedPods(schedulers, lambda: EXEMPT, lambda: now)
+    return UngatedPods(cache or Cache(), schedulers, lambda: EXEMPT, lambda: now)
 
 
 @pytest.mark.parametrize(
@@ -79,12 +82,12 @@ def no_time(_: Frame) -> Evaluation:
     raise DeadlineExceededError
 
 
-def status(cache: Cache, found: UngatedPods | None) -> PolicyStatus:
+def status(cache: Cache, schedulers: Schedulers = GATED) -> PolicyStatus:
     read, objects = Read(), stored(READY)
     read.read(objects)
     assert read.last is not None
-    statuses = Statuses(cache, no_time, found)
-    (report,) = statuses.reports(read.last, objects, {}, (), cache.snapshot())
+    statuses = Statuses(cache, no_time, [lambda: ungated(schedulers, cache=cache).part])
+    (report,) = statuses.reports(read.last, objects, cache.snapshot())
     return report.wanted
 
 
@@ -95,12 +98,12 @@ def test_the_status_counts_pending_and_running_pods() -> None:
     cache.put_pod(peer("b", on="n1"))
     cache.put_pod(peer("c", amount="0"))
     cache.put_pod(peer("d", namespace="mall"))
-    counted = status(cache, ungated())
+    counted = status(cache)
     (condition,) = (each for each in counted.conditions if each.type == "Ungated")
     assert (counted.ungatedPods, condition.status, condition.reason) == (2, "True", "NoMarker")
     cache.remove_pod("shop/a")
     cache.remove_pod("shop/b")
-    after = status(cache, ungated())
+    after = status(cache)
     (condition,) = (each for each in after.conditions if each.type == "Ungated")
     assert (after.ungatedPods, condition.status) == (0, "False")
 
@@ -108,6 +111,6 @@ def test_the_status_counts_pending_and_running_pods() -> None:
 def test_without_the_gate_the_status_says_nothing_of_it() -> None:
     cache = Cache()
     cache.put_pod(peer())
-    counted = status(cache, None)
+    counted = status(cache, Schedulers())
     assert counted.ungatedPods is None
     assert all(each.type != "Ungated" for each in counted.conditions)

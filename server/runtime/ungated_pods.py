@@ -1,0 +1,91 @@
+"""UngatedPods: pods that policies select and that kube-scheduler does not ask about."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+from engine.cache.cache import Cache
+from engine.counting.in_flight_pods import Schedulers
+from engine.objects.gate import ENABLED, GATE, OPT_IN
+from engine.objects.peer import Peer
+from engine.objects.request_pod import Exemptions
+from grammar.values.time import SECOND, Timestamp
+from policies.admission import CheckedObject
+from server.runtime.policy_statuses import ReportedPolicy, Selection, condition
+
+UNGATED = (
+    f"pods that it selects were created without `{GATE}`, so kube-scheduler did not ask about "
+    f"them: label their namespaces with `{OPT_IN}={ENABLED}`, and create the pods again"
+)
+_WITHOUT_MARKER = (
+    f"the pod was created without `{GATE}`, so kube-scheduler does not ask about it: label the "
+    f"namespace with `{OPT_IN}={ENABLED}`, and create the pod again"
+)
+# There is no event about a pod that is older than this when a watch first shows it: after a start,
+# or with the first use of the gate, these are all pods.
+_NEW_SECONDS = 60.0
+_MOST_NEW = 1000
+
+
+class UngatedPods:
+    """The ungated pods, which were created without the marker, and the new ones among them.
+
+    They are told of where kube-scheduler asks only about marked pods. On one event loop.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        schedulers: Schedulers,
+        exemptions: Callable[[], Exemptions],
+        now: Callable[[], Timestamp] = Timestamp.now,
+    ) -> None:
+        """No policy decides about pods of `exemptions`, so they need no marker."""
+        self._cache = cache
+        self._schedulers = schedulers
+        self._exemptions = exemptions
+        self._now = now
+        self._new: deque[Peer] = deque(maxlen=_MOST_NEW)
+
+    def among(self, selects: Callable[[Peer], bool]) -> Callable[[Peer], bool]:
+        """Whether a pod is ungated, and selected."""
+        pass_by, exempts = self._schedulers.pass_by, self._exemptions().exempts
+        return lambda pod: pass_by(pod) and selects(pod) and not exempts(pod)
+
+    def pod_changed(self, old: Peer | None, new: Peer | None, _revision: int) -> None:
+        """Takes a change of the cache."""
+        if old is not None or new is None or new.created is None:
+            return
+        age = (self._now().nanos - new.created.nanos) / SECOND
+        if age < _NEW_SECONDS and self.among(lambda _: True)(new):
+            self._new.append(new)
+
+    def take_new(self) -> Sequence[Peer]:
+        """The new ungated pods since the last call; of too many, the last ones."""
+        found = list(self._new)
+        self._new.clear()
+        return found
+
+    def part(self, policy: ReportedPolicy) -> None:
+        """The number in a status; the condition names none, because it changes often."""
+        selection = policy.selection
+        if selection is None or not self._schedulers.gate:
+            return
+        version = ("ungated", policy.name, selection.version, self._exemptions())
+        tally = self._cache.tallies.get(version, selection.scope, self.among(selection.has))
+        number = tally.placed + len(tally.waiting)
+        policy.fields["ungatedPods"] = number
+        policy.conditions["Ungated"] = condition(
+            "NoMarker", UNGATED if number else "", f"all pods that it selects have `{GATE}`"
+        )
+
+    def why(self, pod: Peer, objects: Iterable[tuple[str, CheckedObject]]) -> str:
+        """The note of the event about an ungated pod; empty where no object selects it."""
+        for name, checked in objects:
+            if checked.manifest is None:
+                continue
+            selection = Selection(checked.manifest, self._cache)
+            if selection.scope.holds(pod) and selection.has(pod):
+                return f"the policy `{name.partition('/')[2]}` had no say: {_WITHOUT_MARKER}"
+        return ""
