@@ -15,11 +15,16 @@ from server.admission.webhooks import AdmissionWebhooks, WebhookParts
 from server.http.bodies import BodyReader, ByteBudget
 from server.http.connections import AnswerAtOnce, Connections
 from server.http.health import Health, Readiness, health_routes
-from server.http.middleware import CallRecorder, Traced, VerbHandler, access
+from server.http.middleware import (
+    CallRecorder,
+    MisconfigurationWarnings,
+    Traced,
+    VerbHandler,
+    access,
+)
 from server.http.sockets import CONNECTIONS, Shutdown
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
-from server.metrics.misconfiguration import MisconfigurationWarnings
 from server.settings import Settings
 from server.verbs.answering import Decider, DecisionQueue, PromptVerb, Verb, VerbAnswerer
 from server.verbs.bind import BindVerb, PodBinder, not_offered

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import resource
+import socket
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 
 from engine.cluster.server_url import of_server
@@ -223,3 +225,32 @@ def parse_address(text: str) -> tuple[str, int]:
     elif ":" in host:
         raise SettingsError(f"`{text}` has an IPv6 address without brackets")
     return host, int(port)
+
+
+def exposure(settings: Settings) -> str:
+    """The warning about a server that answers whoever reaches it; empty if nobody else can."""
+    tls = settings.tls if settings.webhooks is None else None
+    if (tls is not None and tls.client_ca is not None) or is_loopback(settings.host):
+        return ""
+    where = f"{settings.host or 'every interface'}, port {settings.port},"
+    if tls is None:
+        return (
+            f"Placet answers on {where} without TLS and without client certificates: whoever "
+            "reaches the port can send requests; set --tls-cert, --tls-key and --client-ca, or "
+            f"listen on the loopback interface with --listen 127.0.0.1:{settings.port}"
+        )
+    return (
+        f"Placet answers on {where} without client certificates: whoever reaches the port can send "
+        "requests; set --client-ca, and --client-name for kube-scheduler alone"
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether all addresses of a host are loopback; one that has no address is nobody's."""
+    if not host:
+        return False
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return True
+    return all(ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in found)

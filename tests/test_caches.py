@@ -110,13 +110,12 @@ DICTIONARIES = {
         "engine/program/policy_time.py: _Budgets.used",
         "server/runtime/audit_reporting.py: AuditStatuses._changed",
         "server/runtime/card_report.py: CardReport._told",
-        "server/runtime/early_pods.py: EarlyPods._counted",
+        "server/runtime/missed_pods.py: EarlyPods._counted",
         "server/runtime/portable_pods.py: PortablePods._verdicts",
         "server/runtime/policies.py: Objects._used",
         "server/runtime/policies.py: Objects._versions",
         "server/runtime/policy_statuses.py: Statuses._kept",
         "server/runtime/policy_statuses.py: Statuses._seen",
-        "server/view/policy_states.py: PolicyStates._history",
     ),
     PROGRAM: (
         "engine/decision/filtering.py: FilterMemo._by_way",
@@ -129,7 +128,7 @@ DICTIONARIES = {
         "server/log_limit.py: LimitedLog._kinds",
         "server/metrics/metrics.py: Metrics._levels",
         "server/metrics/metrics.py: Metrics._verbs",
-        "server/metrics/misconfiguration.py: MisconfigurationWarnings._warned",
+        "server/http/middleware.py: MisconfigurationWarnings._warned",
     ),
     COUNTED: (
         "engine/cache/ended_pods.py: EndedPods._pods",
@@ -147,7 +146,6 @@ DICTIONARIES = {
         "engine/decision/verb_call.py: OfferedNodes._rows",
         "engine/drift/survey.py: Survey._since",
         "engine/program/item_kinds.py: ItemKinds._column",
-        "server/view/history.py: History._edits",
     ),
     TERMINAL: (
         "cli/language_server/server.py: PolicyServer._validators",

@@ -33,7 +33,6 @@ from policies.disk import Disk
 from policies.loader import load
 from server.http.tls import Credentials, TlsError, private_file
 from server.metrics.metrics import Metrics
-from server.metrics.misconfiguration import exposure, is_loopback
 from server.runtime.cluster_runtime import Access
 from server.runtime.file_cluster import ClusterFiles, SnapshotOrigin
 from server.runtime.observers import finish_log, start_logging
@@ -50,6 +49,8 @@ from server.settings import (
     SettingsError,
     TlsFiles,
     TraceTarget,
+    exposure,
+    is_loopback,
     raise_open_files,
     too_few_files,
 )

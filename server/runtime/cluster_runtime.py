@@ -57,16 +57,15 @@ from server.runtime.audit_reporting import AuditStatuses
 from server.runtime.card_report import CardReport, UsualPods
 from server.runtime.data_tables import DataTables, source_part
 from server.runtime.drift_watching import DriftWatch, drift_part, drifting_since
-from server.runtime.early_pods import EarlyPods
 from server.runtime.file_cluster import leave_uncollected
+from server.runtime.missed_pods import EarlyPods, UngatedPods
 from server.runtime.observers import LogObserver
 from server.runtime.policy_first import PolicyFirst
-from server.runtime.policy_statuses import Statuses, Topic, gang_numbers, work_at_bind
+from server.runtime.policy_statuses import Statuses, StatusTopic, gang_numbers, work_at_bind
 from server.runtime.portable_pods import PortablePods, portable_part
 from server.runtime.reloader import PolicyReloader
 from server.runtime.repairing import Repairer, RepairSources
 from server.runtime.status_reporting import LedCluster, PolicyOutcomes, StatusReporter
-from server.runtime.ungated_pods import UngatedPods
 from server.supervisor import Supervisor, end
 
 # Seconds for one chunk of a list that a draft is tried on, and its objects. Decisions wait while a
@@ -320,7 +319,7 @@ class ClusterRuntime:
         early, audits = EarlyPods(deciding.journal.has_decided, Timestamp.now()), engine.audits.log
         at_bind = partial(work_at_bind, binds=schedulers.call_bind)
         audited, portable = AuditStatuses(audits), deciding.portable.portability
-        topics: tuple[Topic, ...] = (
+        topics: tuple[StatusTopic, ...] = (
             lambda: gang_numbers(engine.gangs.statuses()),
             lambda: drift_part(drift.by_policy(), drift.repairs),
             lambda: ungated.part,

@@ -26,7 +26,7 @@ from grammar.values.time import Timestamp
 from server.api_failures import ApiFailures
 from server.http.health import ReadinessCheck
 from server.metrics.metrics import Metrics
-from server.runtime.policy_statuses import Part, ReportedPolicy, condition
+from server.runtime.policy_statuses import ReportedPolicy, StatusPart, condition
 
 # The sources of all policies, and those of one namespace. Those of operators come first.
 MOST_SOURCES, MOST_OF_NAMESPACE = 100, 10
@@ -161,7 +161,7 @@ def _failure(status: SourceStatus) -> str:
 # ---- statuses
 
 
-def source_part(sources: Iterable[SourceStatus]) -> Part:
+def source_part(sources: Iterable[SourceStatus]) -> StatusPart:
     """What statuses say of the tables that a policy reads.
 
     The text has no age and nothing of the last try, which are others each time.

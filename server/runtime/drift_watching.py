@@ -19,7 +19,7 @@ from engine.drift.repairs import Repairs
 from engine.drift.survey import Survey
 from engine.errors import ApiError, ApiUnreachableError, EngineError, why
 from engine.program.program import Program
-from server.runtime.policy_statuses import Part, ReportedPolicy, condition, reported
+from server.runtime.policy_statuses import ReportedPolicy, StatusPart, condition, reported
 
 # The rest after each step.
 _REST_SECONDS = 0.012
@@ -129,7 +129,7 @@ class DriftWatch:
 
 def drift_part(
     drift: Mapping[str, Mapping[str, int]] | None, repairs: Iterable[PolicyRepair]
-) -> Part:
+) -> StatusPart:
     """What statuses say of pods that break clauses, and of repairs: true while pods are moved.
 
     `drift` has the pods by the kinds of clauses, by address. The conditions have no numbers.

@@ -72,7 +72,7 @@ class Outcomes:
     unmet: Mapping[str, str] = field(default_factory=dict)
 
 
-class Selection:
+class PodSelection:
     """The pods that the `podSelector` and `namespaceSelector` of an object select.
 
     `version` is another one where other pods are selected.
@@ -110,7 +110,7 @@ class ReportedPolicy:
     metadata: Metadata
     written: PolicyStatus
     program: Program | None
-    selection: Selection | None
+    selection: PodSelection | None
     snapshot: Snapshot
     fields: dict[str, Any] = field(default_factory=dict)
     conditions: dict[str, Outcome] = field(default_factory=dict)
@@ -131,9 +131,9 @@ class ReportedPolicy:
         )
 
 
-Part = Callable[[ReportedPolicy], None]
+StatusPart = Callable[[ReportedPolicy], None]
 # A topic is asked before each round for its part of every status.
-Topic = Callable[[], Part]
+StatusTopic = Callable[[], StatusPart]
 
 
 class Statuses:
@@ -143,7 +143,7 @@ class Statuses:
         self,
         cache: Cache,
         portion: Callable[[Frame], Evaluation],
-        topics: Sequence[Topic] = (),
+        topics: Sequence[StatusTopic] = (),
     ) -> None:
         """`portion` gives the context of evaluations for which nobody waits."""
         self._cache = cache
@@ -195,7 +195,7 @@ class Statuses:
             if manifest is not None:
                 if manifest.metadata.generation != metadata.generation:
                     continue
-                selection = Selection(manifest, self._cache)
+                selection = PodSelection(manifest, self._cache)
             policy = ReportedPolicy(
                 name, checked, file, metadata, written, program, selection, snapshot
             )
@@ -329,7 +329,7 @@ def _effect(policy: ReportedPolicy) -> None:
 # ---- the parts of policies with gangs, and with work at bind
 
 
-def gang_numbers(gangs: Iterable[GangStatus]) -> Part:
+def gang_numbers(gangs: Iterable[GangStatus]) -> StatusPart:
     """The numbers of gangs that wait or gather."""
     number = Counter((gang.policy, gang.state) for gang in gangs)
 

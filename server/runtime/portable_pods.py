@@ -16,7 +16,7 @@ from engine.portable.portable_clauses import ClauseVerdict, portability
 from engine.portable.portable_form import EXPENSIVE, added, form_of, patch
 from engine.program.policy_time import PolicyTimes
 from engine.program.program import Program
-from server.runtime.policy_statuses import Outcome, Part, ReportedPolicy
+from server.runtime.policy_statuses import Outcome, ReportedPolicy, StatusPart
 
 # The pods that are tried to find out what can be told of a policy: statuses must not take long.
 _PODS = 4
@@ -63,7 +63,9 @@ class PortablePods:
         return found
 
 
-def portable_part(cache: Cache, portability: Callable[[Program], Sequence[ClauseVerdict]]) -> Part:
+def portable_part(
+    cache: Cache, portability: Callable[[Program], Sequence[ClauseVerdict]]
+) -> StatusPart:
     """What statuses say of a portable policy."""
 
     def part(policy: ReportedPolicy) -> None:

@@ -26,7 +26,7 @@ from engine.errors import ApiError, ApiUnreachableError, NotSyncedError, why
 from engine.work import shared_pause
 from grammar.values.time import Timestamp
 from policies.resource import PolicyStatus, StatusCondition
-from server.runtime.early_pods import early_text
+from server.runtime.missed_pods import UngatedPods, early_text
 from server.runtime.policy_statuses import (
     EXPENSIVE,
     UNMET,
@@ -34,7 +34,6 @@ from server.runtime.policy_statuses import (
     Statuses,
     object_path,
 )
-from server.runtime.ungated_pods import UngatedPods
 
 _PERIOD_SECONDS = 1.0
 

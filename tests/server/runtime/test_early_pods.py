@@ -13,7 +13,7 @@ from engine.decision.journal import Journal
 from engine.objects.peer import Peer, key_of
 from grammar.values.time import Timestamp
 from policies.resource import Metadata, PolicyStatus, VersionInForce
-from server.runtime.early_pods import EarlyPods, early_text
+from server.runtime.missed_pods import EarlyPods, early_text
 from tests.support.builders import node, pod, raw
 from tests.support.engines import engine_of, peer_of
 

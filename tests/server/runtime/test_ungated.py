@@ -17,8 +17,8 @@ from engine.program.frame import Evaluation, Frame
 from grammar.meaning.schema import load_schema
 from grammar.values.time import SECOND, Timestamp
 from policies.resource import PolicyStatus
+from server.runtime.missed_pods import UngatedPods
 from server.runtime.policy_statuses import Statuses
-from server.runtime.ungated_pods import UngatedPods
 from tests.server.runtime.test_objects import READY, Read, stored
 from tests.support import builders
 

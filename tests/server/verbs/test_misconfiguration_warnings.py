@@ -11,9 +11,9 @@ from prometheus_client import CollectorRegistry
 
 from server.call import CallRecord
 from server.errors import Outcome
+from server.http.middleware import MisconfigurationWarnings, sample_size
 from server.metrics.metrics import Metrics
-from server.metrics.misconfiguration import MisconfigurationWarnings, exposure, sample_size
-from server.settings import Settings, TlsFiles
+from server.settings import Settings, TlsFiles, exposure
 
 GO = "Go-http-client/1.1"
 TLS = TlsFiles(Path("tls.crt"), Path("tls.key"))
