@@ -1,19 +1,26 @@
-"""Renderer of diagnostics and costs: text for a terminal, lines for scripts, JSON, annotations."""
+"""Renderer of reports: the findings of `check`, `doctor`, `test` and `conformance`, and costs.
+
+Each is shown in one of FORMATS: text for a terminal, lines for scripts, annotations, or one
+document of JSON, SARIF or JUnit.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import TextIO
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
-from cli.streams import beneath
+from cli.streams import beneath, put_line
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.costs import describe
 from grammar.messages.diagnostics import Diagnostic, human, plain
@@ -44,9 +51,35 @@ class FieldPlace:
         return f"{self.file}:{self.line}: {self.path}" if self.line else f"{self.file}: {self.path}"
 
 
-# A diagnostic in a text, and one about a field of a file.
+# A diagnostic in a text, one about a field of a file, and either of them.
 Finding = tuple[Diagnostic, Source]
 FieldFinding = tuple[Diagnostic, FieldPlace]
+ReportFinding = tuple[Diagnostic, Source | FieldPlace]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportCase:
+    """A case of a report for CI services: a test, a line of a contract, or a finding of a file.
+
+    It fails by its findings. `skipped` says why it does not apply.
+    """
+
+    suite: str
+    name: str
+    findings: Sequence[ReportFinding] = ()
+    skipped: str = ""
+    seconds: float = 0.0
+
+
+def cases_of(findings: Iterable[ReportFinding], files: Iterable[str] = ()) -> list[ReportCase]:
+    """A case for each finding, and one that passes for each file without any."""
+    by_file: dict[str, list[ReportCase]] = {file: [] for file in files}
+    for diagnostic, where in findings:
+        name = where.name if isinstance(where, Source) else where.file
+        line = where.position(diagnostic.span.start)[0] if isinstance(where, Source) else where.line
+        title = f"{diagnostic.code} in line {line}"
+        by_file.setdefault(name, []).append(ReportCase(name, title, [(diagnostic, where)]))
+    return [c for file, cases in by_file.items() for c in cases or [ReportCase(file, "check")]]
 
 
 def wants_colour(stream: TextIO) -> bool:
@@ -54,16 +87,36 @@ def wants_colour(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+# What a report in JSON has beside its findings, by default.
+_NOTHING: Mapping[str, object] = MappingProxyType({})
+
+
+def add_format_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-o",
+        "--output",
+        "--format",
+        dest="format",
+        metavar="FORM",
+        choices=FORMATS,
+        default="human",
+        help="human: with the line and a caret (default); plain: one line each; "
+        "json: one document; github: annotations for GitHub Actions; sarif: for code scanning; "
+        "junit: a report of tests",
+    )
+
+
 def render(
-    findings: Sequence[Finding | FieldFinding],
+    findings: Sequence[ReportFinding],
     form: str,
-    files: Sequence[str] = (),
+    cases: Iterable[ReportCase] = (),
     *,
     colour: bool = False,
+    more: Mapping[str, object] = _NOTHING,
 ) -> Iterator[str]:
     """The findings in one of FORMATS: plain and github a line each, human several, others one.
 
-    `files` are the names of all files, of which those without findings pass in `junit`.
+    `cases` are what `junit` lists, and `more` is what `json` has beside the diagnostics.
     """
     match form:
         case "plain":
@@ -78,10 +131,32 @@ def render(
         case "sarif":
             yield escaped_json(json.dumps(_sarif(findings), ensure_ascii=False, indent=2))
         case "junit":
-            yield _junit(findings, files)
+            yield _junit(cases)
         case _:
-            found = {"diagnostics": [as_json(*f) for f in findings]}
+            found = {"diagnostics": [as_json(*f) for f in findings], **more}
             yield escaped_json(json.dumps(found, ensure_ascii=False))
+
+
+def put_report(
+    findings: Sequence[ReportFinding],
+    form: str,
+    cases: Iterable[ReportCase] = (),
+    more: Mapping[str, object] = _NOTHING,
+) -> None:
+    """Prints the findings on standard output."""
+    for line in render(findings, form, cases, colour=wants_colour(sys.stdout), more=more):
+        print(line, file=beneath(sys.stdout))
+
+
+def put_note(text: str, form: str) -> None:
+    """Prints a line beside a report: its output is for programs in all forms but `human`."""
+    if form not in DOCUMENTS:
+        put_line(text, sys.stdout if form == "human" else sys.stderr)
+
+
+def fails(findings: Iterable[ReportFinding], *, strict: bool = False) -> bool:
+    """Whether a command ends with a failure: by errors, and if `strict` by warnings too."""
+    return any(strict or diagnostic.severity == "error" for diagnostic, _ in findings)
 
 
 def print_findings(findings: Sequence[Finding]) -> None:
@@ -150,8 +225,8 @@ def _human(diagnostic: Diagnostic, where: Source | FieldPlace) -> str:
     if isinstance(where, Source):
         return human(diagnostic, where)
     rows = [f"{diagnostic.kind}: {diagnostic.message}", f" --> {where}"]
-    if diagnostic.hint:
-        rows.append(f"  = help: {diagnostic.hint}")
+    rows += [f"  = help: {diagnostic.hint}"] if diagnostic.hint else []
+    rows += [f"  = note: {note}" for note in diagnostic.notes]
     return "\n".join(map(escaped, rows))
 
 
@@ -179,16 +254,16 @@ def _escaped(text: str, *, property_: bool = False) -> str:
 
 
 def as_json(diagnostic: Diagnostic, where: Source | FieldPlace) -> dict[str, object]:
-    said = {
+    said: dict[str, object] = {
         "severity": diagnostic.severity,
         "code": diagnostic.code,
         "message": diagnostic.message,
         "hint": diagnostic.hint,
     }
+    said["notes"] = list(diagnostic.notes)
     if isinstance(where, FieldPlace):
         return {"file": where.file, "line": where.line or None, "place": where.path, **said}
     found = {"file": where.name, **_json_range(diagnostic.span, where), **said}
-    found["notes"] = list(diagnostic.notes)
     if (fix := diagnostic.fix) is not None:
         found["fix"] = {**_json_range(fix.span, where), "text": fix.text}
     return found
@@ -205,26 +280,16 @@ def _range(span: Span, source: Source) -> tuple[int, int, int, int]:
 
 # ---- documents for other programs
 
-
-def sarif_log(rules: object, results: object, **more: object) -> dict[str, object]:
-    """A log of SARIF 2.1.0 (OASIS), with one run of Placet."""
-    run = {"tool": {"driver": {"name": "placet", "rules": rules}}, **more, "results": results}
-    schema = "https://json.schemastore.org/sarif-2.1.0.json"
-    return {"$schema": schema, "version": "2.1.0", "runs": [run]}
+# The rule of findings without a code, which are those of tests.
+_OF_TESTS = "test"
 
 
-def xml_text(root: ET.Element) -> str:
-    """The text of a report as JUnit writes it."""
-    ET.indent(root)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, "unicode")}'
-
-
-def _sarif(findings: Sequence[Finding | FieldFinding]) -> dict[str, object]:
-    """The findings as a log, with columns in characters."""
+def _sarif(findings: Sequence[ReportFinding]) -> dict[str, object]:
+    """The findings as a log of SARIF 2.1.0 (OASIS), with columns in characters."""
     codes = sorted({diagnostic.code for diagnostic, _ in findings})
     results = [
         {
-            "ruleId": diagnostic.code,
+            "ruleId": diagnostic.code or _OF_TESTS,
             "ruleIndex": codes.index(diagnostic.code),
             "level": diagnostic.severity,
             "message": {"text": f"{diagnostic.message}{_hint(diagnostic)}"},
@@ -232,8 +297,10 @@ def _sarif(findings: Sequence[Finding | FieldFinding]) -> dict[str, object]:
         }
         for diagnostic, where in findings
     ]
-    rules = [{"id": code} for code in codes]
-    return sarif_log(rules, results, columnKind="unicodeCodePoints")
+    driver = {"name": "placet", "rules": [{"id": code or _OF_TESTS} for code in codes]}
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    schema = "https://json.schemastore.org/sarif-2.1.0.json"
+    return {"$schema": schema, "version": "2.1.0", "runs": [run]}
 
 
 def _sarif_place(diagnostic: Diagnostic, where: Source | FieldPlace) -> dict[str, object]:
@@ -248,35 +315,30 @@ def _sarif_place(diagnostic: Diagnostic, where: Source | FieldPlace) -> dict[str
     return place
 
 
-def _junit(findings: Sequence[Finding | FieldFinding], files: Sequence[str]) -> str:
-    """A report as JUnit writes it: a suite for each file, with a failure for each finding.
-
-    A file without findings is a suite with one test that passes.
-    """
-    by_file: dict[str, list[tuple[Diagnostic, Source | FieldPlace]]] = {f: [] for f in files}
-    for diagnostic, where in findings:
-        name = where.name if isinstance(where, Source) else where.file
-        by_file.setdefault(name, []).append((diagnostic, where))
-    root = ET.Element("testsuites", name="placet check")
-    for name, found in by_file.items():
-        tests, failures = str(max(len(found), 1)), str(len(found))
-        shown = escaped(name)
-        suite = ET.SubElement(
-            root, "testsuite", name=shown, tests=tests, failures=failures, errors="0"
-        )
-        if not found:
-            ET.SubElement(suite, "testcase", classname=shown, name="check")
-        for each, where in found:
-            text = _plain(each, where)
-            line = where.position(each.span.start)[0] if isinstance(where, Source) else where.line
-            case = ET.SubElement(
-                suite, "testcase", classname=shown, name=f"{each.code} in line {line}"
+def _junit(cases: Iterable[ReportCase]) -> str:
+    """A report as JUnit writes it, with a failure for each finding."""
+    root = ET.Element("testsuites", name="placet")
+    for suite, group in groupby(cases, key=lambda case: case.suite):
+        own, shown = list(group), escaped(suite)
+        counts = {
+            "tests": str(len(own)),
+            "failures": str(sum(bool(case.findings) for case in own)),
+            "errors": "0",
+            "skipped": str(sum(bool(case.skipped) for case in own)),
+        }
+        element = ET.SubElement(root, "testsuite", {"name": shown, **counts})
+        for case in own:
+            time = f"{case.seconds:.3f}"
+            made = ET.SubElement(
+                element, "testcase", classname=shown, name=escaped(case.name), time=time
             )
-            failure = ET.SubElement(
-                case, "failure", type=each.severity, message=escaped(each.message)
-            )
-            failure.text = text
-    return xml_text(root)
+            for each, where in case.findings:
+                said = {"type": each.severity, "message": escaped(each.message)}
+                ET.SubElement(made, "failure", said).text = _plain(each, where)
+            if case.skipped:
+                ET.SubElement(made, "skipped", message=escaped(case.skipped))
+    ET.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, "unicode")}'
 
 
 # ---- the costs of expressions

@@ -17,17 +17,18 @@ from cli.command import (
     replace_text,
 )
 from cli.render import (
-    DOCUMENTS,
-    FORMATS,
     Finding,
+    add_format_argument,
+    cases_of,
     cost_table,
+    fails,
     line_and_column,
     print_error,
-    render,
+    put_note,
+    put_report,
     totals,
-    wants_colour,
 )
-from cli.streams import PassingLine, beneath, put_line
+from cli.streams import PassingLine, put_line
 from grammar.meaning.costs import LIMIT
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.diagnostics import Mended, mend
@@ -57,18 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=given_path,
         help="a policy file, a folder of policy files, or - for standard input",
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        "--format",
-        dest="format",
-        metavar="FORM",
-        choices=FORMATS,
-        default="human",
-        help="human: with the line and a caret (default); plain: one line each; "
-        "json: one document; github: annotations for GitHub Actions; sarif: for code scanning; "
-        "junit: a report of tests",
-    )
+    add_format_argument(parser)
     parser.add_argument("--strict", action="store_true", help="warnings count as errors")
     parser.add_argument(
         "--fix", action="store_true", help="write fixes that are certain into the files"
@@ -129,14 +119,13 @@ def run(args: argparse.Namespace) -> int:
     findings = _put(args, validation, _world(args, validation) if args.cluster else None)
     for problem in loaded.problems:
         print_error(problem.message, problem.hint)
-    if sources and args.format not in DOCUMENTS:
-        if others := sum(file.others for file in validation.files):
-            put_line(f"note: {counted(others, 'object')} of other kinds skipped", notes)
-        print(_summary(findings, len(validation.policies), len(sources)), file=notes)
+    if sources and (others := sum(file.others for file in validation.files)):
+        put_note(f"note: {counted(others, 'object')} of other kinds skipped", args.format)
+    if sources:
+        put_note(_summary(findings, len(validation.policies), len(sources)), args.format)
     if loaded.problems:
         return Exit.ERROR
-    failing = ("error", "warning") if args.strict else ("error",)
-    return Exit.FINDINGS if any(d.severity in failing for d, _ in findings) else Exit.OK
+    return Exit.FINDINGS if fails(findings, strict=args.strict) else Exit.OK
 
 
 def ask(args: argparse.Namespace, world: World) -> int:
@@ -144,7 +133,7 @@ def ask(args: argparse.Namespace, world: World) -> int:
     policies = world.policies
     files = (f for f in policies.validation.files if f.source.name not in policies.stored)
     findings = _put(args, Validation(tuple(files)), world)
-    return Exit.FINDINGS if any(d.severity == "error" for d, _ in findings) else Exit.OK
+    return Exit.FINDINGS if fails(findings) else Exit.OK
 
 
 def _world(args: argparse.Namespace, validation: Validation) -> World:
@@ -169,9 +158,8 @@ def _put(
 
         validation = ClusterWarnings(world.cluster, world.codec).added(validation)
     findings = list(validation.findings())
-    names = [file.source.name for file in validation.files]
-    for line in render(findings, args.format, names, colour=wants_colour(sys.stdout)):
-        print(line, file=beneath(sys.stdout))
+    names = (file.source.name for file in validation.files)
+    put_report(findings, args.format, cases_of(findings, names))
     if world is not None and args.format == "human":
         for line in _effects(world):
             put_line(line, sys.stdout)

@@ -7,7 +7,6 @@ import asyncio
 import os
 import shlex
 import ssl
-import sys
 import tempfile
 import time
 from argparse import ArgumentTypeError
@@ -19,13 +18,12 @@ from typing import get_args
 import aiohttp
 
 from cli.command import CommandError, Exit, given_path, positive
-from cli.conformance import conformance_report
 from cli.conformance.api_server import StandInApi, stand_in_api, write_kubeconfig
 from cli.conformance.cases import Verb, contracts
 from cli.conformance.exchange import Caller
 from cli.conformance.requests import own_cluster, read_cluster
-from cli.conformance.run import Conformance, ContractResult
-from cli.console import put
+from cli.conformance.run import Conformance, ContractResult, counts, saved
+from cli.render import add_format_argument, put_note, put_report
 from cli.streams import PassingLine
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import os_reason
@@ -112,13 +110,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--cert", metavar="FILE", type=given_path, help="a client certificate")
     parser.add_argument("--key", metavar="FILE", type=given_path, help="the key of `--cert`")
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FORM",
-        choices=conformance_report.FORMS,
-        help=f"one of {', '.join(conformance_report.FORMS)}",
-    )
+    add_format_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -179,17 +171,17 @@ async def _run(args: argparse.Namespace) -> int:
             idle_seconds=args.idle,
         )
         results = await _collected(conformance, args)
-    if args.output:
-        print(conformance_report.document(args.output, results, args.url))
-    print(
-        f"{conformance_report.counts(results)} in {time.monotonic() - began:.0f} s",
-        file=sys.stderr if args.output else sys.stdout,
-    )
+    if args.format != "human":
+        findings = [each for result in results for each in result.findings(args.url, {})]
+        cases = (each for result in results for each in result.report(args.url))
+        more = {"url": args.url, "contracts": [result.as_json for result in results]}
+        put_report(findings, args.format, cases, more)
+    put_note(f"{counts(results)} in {time.monotonic() - began:.0f} s", args.format)
     return Exit.FINDINGS if any(each.result == "fail" for each in results) else Exit.OK
 
 
 async def _collected(conformance: Conformance, args: argparse.Namespace) -> list[ContractResult]:
-    """All results; those of the text are printed as they come."""
+    """All results; for people each one is shown as it comes."""
     results: list[ContractResult] = []
     line = PassingLine("")
 
@@ -199,9 +191,12 @@ async def _collected(conformance: Conformance, args: argparse.Namespace) -> list
     async for result in conformance.results(args.only, begun):
         results.append(result)
         line.show("")
-        saved = conformance_report.save(args.save, result) if args.save is not None else {}
-        if not args.output:
-            put(conformance_report.lines(result, args.url, args.verbs, saved))
+        commands = saved(args.save, result, args.url, args.verbs) if args.save is not None else {}
+        if args.format == "human":
+            print(f"{result.result:<15} {result.id:<4} {result.says}")
+            if result.reason:
+                print(f"{'':<21}{result.reason}")
+            put_report(result.findings(args.url, commands), "human")
     return results
 
 

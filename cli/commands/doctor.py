@@ -24,7 +24,6 @@ from cli.command import (
     seconds,
     unwritable,
 )
-from cli.console import put_json
 from cli.doctor.configuration_text import (
     configurations,
     existing,
@@ -37,15 +36,22 @@ from cli.doctor.extender import ExtenderEntry, placets
 from cli.doctor.findings import examine
 from cli.doctor.generator import OUR_LEASE, OUR_URL, Extender
 from cli.doctor.requirements import Marking, SchedulerRequirements, read_requirements
-from cli.render import FieldFinding, as_json, render, totals, wants_colour
-from cli.streams import beneath, put_line
+from cli.render import (
+    FieldFinding,
+    add_format_argument,
+    cases_of,
+    fails,
+    put_note,
+    put_report,
+    totals,
+)
+from cli.streams import put_line
 from cli.version import version
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import escaped
 from grammar.values.time import SECOND, Duration
 
 _COMMENT = re.compile(r"(?m)^\s*#")
-_FORMATS = ("human", "plain", "json")
 EXAMPLES = """\
 examples:
   placet doctor /etc/kubernetes/kube-scheduler.yaml
@@ -115,16 +121,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "what it does to new pods",
     )
     add_flags(parser, _FLAGS)
-    parser.add_argument(
-        "-o",
-        "--output",
-        "--format",
-        dest="format",
-        metavar="FORM",
-        choices=_FORMATS,
-        default="human",
-        help="human (default); plain: one line each; json: one document",
-    )
+    add_format_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -160,25 +157,19 @@ def run(args: argparse.Namespace) -> int:
         for found in configurations(texts, existing)
     ]
     findings = [each for context in contexts for each in examine(context, _asked(context, args))]
-    if args.format == "json":
-        chosen = [
-            {
-                "file": each.configuration.source,
-                "extender": None if each.ours is None else each.ours.place,
-                "because": each.because,
-            }
-            for each in contexts
-        ]
-        document = {"findings": [as_json(*f) for f in findings], "placet": chosen}
-        put_json(json.dumps(document, ensure_ascii=False))
-    else:
-        for line in render(findings, args.format, colour=wants_colour(sys.stdout)):
-            print(line, file=beneath(sys.stdout))
-        to = sys.stdout if args.format == "human" else sys.stderr
-        for line in _summary(findings, contexts):
-            put_line(line, to)
-    failing = ("error", "warning") if args.strict else ("error",)
-    return Exit.FINDINGS if any(d.severity in failing for d, _ in findings) else Exit.OK
+    chosen = [
+        {
+            "file": each.configuration.source,
+            "extender": None if each.ours is None else each.ours.place,
+            "because": each.because,
+        }
+        for each in contexts
+    ]
+    cases = cases_of(findings, (each.configuration.source for each in contexts))
+    put_report(findings, args.format, cases, {"placet": chosen})
+    for line in _summary(findings, contexts):
+        put_note(line, args.format)
+    return Exit.FINDINGS if fails(findings, strict=args.strict) else Exit.OK
 
 
 def _placets(

@@ -6,18 +6,27 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from cli.command import CommandError, Exit, given_path, write_text
-from cli.policy_tests import report
-from cli.policy_tests.runner import Collection, Runner, Suite, TestOutcome, collect
-from cli.render import print_error, wants_colour
+from cli.command import CommandError, Exit, given_path
+from cli.policy_tests.coverage import Coverage
+from cli.policy_tests.runner import Collection, Outcome, Runner, Suite, TestOutcome, collect
+from cli.render import (
+    Finding,
+    ReportCase,
+    add_format_argument,
+    print_error,
+    put_note,
+    put_report,
+    wants_colour,
+)
 from cli.sources import add_cluster_arguments, chosen_flag, opened, whole
 from cli.streams import beneath
 from engine.cache.cluster_copy import ClusterDocuments
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.diagnostics import UserError
+from grammar.messages.texts import counted, escaped
 from grammar.tree.written_tests import ClusterFile, Test
 from policies.loader import INTERVAL_SECONDS, Search, Watcher
 from policies.validation import Validator
@@ -25,7 +34,7 @@ from policies.validation import Validator
 EXAMPLES = """\
 examples:
   placet test
-  placet test --threshold 90 --junit-xml results.xml policies/
+  placet test --threshold 90 -o junit policies/ > results.xml
   placet test --watch -k spot policies/
   placet test --cluster live policies/
 """
@@ -44,12 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-k", metavar="TEXT", default="", help="only tests with this text in their file or name"
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="one line for each test")
-    parser.add_argument(
-        "--junit-xml",
-        metavar="FILE",
-        type=given_path,
-        help="also write the results for a CI service",
-    )
+    add_format_argument(parser)
     parser.add_argument(
         "--coverage", action="store_true", help="also list the branches that no test has taken"
     )
@@ -98,7 +102,6 @@ def _run_until_change(args: argparse.Namespace, validator: Validator, schema: Sc
 def _run_once(args: argparse.Namespace, collection: Collection, schema: Schema) -> int:
     """Runs the tests once. Raises CommandError if there are none."""
     started = time.perf_counter()
-    colour = wants_colour(sys.stdout)
     matching = [(suite, _matching(suite, args.k)) for suite in collection.suites]
     chosen = [(suite, tests) for suite, tests in matching if tests or suite.errors]
     for problem in collection.problems:
@@ -108,22 +111,21 @@ def _run_once(args: argparse.Namespace, collection: Collection, schema: Schema) 
             return Exit.ERROR
         raise _no_tests(args, collection)
     runner = Runner(collection, schema, _running(args) if args.cluster is not None else None)
-    results = _results(runner, chosen, verbose=args.verbose, colour=colour)
+    results = _results(runner, chosen, args)
     suites = [suite for suite, _ in chosen]
-    lines = [*report.details(suites, results, colour=colour)]
+    findings: list[Finding] = [error for suite in suites for error in suite.errors]
+    findings += [(d, result.suite.source) for result in results for d in result.diagnostics]
+    more = {"tests": [result.as_json for result in results]}
+    put_report(findings, args.format, _cases(suites, results), more)
     if args.coverage or args.threshold is not None:
-        lines.extend(report.uncovered(runner.coverage))
-    seconds = time.perf_counter() - started
-    for line in (*lines, "", report.summary(suites, results, seconds, colour=colour)):
-        print(line, file=beneath(sys.stdout))
-    if args.junit_xml is not None:
-        write_text(args.junit_xml, report.junit(suites, results))
+        for line in _uncovered(runner.coverage):
+            put_note(line, args.format)
+        put_note("", args.format)
+    put_note(_summary(suites, results, time.perf_counter() - started), args.format)
     covered = _is_covered(args.threshold, runner.coverage.percent)
     if collection.problems:
         return Exit.ERROR
-    passed = all(result.outcome == "passed" for result in results)
-    broken = any(suite.errors for suite in suites)
-    return Exit.OK if passed and covered and not broken else Exit.FINDINGS
+    return Exit.FINDINGS if findings or not covered else Exit.OK
 
 
 def _running(args: argparse.Namespace) -> ClusterDocuments:
@@ -132,32 +134,73 @@ def _running(args: argparse.Namespace) -> ClusterDocuments:
         return whole(live.read(""))
 
 
+_SIGNS: dict[Outcome, str] = {"passed": ".", "failed": "F", "error": "E"}
+
+
 def _results(
-    runner: Runner,
-    chosen: Iterable[tuple[Suite, Sequence[Test]]],
-    *,
-    verbose: bool,
-    colour: bool,
+    runner: Runner, chosen: Iterable[tuple[Suite, Sequence[Test]]], args: argparse.Namespace
 ) -> list[TestOutcome]:
+    """All outcomes. For people each one has a sign, or a line, as soon as it is known."""
     results: list[TestOutcome] = []
-    to = beneath(sys.stdout)
+    is_shown = args.format == "human"
+    has_signs = is_shown and not args.verbose
     for suite, tests in chosen:
-        if not verbose:
-            print(f"{suite.source.name} ", end="", flush=True)
-        if not tests:
-            print(report.painted("E", "error", colour=colour), end="", file=to)
+        name = escaped(suite.source.name)
+        if has_signs:
+            _put(f"{name} {'' if tests else _painted('E', 'error')}")
         for result in runner.run(suite, tests):
             results.append(result)
-            if verbose:
-                print(report.verbose(result, colour=colour), file=to, flush=True)
-            else:
-                sign = report.SIGNS[result.outcome]
-                print(
-                    report.painted(sign, result.outcome, colour=colour), end="", file=to, flush=True
-                )
-        if not verbose:
-            print()
+            outcome = result.outcome
+            if has_signs:
+                _put(_painted(_SIGNS[outcome], outcome))
+            elif is_shown:
+                _put(f"{name}: {escaped(result.test.name)} {_painted(outcome, outcome)}\n")
+        if has_signs:
+            _put("\n")
+    if is_shown:
+        _put("\n")
     return results
+
+
+def _put(text: str) -> None:
+    print(text, end="", file=beneath(sys.stdout), flush=True)
+
+
+def _painted(text: str, outcome: Outcome) -> str:
+    colour = 32 if outcome == "passed" else 31
+    return f"\x1b[{colour}m{text}\x1b[0m" if wants_colour(sys.stdout) else text
+
+
+def _cases(suites: Iterable[Suite], results: Sequence[TestOutcome]) -> Iterator[ReportCase]:
+    """A case for each test, and one for a file that has none because of its errors."""
+    for suite in suites:
+        name, own = suite.source.name, [result for result in results if result.suite is suite]
+        for result in own:
+            found = suite.errors or [(d, suite.source) for d in result.diagnostics]
+            yield ReportCase(name, result.test.name, found, seconds=result.seconds)
+        if not own:
+            yield ReportCase(name, name, suite.errors)
+
+
+def _uncovered(coverage: Coverage) -> Iterator[str]:
+    """Each branch that no test has taken, with its place, and the percentage of the others."""
+    for branch in coverage.missed:
+        line, column = branch.source.position(branch.point.span.start)
+        yield f"{branch.source.name}:{line}:{column}: {branch.never} in a test"
+    total = len(coverage.branches)
+    taken = total - len(coverage.missed)
+    yield f"coverage {coverage.percent:.4g}%: {taken} of {counted(total, 'branch', 'branches')}"
+
+
+def _summary(suites: Sequence[Suite], results: Sequence[TestOutcome], seconds: float) -> str:
+    """`1 failed, 2 passed in 0.03s`. A file that cannot be read counts as an error."""
+    outcomes = [result.outcome for result in results]
+    unread = sum(bool(suite.errors) and not suite.tests for suite in suites)
+    failed, passed = outcomes.count("failed"), outcomes.count("passed")
+    errors = outcomes.count("error") + unread
+    parts = [f"{failed} failed"] * bool(failed) + [f"{passed} passed"] * bool(passed)
+    parts += [counted(errors, "error")] * bool(errors)
+    return f"{', '.join(parts)} in {seconds:.2f}s"
 
 
 def _matching(suite: Suite, text: str) -> Sequence[Test]:

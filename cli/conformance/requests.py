@@ -12,13 +12,26 @@ import msgspec
 
 from cli.command import CommandError
 from cli.conformance.cases import Case
+from cli.written_objects import objects_of
 from engine.cache.cluster_copy import ClusterDocuments, read_documents
 from engine.cache.cluster_file import objects_in
+from grammar.meaning.schema import load_schema
+from grammar.syntax.parser import parse_file
+from grammar.tree.source import Source
 
 Json = dict[str, Any]
-_CREATED = "2026-01-01T00:00:00Z"
-# The pods that ask have it, and those that run have none: they can be victims.
-_PRIORITY = 1000
+# The pod that asks has a priority, and those that run have none: they can be victims.
+_OWN = """
+test "three nodes in two zones, each with a pod, and one pod that asks for nothing special" {
+  node "conformance-0" {"zone": "zone-0", "labels": {"kubernetes.io/os": "linux"}}
+  node "conformance-1" {"zone": "zone-1", "labels": {"kubernetes.io/os": "linux"}}
+  node "conformance-2" {"zone": "zone-0", "labels": {"kubernetes.io/os": "linux"}}
+  pod "running-0" {"labels": {"app": "conformance"}, "requests": {"cpu": "100m"}} on "conformance-0"
+  pod "running-1" {"labels": {"app": "conformance"}, "requests": {"cpu": "100m"}} on "conformance-1"
+  pod "running-2" {"labels": {"app": "conformance"}, "requests": {"cpu": "100m"}} on "conformance-2"
+  pod "pending" {"labels": {"app": "conformance"}, "requests": {"cpu": "100m"}, "priority": 1000}
+}
+"""
 # A case about at most so many nodes takes those that there are.
 _SOME = 3
 
@@ -50,10 +63,12 @@ class ConformanceCluster:
 
 
 def own_cluster() -> ConformanceCluster:
-    """Three nodes in two zones, each with a pod, and one pod that asks for nothing special."""
-    nodes = [_node(f"conformance-{number}", f"zone-{number % 2}") for number in range(3)]
-    bound = [_pod(f"running-{n}", node["metadata"]["name"]) for n, node in enumerate(nodes)]
-    return ConformanceCluster(nodes, [_pod("pending")], bound)
+    """The cluster of the kit itself."""
+    (test,) = parse_file(Source("conformance", _OWN))[0].tests
+    objects = objects_of(test, load_schema())
+    for item in objects:
+        item["metadata"]["resourceVersion"] = "1"
+    return ConformanceCluster(objects[:3], objects[6:], objects[3:6])
 
 
 def read_cluster(paths: Sequence[Path], asked: Sequence[Path]) -> ConformanceCluster:
@@ -163,7 +178,7 @@ def _preemption(
     for node in nodes:
         name = node["metadata"]["name"]
         found = [each for each in cluster.bound if each["spec"]["nodeName"] == name]
-        victims[name] = [_sent(each) for each in found or [_pod(f"running-on-{name}", name)]]
+        victims[name] = [_sent(each) for each in found or [_victim(name)]]
     if names:
         meta = {
             name: {"Pods": [{"UID": each["metadata"]["uid"]} for each in pods]}
@@ -182,72 +197,10 @@ def _counted(victims: Mapping[str, Json]) -> Json:
     }
 
 
-def _node(name: str, zone: str) -> Json:
-    amounts = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
-    ready = {
-        "type": "Ready",
-        "status": "True",
-        "reason": "KubeletReady",
-        "message": "kubelet is posting ready status",
-        "lastHeartbeatTime": _CREATED,
-        "lastTransitionTime": _CREATED,
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {
-            "name": name,
-            "uid": f"uid-of-{name}",
-            "resourceVersion": "1",
-            "creationTimestamp": _CREATED,
-            "labels": {
-                "kubernetes.io/hostname": name,
-                "kubernetes.io/os": "linux",
-                "kubernetes.io/arch": "amd64",
-                "topology.kubernetes.io/zone": zone,
-            },
-        },
-        "spec": {"providerID": f"test:///{zone}/{name}"},
-        "status": {
-            "capacity": amounts,
-            "allocatable": amounts,
-            "conditions": [ready],
-            "addresses": [{"type": "Hostname", "address": name}],
-        },
-    }
-
-
-def _pod(name: str, node: str = "") -> Json:
-    container = {
-        "name": "main",
-        "image": "registry.example/main:1",
-        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
-        "terminationMessagePath": "/dev/termination-log",
-        "terminationMessagePolicy": "File",
-        "imagePullPolicy": "IfNotPresent",
-    }
-    spec = {
-        "containers": [container],
-        "restartPolicy": "Always",
-        "terminationGracePeriodSeconds": 30,
-        "dnsPolicy": "ClusterFirst",
-        "securityContext": {},
-        "schedulerName": "default-scheduler",
-        "enableServiceLinks": True,
-        "preemptionPolicy": "PreemptLowerPriority",
-        "priority": 0 if node else _PRIORITY,
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "uid": f"uid-of-{name}",
-            "resourceVersion": "1",
-            "creationTimestamp": _CREATED,
-            "labels": {"app": "conformance"},
-        },
-        "spec": spec | ({"nodeName": node} if node else {}),
-        "status": {"phase": "Running" if node else "Pending", "qosClass": "Burstable"},
+def _victim(node: str) -> Json:
+    pod = deepcopy(own_cluster().bound[0])
+    name = f"running-on-{node}"
+    return pod | {
+        "metadata": pod["metadata"] | {"name": name, "uid": f"uid-of-{name}"},
+        "spec": pod["spec"] | {"nodeName": node},
     }

@@ -1,33 +1,52 @@
-"""Run: asks the extender about every case, and tells for each whether it held."""
+"""Run: asks the extender about every case, and tells for each whether it held.
+
+What did not hold are findings, which are shown as those of `placet check` are.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+import json
+import shlex
+from collections import Counter
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
-import msgspec
-
+from cli.command import write_text
 from cli.conformance.api_server import ReceivedBinding, StandInApi
 from cli.conformance.cases import Case, Contract, Verb, contracts
-from cli.conformance.clients import broken_clients, idle_client, slow_clients
-from cli.conformance.exchange import Caller, Exchange
+from cli.conformance.exchange import Caller, Exchange, broken_clients, idle_client, slow_clients
 from cli.conformance.expectations import BINDING_EXPECTATIONS, EXPECTATIONS, answered
 from cli.conformance.requests import ConformanceCluster, Json, body
+from cli.render import FieldFinding, FieldPlace, ReportCase
+from grammar.messages.diagnostics import Diagnostic, Severity
+from grammar.tree.ast import NO_SPAN
 
 Result = Literal["pass", "fail", "warn", "not applicable"]
 # The worst of several results comes first.
 _ORDER: Sequence[Result] = ("fail", "warn", "pass", "not applicable")
+_SEVERITIES: Mapping[Result, Severity] = {"fail": "error", "warn": "warning"}
 # The line that says whether a verb is answered at all.
 _ANSWERS = "C1"
 # Informers of the extender see a new pod before they are asked to bind it.
 SEEN_SECONDS = 0.5
 
 
-class CaseResult(msgspec.Struct, frozen=True, rename="camel"):
-    """What became of a case: its last request and answer, and why it did not hold."""
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """What became of a case: its last request, and why it did not hold."""
 
     name: str
     verb: str
@@ -36,11 +55,10 @@ class CaseResult(msgspec.Struct, frozen=True, rename="camel"):
     reason: str = ""
     why: str = ""
     request: Any = None
-    answer: str = ""
-    status: int = 0
 
 
-class ContractResult(msgspec.Struct, frozen=True, rename="camel"):
+@dataclass(frozen=True, slots=True)
+class ContractResult:
     """What became of a line of the contract; `reason` says why it does not apply."""
 
     id: str
@@ -48,6 +66,66 @@ class ContractResult(msgspec.Struct, frozen=True, rename="camel"):
     result: Result
     reason: str = ""
     cases: tuple[CaseResult, ...] = ()
+
+    @property
+    def as_json(self) -> dict[str, object]:
+        """The result as plain values."""
+        said: dict[str, object] = {"id": self.id, "says": self.says, "result": self.result}
+        return {**said, "reason": self.reason} if self.reason else said
+
+    def findings(self, url: str, commands: Mapping[str, str]) -> list[FieldFinding]:
+        """The cases that did not hold, of an extender at the URL; `commands` repeat them."""
+        return [each for case in self.cases for each in self._findings(case, url, commands)]
+
+    def report(self, url: str) -> Iterator[ReportCase]:
+        """A case of a report for each case, or one for the line."""
+        for case in self.cases:
+            lacks = case.reason if case.result == "not applicable" else ""
+            name = f"{case.name} ({case.pod})" if case.pod else case.name
+            yield ReportCase(f"{self.id} {self.says}", name, self._findings(case, url, {}), lacks)
+        if not self.cases:
+            yield ReportCase(f"{self.id} {self.says}", self.says, skipped=self.reason)
+
+    def _findings(
+        self, case: CaseResult, url: str, commands: Mapping[str, str]
+    ) -> list[FieldFinding]:
+        if case.result not in _SEVERITIES:
+            return []
+        tried = [f"try: {commands[key]}"] if (key := self.key(case)) in commands else []
+        message, notes = f"{case.name}: {case.reason}", (case.why, *tried)
+        found = Diagnostic(self.id, _SEVERITIES[case.result], message, NO_SPAN, notes=notes)
+        return [(found, FieldPlace(url, 0, f"{case.verb} about {case.pod}"))]
+
+    def key(self, case: CaseResult) -> str:
+        """The name of a case, as a file may have it."""
+        words = f"{self.id} {case.name} {case.pod}".replace(",", "")
+        return words.replace(" ", "-").replace("/", "-")
+
+
+def saved(
+    folder: Path, result: ContractResult, url: str, paths: Mapping[str, str]
+) -> dict[str, str]:
+    """Writes the requests of cases that did not hold; the commands that send them, by case."""
+    commands: dict[str, str] = {}
+    for case in result.cases:
+        if case.result in _SEVERITIES:
+            key, request = result.key(case), case.request
+            file = folder / f"{key}.json"
+            text = request if isinstance(request, str) else json.dumps(request, ensure_ascii=False)
+            write_text(file, text)
+            address = shlex.quote(f"{url.rstrip('/')}/{paths[case.verb]}")
+            header = shlex.quote("Content-Type: application/json")
+            commands[key] = f"curl -sH {header} -d @{shlex.quote(str(file))} {address}"
+    return commands
+
+
+def counts(results: Iterable[ContractResult]) -> str:
+    """`39 passed, 0 failed, 0 with warnings, 13 not applicable`."""
+    found = Counter(each.result for each in results)
+    return (
+        f"{found['pass']} passed, {found['fail']} failed, {found['warn']} with warnings, "
+        f"{found['not applicable']} not applicable"
+    )
 
 
 class Conformance:
@@ -149,8 +227,6 @@ class Conformance:
             reason,
             case.why if reason else "",
             last.request if not isinstance(last.request, bytes) else last.request.decode(),
-            last.text.decode("utf-8", "replace") or last.error,
-            last.status,
         )
 
     async def _exchanges(

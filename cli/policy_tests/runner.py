@@ -123,6 +123,12 @@ class TestOutcome:
     diagnostics: tuple[Diagnostic, ...]
     seconds: float
 
+    @property
+    def as_json(self) -> dict[str, object]:
+        """The outcome as plain values."""
+        names = {"file": self.suite.source.name, "name": self.test.name}
+        return {**names, "outcome": self.outcome, "seconds": round(self.seconds, 3)}
+
 
 class Runner:
     """Runs the tests of a collection, and records their coverage."""
@@ -147,7 +153,9 @@ class Runner:
         for test in tests:
             started = time.perf_counter()
             outcome, found = self._run(suite, test, programs, registry)
-            yield TestOutcome(suite, test, outcome, tuple(found), time.perf_counter() - started)
+            note = f'in the test "{test.name}"'
+            said = tuple(replace(each, notes=(*each.notes, note)) for each in found)
+            yield TestOutcome(suite, test, outcome, said, time.perf_counter() - started)
 
     def _run(
         self, suite: Suite, test: Test, programs: Sequence[Program], registry: Registry

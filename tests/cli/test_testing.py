@@ -1,5 +1,6 @@
 """`placet test`: output, files and exit codes."""
 
+import json
 import re
 import signal
 import subprocess
@@ -138,27 +139,30 @@ def test_torn_file_is_an_error(placet: Placet, shop: Path) -> None:
 def test_results_for_a_ci_service(placet: Placet, shop: Path) -> None:
     (shop / "shop_test.policy").write_text(WRONG, encoding="utf-8")
     (shop / "torn.policy").write_text('test "torn" { node', encoding="utf-8")
-    assert placet("test", "--junit-xml", "results.xml").code == 1
-    root = ET.parse(shop / "results.xml").getroot()  # noqa: S314 - we wrote it
-    assert (root.tag, root.get("tests"), root.get("failures")) == ("testsuites", "3", "1")
+    done = placet("test", "-o", "junit")
+    assert (done.code, done.err) == (1, "")
+    root = ET.fromstring(done.out)  # noqa: S314 - it is our own
     assert [(s.get("name"), s.get("tests"), s.get("failures")) for s in root] == [
         ("shop.policy", "1", "0"),
         ("shop_test.policy", "1", "1"),
-        ("torn.policy", "1", "0"),
+        ("torn.policy", "1", "1"),
     ]
     good, wrong, torn = root.iter("testcase")
     assert (good.get("classname"), good.get("name"), list(good)) == ("shop.policy", "arm only", [])
-    (failure,) = wrong
-    assert failure.tag == "failure"
-    assert "`arm` is not rejected" in (failure.get("message") or "")
-    assert "it passes" in (failure.text or "")
-    assert [element.tag for element in torn] == ["error"]
+    first, *_ = wrong
+    assert (first.tag, first.get("message")) == ("failure", "`arm` is not rejected")
+    assert (first.text or "").startswith("shop_test.policy:5:3: error: `arm` is not rejected")
+    assert {element.tag for element in torn} == {"failure"}
 
 
-def test_results_that_cannot_be_written(placet: Placet, shop: Path) -> None:
-    done = placet("test", "--junit-xml", "no/such/folder.xml")
-    assert done.code == 2
-    assert "cannot write `no/such/folder.xml`" in done.err
+def test_results_as_json_have_each_test(placet: Placet, shop: Path) -> None:
+    (shop / "shop_test.policy").write_text(WRONG, encoding="utf-8")
+    found = json.loads(placet("test", "-o", "json").out)
+    assert [(each["name"], each["outcome"]) for each in found["tests"]] == [
+        ("arm only", "passed"),
+        ("all is wrong", "failed"),
+    ]
+    assert [each["line"] for each in found["diagnostics"]] == [5, 6, 7, 8, 9]
 
 
 def test_coverage_lists_branches_that_no_test_takes(placet: Placet, shop: Path) -> None:

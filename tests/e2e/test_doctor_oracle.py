@@ -81,7 +81,7 @@ def told(texts: Sequence[str], folder: Path) -> Iterator[list[str]]:
         # A file in which there is no configuration is passed over if others have one.
         read = {each["file"] for each in document["placet"]}
         found = defaultdict(list)
-        for each in document["findings"]:
+        for each in document["diagnostics"]:
             found[each["file"]].append(each["message"])
         assert read == {*names}
         yield from (found[name] for name in names)

@@ -22,7 +22,7 @@ def found(placet: Placet, *arguments: str, stdin: str = "") -> list[tuple[str, s
     """Return code, place and severity of each finding."""
     done = placet("doctor", "--format", "json", *arguments, stdin=stdin)
     assert done.err == ""
-    findings = json.loads(done.out)["findings"]
+    findings = json.loads(done.out)["diagnostics"]
     assert done.code == any(f["severity"] == "error" for f in findings)
     return [(f["code"], f["place"], f["severity"]) for f in findings]
 
@@ -286,7 +286,7 @@ def test_fix_keeps_a_bind_verb_only_for_a_placet_that_binds(placet: Placet, fold
 
 def test_fix_says_so_beside_other_formats(placet: Placet, folder: Path) -> None:
     done = placet("doctor", "--fix", "--format", "json", written(folder, OLD))
-    assert json.loads(done.out)["findings"] == []
+    assert json.loads(done.out)["diagnostics"] == []
     assert done.err.startswith("fixed s.yaml\n")
 
 

@@ -14,14 +14,14 @@ import pytest
 from aiohttp import web
 from pytest_aiohttp import AiohttpServer
 
-from cli.conformance import conformance_report
 from cli.conformance.api_server import stand_in_api
 from cli.conformance.cases import Verb, contracts
 from cli.conformance.exchange import Caller
 from cli.conformance.expectations import BINDING_EXPECTATIONS, EXPECTATIONS
 from cli.conformance.requests import own_cluster
-from cli.conformance.run import Conformance, ContractResult
+from cli.conformance.run import Conformance, ContractResult, counts, saved
 from cli.main import main
+from cli.render import render
 from tests.cli.conformance.stub_extender import (
     Defect,
     StubExtender,
@@ -151,6 +151,10 @@ def test_every_expectation_is_used_and_every_name_is_one() -> None:
     assert named | {"answered"} == EXPECTATIONS.keys() | BINDING_EXPECTATIONS.keys()
 
 
+def content(file: str) -> Any:
+    return json.loads(Path(file).read_text("utf-8"))
+
+
 async def test_documents(aiohttp_server: AiohttpServer, tmp_path: Path) -> None:
     found = await held(
         aiohttp_server,
@@ -159,15 +163,22 @@ async def test_documents(aiohttp_server: AiohttpServer, tmp_path: Path) -> None:
         defects={"filter": changed(NodeNames=None)},
     )
     results = list(found.values())
-    plain = json.loads(conformance_report.document("json", results, "http://x"))
-    assert plain["counts"] == {"pass": 1, "fail": 1, "warn": 0, "not applicable": 1}
-    sarif = json.loads(conformance_report.document("sarif", results, "http://x"))
+    assert counts(results) == "1 passed, 1 failed, 0 with warnings, 1 not applicable"
+    commands = saved(tmp_path, found["C21"], "http://x", {"filter": "f"})
+    (finding,) = (each for result in results for each in result.findings("http://x", commands))
+    assert (finding[0].code, finding[0].severity) == ("C21", "error")
+    assert str(finding[1]) == "http://x: filter about default/pending"
+    file = f"{tmp_path}/C21-accepted-nodes-are-named-default-pending.json"
+    assert (
+        finding[0].notes[1]
+        == f"try: curl -sH 'Content-Type: application/json' -d @{file} http://x/f"
+    )
+    assert content(file)["Pod"]["metadata"]["name"] == "pending"
+    sarif = json.loads("".join(render([finding], "sarif")))
     assert [each["ruleId"] for each in sarif["runs"][0]["results"]] == ["C21"]
-    junit = conformance_report.document("junit", results, "http://x")
+    junit = "".join(render([], "junit", (c for each in results for c in each.report("http://x"))))
     assert junit.count("<failure") == 1
     assert junit.count("<skipped") == 1
-    (saved,) = conformance_report.save(tmp_path, found["C21"]).values()
-    assert saved == f"{tmp_path}/C21-accepted-nodes-are-named-default-pending.json"
 
 
 @pytest.mark.parametrize(

@@ -34,15 +34,15 @@ def held(name: str, capsys: pytest.CaptureFixture[str], url: str, start: str, *m
     cluster = str(CLUSTERS / f"{name}.yaml")
     arguments = ["--cluster", cluster, "--start", command, "--idle", "1", "-o", "json", *more]
     main(["conformance", url, *arguments])
-    lines = json.loads(capsys.readouterr().out)["contracts"]
-    return {
-        line["id"]: (
-            line["result"],
-            [c["name"] for c in line["cases"] if c["result"] == line["result"]],
-        )
-        for line in lines
-        if line["result"] in ("fail", "warn")
-    }
+    document = json.loads(capsys.readouterr().out)
+    found: Found = {}
+    for line in document["contracts"]:
+        if line["result"] in ("fail", "warn"):
+            severity = {"fail": "error", "warn": "warning"}[line["result"]]
+            said = [d for d in document["diagnostics"] if d["code"] == line["id"]]
+            cases = [d["message"].partition(": ")[0] for d in said if d["severity"] == severity]
+            found[line["id"]] = (line["result"], cases)
+    return found
 
 
 def test_topolvm_scheduler(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -49,7 +49,10 @@ def test_score_is_compared(run_test: RunTest, op: str) -> None:
 def test_another_score_is_shown(run_test: RunTest, op: str) -> None:
     policy = 'cluster policy p { score "s" weight 1 { value 45 } }'
     (found,) = run_test(policy, f'node "n" pod "a" expect score "n" {op}').diagnostics
-    assert (found.label, found.notes) == ("it is 5", ("s: 45 of 100, weight 1",))
+    assert (found.label, found.notes) == (
+        "it is 5",
+        ("s: 45 of 100, weight 1", 'in the test "it"'),
+    )
 
 
 def test_only_nodes_that_pass_have_scores(run_test: RunTest) -> None:
