@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -276,34 +276,35 @@ _TEXTS = msgspec.json.Decoder(dict[str, str] | None)
 _OWNERS = msgspec.json.Decoder(tuple[OwnerReference, ...] | None)
 # A part of the JSON that is not decoded; empty where it is absent.
 _NO_JSON = msgspec.Raw()
+_NONE = (b"", b"null")
 
 
 class _RawContainer(msgspec.Struct, frozen=True, gc=False):
-    name: str
-    image: str = ""
+    name: str | None = None
+    image: str | None = None
     resources: msgspec.Raw = _NO_JSON
-    restartPolicy: str = ""
+    restartPolicy: str | None = None
     ports: msgspec.Raw = _NO_JSON
 
 
 class _RawContainerStatus(msgspec.Struct, frozen=True, gc=False):
-    name: str
+    name: str | None = None
     resources: msgspec.Raw = _NO_JSON
     allocatedResources: msgspec.Raw = _NO_JSON
 
 
 class _RawCondition(msgspec.Struct, frozen=True, gc=False):
-    type: str
-    status: str
+    type: str | None = None
+    status: str | None = None
     reason: str | None = None
     lastTransitionTime: str | None = None
     message: str | None = None
 
 
 class _RawMetadata(msgspec.Struct, frozen=True, gc=False):
-    name: str
-    namespace: str
-    uid: str
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
     labels: msgspec.Raw = _NO_JSON
     annotations: msgspec.Raw = _NO_JSON
     ownerReferences: msgspec.Raw = _NO_JSON
@@ -311,11 +312,15 @@ class _RawMetadata(msgspec.Struct, frozen=True, gc=False):
     deletionTimestamp: str | None = None
 
 
+_RawContainers = tuple[_RawContainer, ...] | None
+_RawStatuses = tuple[_RawContainerStatus, ...] | None
+
+
 class _RawSpec(msgspec.Struct, frozen=True, gc=False):
-    containers: tuple[_RawContainer, ...]
-    initContainers: tuple[_RawContainer, ...] = ()
-    nodeName: str = ""
-    schedulerName: str = ""
+    containers: _RawContainers = None
+    initContainers: _RawContainers = None
+    nodeName: str | None = None
+    schedulerName: str | None = None
     schedulingGates: list[msgspec.Raw] | None = None
     schedulingGroup: SchedulingGroup | None = None
     volumes: msgspec.Raw = _NO_JSON
@@ -326,29 +331,35 @@ class _RawSpec(msgspec.Struct, frozen=True, gc=False):
 
 
 class _RawStatus(msgspec.Struct, frozen=True, gc=False):
-    phase: str
+    phase: str | None = None
     startTime: str | None = None
-    nominatedNodeName: str = ""
-    conditions: tuple[_RawCondition, ...] = ()
-    containerStatuses: tuple[_RawContainerStatus, ...] = ()
-    initContainerStatuses: tuple[_RawContainerStatus, ...] = ()
+    nominatedNodeName: str | None = None
+    conditions: tuple[_RawCondition, ...] | None = None
+    containerStatuses: _RawStatuses = None
+    initContainerStatuses: _RawStatuses = None
     resources: msgspec.Raw = _NO_JSON
     allocatedResources: msgspec.Raw = _NO_JSON
 
 
 class _RawPod(msgspec.Struct, frozen=True, gc=False):
-    """A Pod as the API server sends it, of which the parts that other pods share stay JSON.
+    """A Pod of which the parts that other pods share stay JSON."""
 
-    Whatever the API server does not send, such as null for a list, it does not take.
-    """
-
-    metadata: _RawMetadata
-    spec: _RawSpec
-    status: _RawStatus
+    metadata: _RawMetadata | None = None
+    spec: _RawSpec | None = None
+    status: _RawStatus | None = None
 
 
-def _containers_key(containers: tuple[_RawContainer, ...]) -> Hashable:
-    return tuple(
+class _Contents(NamedTuple):
+    """What pods of one template have in common, which follows from their containers."""
+
+    requests: PodRequests
+    limits: Mapping[str, Quantity]
+    containers: tuple[PeerContainer, ...]
+    ports: tuple[HostPort, ...]
+
+
+def _containers_key(containers: _RawContainers) -> Hashable:
+    return containers and tuple(
         [(c.name, c.image, bytes(c.resources), c.restartPolicy, bytes(c.ports)) for c in containers]
     )
 
@@ -358,8 +369,10 @@ def _moment(text: str | None) -> Timestamp | None:
     return None if text is None else Timestamp.parse(text)
 
 
-def _statuses_key(statuses: tuple[_RawContainerStatus, ...]) -> Hashable:
-    return tuple([(s.name, bytes(s.resources), bytes(s.allocatedResources)) for s in statuses])
+def _statuses_key(statuses: _RawStatuses) -> Hashable:
+    return statuses and tuple(
+        [(s.name, bytes(s.resources), bytes(s.allocatedResources)) for s in statuses]
+    )
 
 
 class PeerDecoder:
@@ -369,7 +382,7 @@ class PeerDecoder:
 
     Most pods are made from one of few templates. So what follows from the JSON of the containers,
     of the labels and of the owner is remembered by this JSON, and a pod like another one takes it
-    from there. What nothing reads is not checked then. All other pods are decoded plainly.
+    from there. What nothing reads is not checked then.
     """
 
     def __init__(self, annotations: Collection[str] = ()) -> None:
@@ -378,8 +391,8 @@ class PeerDecoder:
         self._volumes = ObjectDecoder("Pod", list[Volume])
         self._shared: Remembered[Hashable, object] = Remembered(_MOST_SHARED)
         self._raw = msgspec.json.Decoder(_RawPod)
-        # By their JSON: a peer with these containers, labels, and the direct controller.
-        self._alike: Remembered[Hashable, Peer] = Remembered(_MOST_SHARED)
+        # By their JSON: what follows from containers, labels, and the direct controller.
+        self._contents: Remembered[Hashable, _Contents] = Remembered(_MOST_SHARED)
         self._labels: Remembered[bytes, Mapping[str, str]] = Remembered(_MOST_TEXTS)
         self._owners: Remembered[bytes, Workload | None] = Remembered(_MOST_TEXTS)
 
@@ -390,58 +403,90 @@ class PeerDecoder:
     def decode(self, data: bytes | msgspec.Raw) -> Peer:
         """The peer of a Pod's JSON. Raises BadObjectError, naming the path."""
         try:
-            pod = self._raw.decode(data)
-            if pod.status.phase not in ENDED:
-                return self._like_another(pod, data)
+            return self._peer(self._raw.decode(data), data)
         except (msgspec.MsgspecError, EvaluationError, UnicodeDecodeError, RecursionError):
-            pass  # it is unusual, or wrong
-        return self.decode_plainly(data)
+            self._decoder.decode(data)  # says what is wrong, and where
+            raise
 
-    def _like_another(self, pod: _RawPod, data: bytes | msgspec.Raw) -> Peer:
-        metadata, spec, status = pod.metadata, pod.spec, pod.status
+    def _peer(self, pod: _RawPod, data: bytes | msgspec.Raw) -> Peer:
+        metadata, spec = pod.metadata or _RawMetadata(), pod.spec or _RawSpec()
+        status, intern = pod.status or _RawStatus(), sys.intern
         # The first of a type counts.
-        conditions = {condition.type: condition for condition in status.conditions[::-1]}
-        resize = conditions.get("PodResizePending")
-        key = (
-            _containers_key(spec.containers),
-            _containers_key(spec.initContainers) if spec.initContainers else None,
-            _statuses_key(status.containerStatuses),
-            _statuses_key(status.initContainerStatuses) if status.initContainerStatuses else None,
-            *map(bytes, (spec.overhead, spec.resources)),
-            *map(bytes, (status.resources, status.allocatedResources)),
-            resize and resize.reason,
-            (spec.priority, spec.schedulerName, status.phase),
-        )
-        alike = self._alike.peek(key)
-        if alike is None:
-            return self._alike.put(key, self.decode_plainly(data))
+        conditions = {condition.type: condition for condition in reversed(status.conditions or ())}
+        ready, requeued = conditions.get("Ready"), conditions.get(REQUEUE_CONDITION)
+        contents = self._contents_of(spec, status, conditions.get("PodResizePending"), data)
         labels = self._labels_of(metadata.labels)
         owner = self._owner_of(metadata.ownerReferences)
         group = group_name(spec.schedulingGroup, labels)
-        ready = conditions.get("Ready")
-        requeued = None if spec.nodeName else conditions.get(REQUEUE_CONDITION)
-        intern = sys.intern
-        return msgspec.structs.replace(
-            alike,
-            name=metadata.name,
-            namespace=intern(metadata.namespace),
-            uid=metadata.uid,
+        ended, reason = None, ""
+        if status.phase in ENDED:
+            ended, reason = how_it_ended(self._decoder.decode(data).status or PodStatus())
+        return Peer(
+            name=metadata.name or "",
+            namespace=intern(metadata.namespace or ""),
+            uid=metadata.uid or "",
             labels=labels,
             annotations=self._kept_of(metadata.annotations),
+            requests=contents.requests,
+            limits=contents.limits,
+            priority=spec.priority or 0,
             workload=owner,
             controller=owner.uid if owner is not None else "",
             group=group and self._share(group, group),
-            nodeName=intern(spec.nodeName),
+            nodeName=intern(spec.nodeName or ""),
+            phase=intern(status.phase or ""),
+            containers=contents.containers,
+            hostPorts=contents.ports,
+            namespaceLabels=UNLABELLED,
             created=_moment(metadata.creationTimestamp),
             started=_moment(status.startTime),
             deletionTimestamp=_moment(metadata.deletionTimestamp),
-            nominatedNodeName=intern(status.nominatedNodeName),
+            nominatedNodeName=intern(status.nominatedNodeName or ""),
+            schedulerName=intern(spec.schedulerName or ""),
             unscheduled=self._unscheduled_of(conditions.get("PodScheduled")),
-            requeued=(requeued.reason or "") if requeued is not None else "",
+            requeued="" if spec.nodeName or requeued is None else requeued.reason or "",
             is_gated=bool(spec.schedulingGates),
             has_claims=not spec.nodeName and self._has_claims(spec),
             ready=ready is not None and ready.status == "True",
+            ended=ended,
+            reason=reason,
         )
+
+    def _contents_of(
+        self,
+        spec: _RawSpec,
+        status: _RawStatus,
+        resize: _RawCondition | None,
+        data: bytes | msgspec.Raw,
+    ) -> _Contents:
+        key = (
+            _containers_key(spec.containers),
+            _containers_key(spec.initContainers),
+            _statuses_key(status.containerStatuses),
+            _statuses_key(status.initContainerStatuses),
+            *map(bytes, (spec.overhead, spec.resources)),
+            *map(bytes, (status.resources, status.allocatedResources)),
+            resize and resize.reason,
+        )
+        if (known := self._contents.peek(key)) is not None:
+            return known
+        pod = self._decoder.decode(data)
+        given, now = pod.spec or PodSpec(), pod.status or PodStatus()
+        requests, limits, ports = (
+            pod_requests(given, now),
+            pod_limits(given, now),
+            host_ports(given),
+        )
+        containers = tuple(
+            [PeerContainer(c.name or "", c.image or "") for c in given.containers or ()]
+        )
+        made = _Contents(
+            self._share(("requests", *requests.items()), requests),
+            self._share(("limits", *limits.items()), limits),
+            self._share(containers, containers),
+            self._share(ports, ports) if ports else (),
+        )
+        return self._contents.put(key, made)
 
     def _labels_of(self, raw: msgspec.Raw) -> Mapping[str, str]:
         found = self._labels.peek(text := bytes(raw))
@@ -462,9 +507,10 @@ class PeerDecoder:
         return self._owners.peek(text)
 
     def _kept_of(self, raw: msgspec.Raw) -> Mapping[str, str]:
-        if not self._annotations or not bytes(raw):
+        given = _TEXTS.decode(raw) if self._annotations and bytes(raw) else None
+        if not given:
             return _NO_ANNOTATIONS
-        return self._kept(_TEXTS.decode(raw))
+        return self.shared_texts({key: given[key] for key in self._annotations if key in given})
 
     def _unscheduled_of(self, raw: _RawCondition | None) -> ObjectCondition | None:
         if raw is None or raw.status == "True":
@@ -472,69 +518,11 @@ class PeerDecoder:
         changed = _moment(raw.lastTransitionTime)
         return ObjectCondition(raw.type, raw.status, raw.reason, changed, raw.message)
 
-    def decode_plainly(self, data: bytes | msgspec.Raw) -> Peer:
-        """The same, whatever other pods are like."""
-        pod = self._decoder.decode(data)
-        metadata = pod.metadata or ObjectMeta()
-        spec = pod.spec or PodSpec()
-        status = pod.status or PodStatus()
-        requests = pod_requests(spec, status)
-        limits = pod_limits(spec, status)
-        owner = workload_of(metadata.ownerReferences or ())
-        ended, reason = how_it_ended(status) if status.phase in ENDED else (None, "")
-        ports = host_ports(spec)
-        group = group_name(spec.schedulingGroup, metadata.labels or {})
-        containers = tuple(
-            [PeerContainer(c.name or "", c.image or "") for c in spec.containers or ()]
-        )
-        # The first of a type counts.
-        conditions = {each.type: each for each in reversed(status.conditions or ())}
-        ready, requeued = conditions.get("Ready"), conditions.get(REQUEUE_CONDITION)
-        unscheduled = conditions.get("PodScheduled")
-        return Peer(
-            name=metadata.name or "",
-            namespace=sys.intern(metadata.namespace or ""),
-            uid=metadata.uid or "",
-            labels=self.shared_texts(metadata.labels or {}),
-            annotations=self._kept(metadata.annotations),
-            requests=self._share(("requests", *requests.items()), requests),
-            limits=self._share(("limits", *limits.items()), limits),
-            priority=spec.priority or 0,
-            workload=owner and self._share(owner, owner),
-            controller=sys.intern(owner.uid) if owner else "",
-            group=group and self._share(group, group),
-            nodeName=sys.intern(spec.nodeName or ""),
-            phase=sys.intern(status.phase or ""),
-            containers=self._share(containers, containers),
-            hostPorts=self._share(ports, ports) if ports else (),
-            namespaceLabels=UNLABELLED,
-            created=metadata.creationTimestamp,
-            started=status.startTime,
-            deletionTimestamp=metadata.deletionTimestamp,
-            nominatedNodeName=sys.intern(status.nominatedNodeName or ""),
-            schedulerName=sys.intern(spec.schedulerName or ""),
-            unscheduled=unscheduled if unscheduled and unscheduled.status != "True" else None,
-            requeued="" if spec.nodeName or requeued is None else requeued.reason or "",
-            is_gated=bool(spec.schedulingGates),
-            has_claims=not spec.nodeName and self._has_claims(spec),
-            ready=ready is not None and ready.status == "True",
-            ended=ended,
-            reason=reason,
-        )
-
-    def _has_claims(self, spec: PodSpec | _RawSpec) -> bool:
+    def _has_claims(self, spec: _RawSpec) -> bool:
         if spec.resourceClaims:
             return True
-        if bytes(spec.volumes) in (b"", b"null"):
-            return False
-        found = self._volumes.decode(spec.volumes)
+        found = self._volumes.decode(spec.volumes) if bytes(spec.volumes) not in _NONE else ()
         return any(v.persistentVolumeClaim is not None or v.ephemeral is not None for v in found)
-
-    def _kept(self, annotations: dict[str, str] | None) -> Mapping[str, str]:
-        if not annotations or not self._annotations:
-            return _NO_ANNOTATIONS
-        kept = {key: annotations[key] for key in self._annotations if key in annotations}
-        return self.shared_texts(kept)
 
     def shared_texts(self, texts: dict[str, str]) -> dict[str, str]:
         """The mapping that all peers with equal texts have."""
