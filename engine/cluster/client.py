@@ -192,41 +192,14 @@ _READ_BYTES = 2 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A request to the API server."""
+    """A request to the API server; nothing may arrive for `idle_seconds`, None for any time."""
 
     method: str
     path: str
     params: Sequence[tuple[str, str]]
     headers: Mapping[str, str]
     body: bytes | None = None
-
-
-class _Silence:
-    """The bound of a stream's silence: its reader gets a TimeoutError after so many seconds.
-
-    There is one timer for all parts of the stream: to set it anew for each part costs as much as to
-    decode that part.
-    """
-
-    def __init__(self, content: aiohttp.StreamReader, seconds: float) -> None:
-        self.seconds = seconds
-        self._content = content
-        self._loop = asyncio.get_running_loop()
-        self._until = self._loop.time() + seconds
-        self._timer = self._loop.call_at(self._until, self._look)
-
-    def breaks(self) -> None:
-        """Something has arrived."""
-        self._until = self._loop.time() + self.seconds
-
-    def end(self) -> None:
-        self._timer.cancel()
-
-    def _look(self) -> None:
-        if self._loop.time() >= self._until:
-            self._content.set_exception(TimeoutError())
-        else:
-            self._timer = self._loop.call_at(self._until, self._look)
+    idle_seconds: float | None = None
 
 
 class ApiSession:
@@ -292,7 +265,9 @@ class ApiSession:
             params=list(request.params),
             headers=headers,
             data=request.body,
-            timeout=aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS),
+            timeout=aiohttp.ClientTimeout(
+                sock_connect=_CONNECT_SECONDS, sock_read=request.idle_seconds
+            ),
             allow_redirects=False,  # the API server never redirects, and a token is for it alone
             proxy=connections.proxy,
             proxy_headers=connections.rest.proxy_headers,
@@ -457,18 +432,16 @@ class ApiClient:
         connection breaks.
         """
         headers = {**self._headers, "Accept-Encoding": "identity"}
-        request = _Request("GET", path, params, headers)
+        request = _Request("GET", path, params, headers, idle_seconds=idle_seconds)
         try:
             async with asyncio.timeout(idle_seconds):
                 response = await self._send(request)
         except _TRANSPORT as error:
             raise self._unreachable(error, idle_seconds) from error
-        silence = _Silence(response.content, idle_seconds)
         try:
-            async with aclosing(self._lines(response, silence)) as lines:
+            async with aclosing(self._lines(response, idle_seconds)) as lines:
                 yield lines
         finally:
-            silence.end()
             response.close()
 
     @asynccontextmanager
@@ -495,12 +468,11 @@ class ApiClient:
         return response
 
     async def _lines(
-        self, response: aiohttp.ClientResponse, silence: _Silence
+        self, response: aiohttp.ClientResponse, idle_seconds: float
     ) -> AsyncGenerator[bytes, None]:
         parts: list[bytes] = []  # of a line without its end, joined once when the end arrives
         try:
             async for chunk in response.content.iter_any():
-                silence.breaks()
                 first, *others = chunk.split(b"\n")
                 parts.append(first)
                 for other in others:
@@ -508,7 +480,7 @@ class ApiClient:
                         yield line
                     parts = [other]
         except _TRANSPORT as error:
-            raise self._unreachable(error, silence.seconds) from error
+            raise self._unreachable(error, idle_seconds) from error
         if any(parts):
             raise ApiUnreachableError(f"`{self.host}` broke off in the middle of a line")
 
