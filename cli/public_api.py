@@ -131,7 +131,7 @@ class Placet:
         First so many nodes come like each template of `add_nodes`, and the nodes of `drain` are
         drained, whose pods come before those of the file.
         """
-        from cli.simulation.inputs import Inputs, prepare, read_pods, what_if  # noqa: PLC0415
+        from cli.simulation import Inputs, prepare, read_pods, what_if  # noqa: PLC0415
         from engine.cache.cluster_copy import read_documents  # noqa: PLC0415
         from engine.simulation.cycle import SimulationOptions  # noqa: PLC0415
         from engine.simulation.result import result  # noqa: PLC0415

@@ -32,7 +32,7 @@ from engine.decision.registry import Registry
 from engine.decision.verb_call import CallOpener, ClusterState, Observer, OfferedNodes, VerbCall
 from engine.decision.verdict import Decision, Failed, Rejected, Scores, feasible
 from engine.errors import EngineError, NotSyncedError, RefusedError
-from engine.gangs.gang_of_pod import GangOfPod
+from engine.gangs.gang import GangOfPod
 from engine.gangs.gangs import Gangs
 from engine.gangs.second_looks import SecondLooks
 from engine.objects.codec import ObjectCodec

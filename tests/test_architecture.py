@@ -49,7 +49,7 @@ STARTS = {
     "server/admission/checking_process.py: Thread in _serve": "ends the process for checks "
     "when its server has ended",
     "engine/cluster/binding.py: create_task in Binder.bind": "one call awaits it",
-    "engine/cluster/condition_waits.py: ensure_future in ConditionWaits._change": "one call awaits "
+    "engine/cluster/binding.py: ensure_future in ConditionWaits._change": "one call awaits "
     "it, and it cannot fail",
     "engine/cluster/data_sources.py: ThreadPoolExecutor in DataKeeper.__init__": "the one thread "
     "that reads texts, which `close` ends",

@@ -14,15 +14,17 @@ import msgspec
 from cli.command import CommandError, Exit, given_path
 from cli.console import add_output_argument, put_item
 from cli.replicas import replicas
-from cli.simulation.inputs import (
+from cli.simulation import (
     Inputs,
+    difference,
     pending_pods,
     prepare,
+    print_difference,
+    print_result,
     read_pods,
     what_if,
     with_manifest,
 )
-from cli.simulation.result_layout import difference, print_difference, print_result
 from cli.sources import (
     add_cluster_arguments,
     is_live,

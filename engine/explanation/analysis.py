@@ -46,7 +46,7 @@ from engine.explanation.inspection import (
     summarize,
 )
 from engine.explanation.written import Values, Written, WrittenClauses
-from engine.gangs.gang_of_pod import GangOfPod
+from engine.gangs.gang import GangOfPod
 from engine.objects.codec import Pod
 from engine.objects.eligibility import unfit as unfit_reasons
 from engine.objects.peer import key_of

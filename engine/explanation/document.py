@@ -12,7 +12,7 @@ from typing import Literal as OneOf
 import msgspec
 
 from engine.explanation.decision_document import ClauseCounts, DecisionDetail, PolicyAudit
-from engine.gangs.gang_of_pod import Presence
+from engine.gangs.gang import Presence
 
 VERSION = 1
 CAVEAT = (

@@ -41,7 +41,7 @@ from engine.explanation.document import (
 from engine.explanation.evidence import ClauseEvidence, ScoreEvidence
 from engine.explanation.inspection import ClauseResults, Objection
 from engine.explanation.written import Traced, Values
-from engine.gangs.gang_of_pod import GangOfPod
+from engine.gangs.gang import GangOfPod
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 

@@ -29,7 +29,7 @@ from engine.decision.registry import Selection
 from engine.decision.verdict import full_reason
 from engine.engine import Engine
 from engine.errors import DeadlineExceededError
-from engine.gangs.gang_of_pod import GangOfPod
+from engine.gangs.gang import GangOfPod
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation, Floats, Frame, Term, unhurried
 from engine.program.policy_time import CallTime

@@ -46,12 +46,15 @@ from engine.decision.verdict import Decision, Rejected
 from engine.errors import BriefWaitError, RefusedError, own_text
 from engine.gangs.attempts import Attempts, Quorums
 from engine.gangs.gang import (
+    ELSEWHERE,
+    ENOUGH,
     EndOfHold,
+    GangOfPod,
     GangStatus,
     Hold,
     KnownGang,
+    gang_of_pod,
 )
-from engine.gangs.gang_of_pod import ELSEWHERE, ENOUGH, GangOfPod, gang_of_pod
 from engine.gangs.held_calls import HeldCalls
 from engine.gangs.known_gangs import FIRST_PAUSE_SECONDS, KnownGangs
 from engine.gangs.members import GangName, Members

@@ -1,12 +1,13 @@
-"""WhatIf: nodes that would come, and nodes that would be drained, before pods are scheduled.
+"""WhatIf: nodes that would come or be drained before pods are scheduled, and that simulation.
 
-It is applied to a cluster of its own, once.
+It is applied to a cluster of its own, once. The terminal and a running server prepare their
+simulations here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,10 +16,22 @@ import msgspec
 from engine.cache.cache import Cache
 from engine.cache.cluster_copy import ClusterCopy, similar
 from engine.cache.node_table import NodeWithPods
+from engine.decision.registry import Registry
 from engine.errors import BadObjectError
 from engine.objects.codec import Node, ObjectCodec
+from engine.objects.eligibility import ineligible
 from engine.objects.kept_pods import Unmoved, unmoved
-from engine.objects.peer import Peer, key_of
+from engine.objects.peer import Peer, decode_controller, key_of
+from engine.objects.workload_pods import pinned
+from engine.offline import offline_engine
+from engine.simulation.cycle import (
+    SimulatedClock,
+    Simulation,
+    SimulationOptions,
+    Waiting,
+    begin,
+    waiting,
+)
 from engine.simulation.pod_list import PodList, PodReader
 from engine.work import Work
 from grammar.messages.diagnostics import UserError
@@ -33,12 +46,12 @@ POOLS = (
     "node.cluster.x-k8s.io/machine-deployment",
 )
 _HOSTNAME = "kubernetes.io/hostname"
+_PODS_OF_A_PORTION = 16
 # A taint of these says how a node is now, and not what a new one of its kind is like.
 _PASSING = re.compile(
     r"node\.kubernetes\.io/|node\.cloudprovider\.kubernetes\.io/|karpenter\.sh/disrupt"
     r"|ToBeDeleted|DeletionCandidate"
 )
-_PODS_OF_A_PORTION = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,3 +246,73 @@ def _plain(node: Node) -> Node:
     """The node without its pods."""
     given = node.name, node.labels, node.kind, node.apiVersion
     return Node(*given, node.metadata, node.spec, node.status, node.allocatable)
+
+
+# ---- the simulation of it
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A simulation that has not begun, its cluster, and what was changed for it."""
+
+    simulation: Simulation
+    cluster: ClusterCopy
+    changed: Changed
+
+
+def prepared(
+    cluster: ClusterCopy,
+    codec: ObjectCodec,
+    registry: Registry,
+    pods: PodList | None,
+    options: SimulationOptions,
+    change: WhatIf = NO_CHANGE,
+) -> Work[Prepared]:
+    """A simulation that changes the cluster; without `pods`, those of drained nodes alone.
+
+    Raises UserError.
+    """
+    made = yield from changed(change, cluster, codec, options.most)
+    queue = dict[str, Waiting]()
+    for some in (made.pods, pods):
+        if some is None:
+            continue
+        for owner in some.owners:
+            controller = decode_controller(owner["kind"], msgspec.json.encode(owner))
+            cluster.pods.put_controller(controller)
+        for number, each in enumerate(_waiting(some, codec, cluster.snapshot().nodes), 1):
+            queue.setdefault(each.key, each)
+            if not number % _PODS_OF_A_PORTION:
+                yield
+            if len(queue) > options.most:
+                hint = "ask about a part of them"
+                raise UserError(f"these are more than {options.most} pods", hint)
+    clock = SimulatedClock(options.real)
+    engine = offline_engine(registry, cluster, codec, exemptions=options.exemptions, clock=clock)
+    if options.tables is not None:
+        engine.take_tables(options.tables)
+    every = list(queue.values())
+    if registry.cards:
+        every = [replace(each, cards=engine.cards.demand(each.body)) for each in every]
+    how = replace(options, drained=frozenset(change.drained))
+    simulation = yield from begin(engine, cluster.pods, every, how, clock)
+    return Prepared(simulation, cluster, made)
+
+
+def _waiting(
+    pods: PodList, codec: ObjectCodec, nodes: Mapping[str, NodeWithPods]
+) -> Iterator[Waiting]:
+    """The pods, and for one of a DaemonSet those of the nodes where they could ever run."""
+    for key, body in pods.bodies.items():
+        try:
+            each = waiting(body, codec)
+        except BadObjectError as error:
+            message = f"pod `{key}` in `{pods.file}` cannot be read: {error}"
+            raise UserError(message, "correct the pod") from None
+        if key not in pods.daemons:
+            yield each
+            continue
+        pod = msgspec.json.decode(body)
+        for name, node in sorted(nodes.items()):
+            if not ineligible(each.pod, node):
+                yield waiting(msgspec.json.encode(pinned(pod, name)), codec)

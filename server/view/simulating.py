@@ -26,9 +26,8 @@ from engine.engine import Engine
 from engine.program.tables import Tables
 from engine.simulation.cycle import SimulationOptions
 from engine.simulation.pod_list import PodList, PodReader
-from engine.simulation.preparation import prepared
 from engine.simulation.result import SimulationAnswer, answer_of, played
-from engine.simulation.what_if import NodesToAdd, WhatIf
+from engine.simulation.what_if import NodesToAdd, WhatIf, prepared
 from engine.work import Work
 from grammar.messages.diagnostics import UserError
 from grammar.values.time import Timestamp

@@ -9,7 +9,7 @@ import pytest
 
 from engine.cache.cache import Cache
 from engine.engine import Engine
-from engine.gangs.gang_of_pod import GangMember, GangOfPod
+from engine.gangs.gang import GangMember, GangOfPod
 from engine.objects.peer import key_of
 from engine.program.policy_time import DecisionTime
 from tests.support.builders import Object, node, pod, raw

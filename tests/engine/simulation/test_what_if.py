@@ -18,9 +18,8 @@ from engine.engine import Engine
 from engine.objects.disruption_budget import decode_budget
 from engine.simulation.cycle import SimulationOptions
 from engine.simulation.pod_list import PodReader, pods_in
-from engine.simulation.preparation import prepared
 from engine.simulation.result import SimulationAnswer, answer_of, played
-from engine.simulation.what_if import NodesToAdd, WhatIf
+from engine.simulation.what_if import NodesToAdd, WhatIf, prepared
 from engine.work import finished
 from grammar.messages.diagnostics import UserError
 from tests.support.builders import Object, controller, kubectl_list, node, pod, raw
