@@ -25,11 +25,11 @@ from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-import msgspec
 
 from engine.cluster.connection_configuration import SERVICE_ACCOUNT, Load, find
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, NotSentError
 from engine.objects.api_types import ApiStatus
+from engine.objects.decoding import read_json
 from grammar.messages.texts import os_reason
 
 CORE = "/api/v1"
@@ -158,7 +158,6 @@ class Throttle:
 # ---- error answers
 
 _MOST_TEXT = 200
-_STATUS = msgspec.json.Decoder(ApiStatus)
 
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
@@ -166,10 +165,7 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     # Seconds: the API server never sends a date.
     header = headers.get("Retry-After")
     wait = float(header) if header is not None and header.isdecimal() else None
-    try:
-        answer = _STATUS.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        answer = ApiStatus()
+    answer = read_json(body, ApiStatus) or ApiStatus()
     if answer.kind != "Status":
         text = " ".join(body[: 4 * _MOST_TEXT].decode("utf-8", "replace").split())
         return ApiError(status, "", text[:_MOST_TEXT], wait)

@@ -21,6 +21,7 @@ import msgspec
 from engine.cache.list_watch import ListerWatcher, Params
 from engine.cluster.client import read_most
 from engine.errors import ApiError, ApiUnreachableError, why
+from engine.objects.decoding import read_json
 from engine.program.tables import MOST_BYTES
 from grammar.messages.texts import shown
 
@@ -183,11 +184,8 @@ async def _some(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _error_of(body: bytes) -> str:
-    try:
-        text = msgspec.json.decode(body, type=_ErrorAnswer).error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return ""
-    return f": {shown(text, _MOST_REASON)}" if text else ""
+    answer = read_json(body, _ErrorAnswer) or _ErrorAnswer()
+    return f": {shown(answer.error, _MOST_REASON)}" if answer.error else ""
 
 
 def _quoted(text: str) -> str:

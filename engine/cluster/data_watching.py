@@ -37,6 +37,7 @@ from engine.data.reading import (
     rows_of_text,
 )
 from engine.errors import ApiError, ApiUnreachableError
+from engine.objects.decoding import read_json
 from engine.program.frame import Frame
 from engine.program.tables import MOST_BYTES, TableSpec
 from engine.work import shared_pause
@@ -242,12 +243,10 @@ async def watch_configmap(watched: WatchedSource, api: DataApi, name: str, entry
         if raw is None:
             rows.fail("absent", f"there is no ConfigMap {shown_name}")
             return
-        try:
-            texts = msgspec.json.decode(raw, type=_ConfigMap).data or {}
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        if (configmap := read_json(raw, _ConfigMap)) is None:
             rows.fail("garbage", f"the ConfigMap {shown_name} cannot be read")
             return
-        text = texts.get(entry)
+        text = (configmap.data or {}).get(entry)
         if text is None:
             missing = f"`{shown(entry, _MOST_SHOWN)}`"
             rows.fail("absent", f"the ConfigMap {shown_name} has no entry {missing} in `data`")
@@ -278,16 +277,15 @@ async def resource_of(api: DataApi, kind: str) -> Resource:
     unknown = f"the cluster has no `{shown(kind, _MOST_SHOWN)}` that can be watched"
     try:
         body = await api.request("GET", path, timeout_seconds=10.0, most_bytes=MOST_BYTES)
-        found = msgspec.json.decode(body, type=_ApiResourceList).resources
     except ApiError as error:
         if error.status == HTTPStatus.NOT_FOUND:
             raise SourceError("absent", unknown) from None
         raise refusal(f"find `{shown(kind, _MOST_SHOWN)}`", error) from None
     except ApiUnreachableError as error:
         raise refusal(f"find `{shown(kind, _MOST_SHOWN)}`", error) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise SourceError("garbage", f"the API server's answer about {path} is no list") from None
-    for each in found:
+    if (found := read_json(body, _ApiResourceList)) is None:
+        raise SourceError("garbage", f"the API server's answer about {path} is no list")
+    for each in found.resources:
         if each.kind == name and "/" not in each.name and {"list", "watch"} <= {*each.verbs}:
             return Resource(each.name, f"{path}/{quote(each.name, safe='')}")
     raise SourceError("absent", unknown)
@@ -358,9 +356,7 @@ class ObjectRows:
     ) -> tuple[str, Row] | None:
         if raw is None:
             return None
-        try:
-            found = msgspec.json.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        if (found := read_json(raw)) is None:
             return None
         # A frame keeps values, so each object has its own.
         frame = Frame(None, now, slots=self._spec.slots)

@@ -24,6 +24,7 @@ import msgspec
 import yaml
 
 from engine.cache.cluster_copy import Form
+from engine.objects.decoding import read_json
 from engine.program.frame import Frame
 from engine.program.tables import MOST_BYTES, MOST_KEY, MOST_ROWS, MOST_TEXT, TableSpec
 from grammar.messages.texts import shown
@@ -510,10 +511,9 @@ def rows_of_metrics(spec: TableSpec, data: bytes, now: int) -> RowSample:
     A time after `now` counts as now: otherwise a wrong clock would keep a row for ever. A node with
     an amount below 0 is left out. Raises DataError.
     """
-    try:
-        found = msgspec.json.decode(_bounded(data), type=_NodeMetricsList)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise DataError("the answer is not a NodeMetricsList") from None
+    found = read_json(_bounded(data), _NodeMetricsList)
+    if found is None:
+        raise DataError("the answer is not a NodeMetricsList")
     if found.kind != "NodeMetricsList":
         raise DataError(f"the answer is a {_quoted(found.kind)}, and not a NodeMetricsList")
     rows: dict[str, Row] = {}
@@ -568,13 +568,12 @@ def rows_of_prometheus(spec: TableSpec, data: bytes, now: int) -> RowSample:
     """
     assert isinstance(spec.source, FromPrometheus)
     label = spec.source.key
-    try:
-        answer = msgspec.json.decode(_bounded(data), type=_Answer)
-        if answer.status != "success":
-            raise DataError(f"Prometheus answers: {shown(answer.error) or answer.status}")
-        found = msgspec.json.decode(answer.data, type=_Data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise DataError("the answer is not one of the API of Prometheus") from None
+    answer = read_json(_bounded(data), _Answer)
+    if answer is not None and answer.status != "success":
+        raise DataError(f"Prometheus answers: {shown(answer.error) or answer.status}")
+    found = read_json(answer.data, _Data) if answer is not None else None
+    if found is None:
+        raise DataError("the answer is not one of the API of Prometheus")
     if found.resultType != "vector":
         kind = _quoted(found.resultType)
         raise DataError(f"the result of the query is a {kind}: it must be an instant vector")

@@ -22,11 +22,12 @@ from engine.errors import BadObjectError, EngineError
 from engine.gangs.gang import KnownGang, Numbers
 from engine.gangs.held_calls import MOST_HELD_OF_NAMESPACE
 from engine.gangs.members import GangName
-from engine.gangs.paper import Mask, Member, NodeRoom, Paper, Suits, needs_of
+from engine.gangs.paper import Mask, Member, NodeRoom, Paper, Suits
 from engine.objects.peer import Peer
 from engine.objects.pod_group import GroupName
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
+from engine.objects.resources import needs
 from engine.program.frame import Frame
 from engine.program.program import GangProgram
 from grammar.values.errors import EvaluationError
@@ -129,9 +130,9 @@ class Attempts:
     def without_room(self, pods: Iterable[Peer], table: NodeTable) -> Peer | None:
         """The first of the pods for which no node has room, whatever is on paper."""
         rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
-        for needs, pod in {frozenset(needs_of(pod).items()): pod for pod in pods}.items():
-            free = self._room.columns(table, (name for name, _ in needs), lambda: None)
-            if not free.capacity(dict(needs), rows).any():
+        for wanted, pod in {frozenset(needs(pod.requests).items()): pod for pod in pods}.items():
+            free = self._room.columns(table, (name for name, _ in wanted), lambda: None)
+            if not free.capacity(dict(wanted), rows).any():
                 return pod
         return None
 

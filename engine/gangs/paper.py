@@ -21,18 +21,12 @@ from engine.decision.placement import Placement
 from engine.decision.plugin_filters import PluginFilters
 from engine.decision.verb_call import VerbCall
 from engine.objects.peer import Peer
-from engine.objects.resources import MOST_AMOUNT, PODS, amount
+from engine.objects.resources import MOST_AMOUNT, amount, needs
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Floats
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-
-
-def needs_of(pod: Peer) -> Mapping[str, int]:
-    """What a pod takes of each resource, with one of `pods`."""
-    amounts = {name: amount(name, each) for name, each in pod.requests.items()}
-    return {name: taken for name, taken in amounts.items() if taken} | {PODS: 1}
 
 
 class FreeColumns:
@@ -119,7 +113,7 @@ class Member:
 
     @classmethod
     def of(cls, call: VerbCall, only: NodeRows | None = None) -> Member:
-        return cls(call, needs_of(call.pod.peer), only)
+        return cls(call, needs(call.pod.peer.requests), only)
 
     @property
     def uid(self) -> str:
@@ -146,14 +140,14 @@ class Paper:
     def stand(self, pod: Peer | None, row: int) -> None:
         """Takes what a pod of another gang takes there, which has its place on paper too."""
         if pod is not None:
-            self.free.take(row, needs_of(pod))
+            self.free.take(row, needs(pod.requests))
             if pod.hostPorts:
                 self.ports.add(row)
 
     def leave(self, pod: Peer | None, row: int) -> None:
         """Gives back what a pod takes there, which is held and would be given up."""
         if pod is not None:
-            self.free.give_back(row, needs_of(pod))
+            self.free.give_back(row, needs(pod.requests))
 
     def capacity(self, members: Sequence[Member], rows: NodeRows) -> Ints:
         """How many of these members each row has room for at most."""

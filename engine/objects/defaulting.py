@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from engine.objects.api_types import PodSpec, mapping, mappings
-from engine.objects.decoding import decode_scalar
+from engine.objects.decoding import decode_scalar, read_json
 from engine.objects.resources import CPU, MEMORY, pod_limits, pod_requests
 from grammar.values.quantity import Quantity
 
@@ -40,9 +40,6 @@ class _StoredHead(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
-_HEAD = msgspec.json.Decoder(_StoredHead)
-
-
 @dataclass(frozen=True, slots=True)
 class _Object:
     """An object as it is written; one that cannot be read has no kind."""
@@ -60,7 +57,7 @@ def as_stored(documents: Iterable[bytes]) -> list[bytes]:
         if each.metadata is not None:
             created = max(created, each.metadata.creationTimestamp or "")
         if each.kind == "PriorityClass":
-            known = _decoded(each.content) or {}
+            known = read_json(each.content, Json) or {}
             if isinstance(value := known.get("value"), int):
                 priorities[str(mapping(known, "metadata").get("name"))] = value
                 if known.get("globalDefault") is True:
@@ -71,32 +68,18 @@ def as_stored(documents: Iterable[bytes]) -> list[bytes]:
 
 def _objects(document: bytes) -> list[_Object]:
     """The objects of a document: the items of a list, or itself."""
-    outer = _read(document)
+    outer = read_json(document, _StoredHead)
     if outer is None:
         return []
     if outer.items is None:
         return [_Object(document, outer.kind or "", outer.metadata)]
     default, found = (outer.kind or "").removesuffix("List"), []
     for item in outer.items:
-        if (head := _read(item)) is None:
+        if (head := read_json(item, _StoredHead)) is None:
             found.append(_Object(item))
         else:
             found.append(_Object(item, head.kind or default, head.metadata))
     return found
-
-
-def _read(document: bytes | msgspec.Raw) -> _StoredHead | None:
-    try:
-        return _HEAD.decode(document)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        return None
-
-
-def _decoded(item: bytes | msgspec.Raw) -> Json | None:
-    try:
-        return msgspec.json.decode(item, type=dict[str, Any])
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        return None
 
 
 def _document(
@@ -118,7 +101,7 @@ def _stored(found: _Object, priorities: Mapping[str, int], now: str) -> bytes | 
         return item
     if found.metadata is not None and found.metadata.resourceVersion:
         return item
-    if (value := _decoded(item)) is None:
+    if (value := read_json(item, Json)) is None:
         return item
     before = msgspec.json.encode(value)
     if found.kind == "Pod":

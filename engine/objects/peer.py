@@ -472,21 +472,12 @@ class PeerDecoder:
             return known
         pod = self._decoder.decode(data)
         given, now = pod.spec or PodSpec(), pod.status or PodStatus()
-        requests, limits, ports = (
-            pod_requests(given, now),
-            pod_limits(given, now),
-            host_ports(given),
-        )
+        requests, limits = pod_requests(given, now), pod_limits(given, now)
         containers = tuple(
             [PeerContainer(c.name or "", c.image or "") for c in given.containers or ()]
         )
-        made = _Contents(
-            self._share(("requests", *requests.items()), requests),
-            self._share(("limits", *limits.items()), limits),
-            self._share(containers, containers),
-            self._share(ports, ports) if ports else (),
-        )
-        return self._contents.put(key, made)
+        shared = self._share(("requests", *requests.items()), requests)
+        return self._contents.put(key, _Contents(shared, limits, containers, host_ports(given)))
 
     def _labels_of(self, raw: msgspec.Raw) -> Mapping[str, str]:
         found = self._labels.peek(text := bytes(raw))

@@ -47,6 +47,12 @@ def amount(resource: str, quantity: Quantity) -> int:
     return max(0, min(-(-quantity.nanos // unit), MOST_AMOUNT))
 
 
+def needs(requests: Mapping[str, Quantity]) -> dict[str, int]:
+    """What a pod with these requests takes of each resource, with one of `pods`."""
+    amounts = {name: amount(name, each) for name, each in requests.items()}
+    return {name: taken for name, taken in amounts.items() if taken} | {PODS: 1}
+
+
 def pod_requests(spec: PodSpec | None, status: PodStatus | None) -> PodRequests:
     """The requests of a pod, overhead included, without defaults for absent resources.
 

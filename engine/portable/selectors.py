@@ -6,13 +6,13 @@ selects the objects for which it is true, the second the objects for which it is
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, assert_never
+from typing import Any
 from typing import Literal as OneOf
 
 from grammar.values.named_formats import is_label_value, is_qualified
+from grammar.values.node_terms import all_hold
 
 # A pod with a node affinity of more terms is slow to schedule.
 MOST_TERMS = 64
@@ -35,26 +35,6 @@ class SelectorExpression:
     operator: Operator
     values: tuple[str, ...] = ()
 
-    def accepts(self, labels: Mapping[str, str]) -> bool:
-        """As kube-scheduler reads it."""
-        value = labels.get(self.key)
-        match self.operator:
-            case "In":
-                return value in self.values
-            case "NotIn":
-                return value not in self.values
-            case "Exists":
-                return value is not None
-            case "DoesNotExist":
-                return value is None
-            case "Gt" | "Lt":
-                if value is None or not re.fullmatch("[0-9]+", value) or int(value) >= _INT64:
-                    return False
-                than = int(self.values[0])
-                return int(value) > than if self.operator == "Gt" else int(value) < than
-            case _:
-                assert_never(self.operator)
-
     def manifest(self) -> dict[str, Any]:
         """As Kubernetes writes it."""
         found: dict[str, Any] = {"key": self.key, "operator": self.operator}
@@ -71,7 +51,7 @@ NEVER: Terms = frozenset()
 
 def accepts(terms: Terms, labels: Mapping[str, str]) -> bool:
     """Whether an object with these labels is selected."""
-    return any(all(r.accepts(labels) for r in term) for term in terms)
+    return any(all_hold(term, labels) for term in terms)
 
 
 def expressions(term: Term) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from engine.cache.node_table import NodeWithPods
 from engine.decision.card_questions import Sums
 from engine.objects.peer import Peer
-from engine.objects.resources import CPU, MEMORY, MOST_AMOUNT, PODS, amount
+from engine.objects.resources import CPU, MEMORY, MOST_AMOUNT, PODS, amount, needs
 from engine.work import Work
 
 Mask = npt.NDArray[np.bool_]
@@ -42,10 +42,12 @@ def demand(pod: Peer) -> ResourceDemand:
     A peer has requests per pod, not per container, so defaults apply only to resources that none of
     its containers names. A request of 0 is one.
     """
-    amounts = {resource: amount(resource, each) for resource, each in pod.requests.items()}
-    containers = len(pod.containers)
-    scored = {r: amounts.get(r, least * containers) for r, least in _UNNAMED.items()}
-    return ResourceDemand({r: n for r, n in amounts.items() if n} | {PODS: 1}, scored)
+    named, containers = pod.requests, len(pod.containers)
+    scored = {
+        r: amount(r, named[r]) if r in named else least * containers
+        for r, least in _UNNAMED.items()
+    }
+    return ResourceDemand(needs(named), scored)
 
 
 class NodeResources:
