@@ -2,14 +2,14 @@
 
 Every clause is evaluated on the nodes that earlier clauses have left. A FilterMemo belongs to the
 plan for a pod shape and re-evaluates a node only when the node has changed. An evaluation that runs
-out of time continues at the next call where it ended.
+out of time continues at the next call after the last portion of nodes that it has finished.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import msgspec
@@ -25,7 +25,7 @@ from engine.counting.node_groups import (
     counted_on_the_way,
 )
 from engine.decision.verdict import FEASIBLE, Codes, Decision, Failed, Rejected, Verdict, decision
-from engine.errors import BriefWaitError, EngineError, own_text
+from engine.errors import BriefWaitError, own_text
 from engine.program.columns import ByKind, Freshness, KindsOf, Moments, grown, no_kinds
 from engine.program.frame import Evaluation, Frame
 from engine.program.policy_time import CallTime
@@ -99,7 +99,7 @@ class FilterMemo:
     ) -> Decision:
         """A verdict per row. Raises DeadlineExceededError and ExpensivePolicyError.
 
-        What was evaluated until then is kept, down to one clause on one node.
+        The portions of nodes that were finished until then are kept.
         """
         if self._failed is not None:
             return decision([self._failed] * len(rows), known_rows)
@@ -227,16 +227,12 @@ class _RowMemo:
         self._codes: Codes = np.empty(0, np.int32)
         self.rejections: list[Rejection | None] = [None]
         self._known: dict[Rejection | None, int] = {None: 0}
-        # By row, of a node that was not finished: the owner of the table, the version of the node,
-        # and the number of clauses that it passed.
-        self._begun: dict[int, tuple[object, int, int]] = {}
-        self._positions = {clause: position for position, clause in enumerate(clauses)}
         self._tables = frozenset[str]().union(*(clause.tables for clause in clauses))
 
     def tables_changed(self, digests: AbstractSet[str]) -> None:
         """Has the clauses that read these tables be evaluated again."""
-        if found := self._tables & digests:
-            self._fresh.lapse(found)
+        if self._tables & digests:
+            self._fresh.forget()
 
     def evaluated(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Codes:
         """Indexes into `rejections`, in the order of `rows`."""
@@ -250,23 +246,18 @@ class _RowMemo:
         if portions or len(self._codes) < len(table.nodes):
             self._codes = grown(self._codes, len(table.nodes), 0)
         for portion in portions:
-            nodes = [table.nodes[row] for row in portion.tolist()]
-            before, until = self._before(table, portion)
-            alike = partial(self._alike, table, portion, evaluation)
-            sweep = Sweep(nodes, self._passed(table, portion), until, before, alike)
-            try:
-                sweep.run(self.clauses, evaluation)
-            except EngineError:
-                self._keep(sweep, table, portion)
-                raise
+            nodes, until = (
+                [table.nodes[row] for row in portion.tolist()],
+                self._fresh.moments(portion),
+            )
+            sweep = Sweep(nodes, until, partial(self._alike, table, portion, evaluation))
+            sweep.run(self.clauses, evaluation)
             try:
                 codes = list(map(self._known.__getitem__, sweep.found))
             except KeyError:
                 codes = list(map(self._code, sweep.found))
             self._codes[portion] = codes
             self._fresh.worked_out(table, portion, until)
-            for row in portion.tolist() if self._begun else ():
-                self._begun.pop(row, None)
         return self._codes.take(rows)
 
     def _alike(
@@ -284,49 +275,6 @@ class _RowMemo:
         rows = portion if len(left) == len(portion) else portion[left]
         return by_kind.values(table, rows, evaluation, partial(judge, clause))
 
-    def _before(self, table: NodeTable, portion: NodeRows) -> tuple[Before | None, Moments | None]:
-        """What still holds of a portion, and the moments until which it does."""
-        again = {clause for clause in self.clauses if clause.tables & self._fresh.changed}
-        if not again:
-            return None, self._fresh.moments(portion)
-        lapsed = self._fresh.lapsed(table, portion)
-        found, passed = list[Rejection | None](), list[int]()
-        for is_as_it_was, code in zip(lapsed.tolist(), self._codes[portion].tolist(), strict=True):
-            rejection, position = self.rejections[code], 0
-            if is_as_it_was and rejection is None:
-                position = len(self.clauses)
-            elif is_as_it_was and rejection is not None and rejection.known:
-                position = self._positions[rejection.clause]
-            else:
-                rejection = None
-            found.append(rejection)
-            passed.append(position)
-        others = any(each.time_dependent for each in self.clauses if each not in again)
-        until = self._fresh.moments(portion, lapsed if others else None)
-        return Before(again, found, passed), until
-
-    def _passed(self, table: NodeTable, portion: NodeRows) -> list[int]:
-        """The number of clauses that each node of a portion passed before an interruption."""
-        if not self._begun:
-            return []
-        passed = []
-        for row, version in zip(portion.tolist(), table.versions[portion].tolist(), strict=True):
-            owner, of, number = self._begun.get(row, (None, 0, 0))
-            passed.append(number if owner is table.owner and of == version else 0)
-        return passed
-
-    def _keep(self, sweep: Sweep, table: NodeTable, portion: NodeRows) -> None:
-        """Keeps the results of an interrupted sweep."""
-        done = []
-        for i, row in enumerate(portion.tolist()):
-            if sweep.found[i] is not None or sweep.passed[i] == len(self.clauses):
-                self._codes[row] = self._code(sweep.found[i])
-                done.append(i)
-            elif not self._fresh.time_dependent:
-                self._begun[row] = (table.owner, int(table.versions[row]), sweep.passed[i])
-        until = sweep.until[done] if sweep.until is not None else None
-        self._fresh.worked_out(table, portion[done], until)
-
     def _code(self, rejection: Rejection | None) -> int:
         code = self._known.get(rejection)
         if code is None:
@@ -336,7 +284,6 @@ class _RowMemo:
 
     def _start_over(self) -> None:
         self._fresh.forget()
-        self._begun.clear()
         self.rejections, self._known = [None], {None: 0}
 
 
@@ -378,19 +325,6 @@ def rejections(
     return sweep.found
 
 
-@dataclass(frozen=True, slots=True)
-class Before:
-    """What was found of nodes that are as they were, before some tables have changed.
-
-    Only the clauses of `again` can have another outcome. A node passed the first clauses, as many
-    as `passed` says, and `found` is its rejection by the next one, None if it passed all.
-    """
-
-    again: AbstractSet[FilterProgram]
-    found: Sequence[Rejection | None]
-    passed: Sequence[int]
-
-
 # What a clause says of nodes, by their places in a sweep; None where it is evaluated on each.
 Alike = Callable[[FilterProgram, Sequence[int]], Sequence[Rejection | None] | None]
 
@@ -400,111 +334,60 @@ def _unlike(_: FilterProgram, _places: Sequence[int]) -> None:
 
 
 class Sweep:
-    """One evaluation of clauses on nodes, clause by clause; a node that is None is not known.
+    """A sweep: an evaluation of clauses on nodes, clause by clause; a node of None is not known.
 
-    `found` has the rejection of each node by the first clause that does not hold, or None. After an
-    interruption, `passed` has the number of clauses that each node passed. The results stay as they
-    are until the moments in `until`.
+    `found` has the rejection of each node by the first clause that does not hold, or None. Results
+    stay as they are until the moments in `until`, which is None if no clause reads the time.
     """
 
     def __init__(
         self,
         nodes: Sequence[NodeWithPods | None],
-        passed: Sequence[int] = (),
         until: Moments | None = None,
-        before: Before | None = None,
         alike: Alike = _unlike,
     ) -> None:
-        """`passed` is that of an earlier sweep over these nodes; empty without one.
-
-        `until` is None if no clause reads the time. What is known from `before` is not evaluated.
-        `alike` says what a clause says of nodes by their places, where it need not be evaluated
-        on each.
-        """
+        """`alike` says what a clause says of nodes by their places, where it is no need of each."""
         self.found: list[Rejection | None] = [None] * len(nodes)
-        self.passed = list(passed) or [0] * len(nodes)
         self.until = until
         self._nodes = nodes
-        self._before = before
         self._alike = alike
-        self._resumes = any(passed)
 
     def run(self, clauses: Sequence[FilterProgram], evaluation: Evaluation) -> None:
         """Evaluates. Raises DeadlineExceededError and ExpensivePolicyError."""
-        left: list[int] = [] if self._resumes else list(range(len(self._nodes)))
-        for position, clause in enumerate(clauses):
-            if self._resumes:
-                left += [i for i, passed in enumerate(self.passed) if passed == position]
-            left = self._apply(clause, position, left, evaluation)
+        left = list(range(len(self._nodes)))
+        for clause in clauses:
+            if not left:
+                break
+            left = self._apply(clause, left, evaluation)
         evaluation.time.rest()
 
-    def _apply(
-        self, clause: FilterProgram, position: int, left: list[int], evaluation: Evaluation
-    ) -> list[int]:
+    def _apply(self, clause: FilterProgram, left: list[int], evaluation: Evaluation) -> list[int]:
         """Applies a clause to the nodes that are left; returns the nodes that pass it."""
-        before = self._before
-        if before is None or clause in before.again:
-            return self._evaluate(clause, position, left, evaluation)
-        known, others = list[int](), list[int]()
-        for i in left:
-            if position < before.passed[i]:
-                known.append(i)
-            elif (rejection := before.found[i]) is not None and rejection.clause is clause:
-                self.found[i] = rejection
-            else:
-                others.append(i)
-        try:
-            return [*known, *self._evaluate(clause, position, others, evaluation)]
-        except EngineError:
-            for i in known:
-                self.passed[i] = position + 1
-            raise
+        evaluation.time.charge(clause.policy)
+        of_pod = clause.when is not None and not clause.when.per_node
+        if not of_pod and (by_kind := self._alike(clause, left)) is not None:
+            return self._taken(left, by_kind)
+        frame = evaluation.frame()
+        frame.until = NEVER
+        if not (clause.reads_node or (clause.when is not None and clause.when.per_node)):
+            rejection = judge(clause, frame)
+            self._hold(left, frame.until)
+            return left if rejection is None else self._taken(left, [rejection] * len(left))
+        if of_pod:
+            applies = _holds(clause, frame)
+            self._hold(left, frame.until)
+            if not applies:
+                return left
+            if (by_kind := self._alike(clause, left)) is not None:
+                return self._taken(left, by_kind)
+        return self._taken(left, self._judge_each(clause, left, frame, evaluation.time))
 
-    def _evaluate(
-        self, clause: FilterProgram, position: int, left: list[int], evaluation: Evaluation
-    ) -> list[int]:
-        """Evaluates a clause on the nodes that are left; returns the nodes that pass it."""
-        if not left:
+    def _taken(self, left: list[int], said: Sequence[Rejection | None]) -> list[int]:
+        """Takes what a clause says of nodes, each of which has a place; returns those that pass."""
+        if not any(said):
             return left
         passed: list[int] = []
-        try:
-            evaluation.time.charge(clause.policy)
-            of_pod = clause.when is not None and not clause.when.per_node
-            if not of_pod and (by_kind := self._alike(clause, left)) is not None:
-                return self._taken(left, by_kind, passed)
-            frame = evaluation.frame()
-            frame.until = NEVER
-            if not (clause.reads_node or (clause.when is not None and clause.when.per_node)):
-                rejection = judge(clause, frame)
-                self._hold(left, frame.until)
-                if rejection is None:
-                    return left
-                for i in left:
-                    self.found[i] = rejection
-                return []
-            if of_pod:
-                applies = _holds(clause, frame)
-                self._hold(left, frame.until)
-                if not applies:
-                    return left
-                if (by_kind := self._alike(clause, left)) is not None:
-                    return self._taken(left, by_kind, passed)
-            self._judge_each(clause, left, frame, evaluation.time, passed)
-        except EngineError:
-            for i in left:
-                self.passed[i] = position
-            for i in passed:
-                self.passed[i] = position + 1
-            raise
-        return passed
-
-    def _taken(
-        self, left: list[int], by_kind: Sequence[Rejection | None], passed: list[int]
-    ) -> list[int]:
-        """Takes what a clause says of nodes, each of which has a place; returns those that pass."""
-        if not any(by_kind):
-            return left
-        for i, rejection in zip(left, by_kind, strict=True):
+        for i, rejection in zip(left, said, strict=True):
             if rejection is None:
                 passed.append(i)
             else:
@@ -517,36 +400,25 @@ class Sweep:
             self.until[of] = np.minimum(self.until[of], moment)
 
     def _judge_each(
-        self,
-        clause: FilterProgram,
-        left: list[int],
-        frame: Frame,
-        time: CallTime,
-        passed: list[int],
-    ) -> None:
-        nodes, found, unknown = self._nodes, self.found, Rejection(clause, known=False)
-        per_look = clause.nodes_per_look
+        self, clause: FilterProgram, left: list[int], frame: Frame, time: CallTime
+    ) -> list[Rejection | None]:
+        said, unknown = list[Rejection | None](), Rejection(clause, known=False)
         # The nodes whose results may change with the time, and when.
         held, moments = list[int](), list[int]()
-        try:
-            for count, i in enumerate(left):
-                if count and not count % per_look:
-                    time.check()
-                node = nodes[i]
-                if node is None:
-                    found[i] = unknown
-                    continue
-                frame.node, frame.until = node, NEVER
-                rejection = judge(clause, frame)
-                if frame.until != NEVER:
-                    held.append(i)
-                    moments.append(frame.until)
-                if rejection is None:
-                    passed.append(i)
-                else:
-                    found[i] = rejection
-        finally:
-            self._hold(held, moments)
+        for count, i in enumerate(left):
+            if count and not count % clause.nodes_per_look:
+                time.check()
+            node = self._nodes[i]
+            if node is None:
+                said.append(unknown)
+                continue
+            frame.node, frame.until = node, NEVER
+            said.append(judge(clause, frame))
+            if frame.until != NEVER:
+                held.append(i)
+                moments.append(frame.until)
+        self._hold(held, moments)
+        return said
 
 
 def judge(clause: FilterProgram, frame: Frame) -> Rejection | None:

@@ -131,14 +131,11 @@ class MeanMemo:
         self._fresh = Freshness(time_dependent=any(clause.time_dependent for clause in clauses))
         self._points: Points = np.empty(0, np.int64)
         self._tables = frozenset[str]().union(*(clause.tables for clause in clauses))
-        # The value of each clause by row, if some of them read tables and others do not.
-        mixed = self._tables and not all(clause.tables for clause in clauses)
-        self._values: list[Floats] = [np.empty(0) for _ in clauses] if mixed else []
 
     def tables_changed(self, digests: AbstractSet[str]) -> None:
-        """Has the clauses that read these tables be evaluated again."""
-        if found := self._tables & digests:
-            self._fresh.lapse(found)
+        """Has the clauses be evaluated again if they read these tables."""
+        if self._tables & digests:
+            self._fresh.forget()
 
     def points(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Points:
         """In the order of `rows`. Raises as `ScoreMemo.values`."""
@@ -146,37 +143,13 @@ class MeanMemo:
         if portions or len(self._points) < len(table.nodes):
             self._points = grown(self._points, len(table.nodes), 0)
         for portion in portions:
-            lapsed = self._fresh.lapsed(table, portion)
-            for each in (portion[lapsed], portion[~lapsed]) if self._values else (portion,):
-                if len(each):
-                    self._evaluate(table, each, evaluation)
+            until = self._fresh.moments(portion)
+            pairs = zip(self._clauses, self._by_kind, strict=True)
+            values = [_values(c, table, portion, evaluation, until, kinds) for c, kinds in pairs]
+            evaluation.time.rest()
+            self._points[portion] = self._scale.scores(np.array(values))
+            self._fresh.worked_out(table, portion, until)
         return self._points.take(rows)
-
-    def _evaluate(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> None:
-        """Works out the points of rows, of which all or none have lapsed."""
-        kept = [np.empty(0)] * len(self._clauses)
-        again = [True] * len(self._clauses)
-        if self._values:
-            self._values = [grown(each, len(table.nodes), MISSING) for each in self._values]
-            kept = self._values
-            if self._fresh.lapsed(table, rows)[0]:
-                again = [bool(clause.tables & self._fresh.changed) for clause in self._clauses]
-        others = any(
-            clause.time_dependent
-            for clause, due in zip(self._clauses, again, strict=True)
-            if not due
-        )
-        until = self._fresh.moments(rows, np.full(len(rows), True) if others else None)
-        each = zip(self._clauses, again, kept, self._by_kind, strict=True)
-        values = [
-            _values(clause, table, rows, evaluation, until, by_kind) if due else old[rows]
-            for clause, due, old, by_kind in each
-        ]
-        evaluation.time.rest()
-        for old, new in zip(self._values, values, strict=False):
-            old[rows] = new
-        self._points[rows] = self._scale.scores(np.array(values))
-        self._fresh.worked_out(table, rows, until)
 
 
 class _GroupMean:

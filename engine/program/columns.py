@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from copy import copy
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
@@ -209,16 +208,12 @@ class Freshness:
     """The version of its node at which each row of a column was last evaluated.
 
     In a `time_dependent` column, a row is also evaluated at the moment when its value may change.
-    A row has lapsed if its node is as it was, and tables that were read are not. `changed` has
-    the digests of these.
     """
 
     def __init__(self, *, time_dependent: bool = False) -> None:
         self.time_dependent = time_dependent
-        self.changed: AbstractSet[str] = frozenset()
         self._owner: object = None
         self._versions: npt.NDArray[np.int64] = np.empty(0, np.int64)
-        self._lapsed: npt.NDArray[np.bool_] = np.empty(0, np.bool_)
         self._portion = _PORTION
         self._is_finished = True
         # The last table, which of its rows are stale, and how many of them.
@@ -263,11 +258,9 @@ class Freshness:
             self._owner = table.owner
             self._versions, self._until = np.empty(0, np.int64), np.empty(0, np.int64)
         self._versions = grown(self._versions, len(table.nodes), _NO_VERSION)
-        self._lapsed = grown(self._lapsed, len(table.nodes), 0)
         if self.time_dependent:
             self._until = grown(self._until, len(table.nodes), NEVER)
         self._stale = self._versions[: len(table.versions)] != table.versions
-        self._stale |= self._lapsed[: len(table.versions)]
         self._left = int(np.count_nonzero(self._stale))
         self._table = ref(table)
 
@@ -280,43 +273,21 @@ class Freshness:
             self._table = None
         self._last = now
 
-    def moments(
-        self, rows: NodeRows, earlier: npt.NDArray[np.bool_] | None = None
-    ) -> Moments | None:
-        """The moments of the rows, for who evaluates them to lower; None if they never change.
-
-        The `earlier` ones begin with the moment that they have.
-        """
-        if not self.time_dependent:
-            return None
-        found = np.full(len(rows), NEVER)
-        return found if earlier is None else np.where(earlier, self._until[rows], found)
-
-    def lapsed(self, table: NodeTable, rows: NodeRows) -> npt.NDArray[np.bool_]:
-        """Which of some stale rows are so only because they have lapsed."""
-        found: npt.NDArray[np.bool_] = self._versions[rows] == table.versions[rows]
-        return found
-
-    def lapse(self, changed: AbstractSet[str]) -> None:
-        """Lets every row lapse by these tables; one that has lapsed by others is forgotten."""
-        if changed != self.changed:
-            self._versions[self._lapsed] = _NO_VERSION
-        self.changed = changed
-        self._lapsed[:] = True
-        self._table = None
+    def moments(self, rows: NodeRows) -> Moments | None:
+        """The moments of the rows, for who evaluates them to lower; None if they never change."""
+        return np.full(len(rows), NEVER) if self.time_dependent else None
 
     def worked_out(self, table: NodeTable, rows: NodeRows, until: Moments | None = None) -> None:
         """Takes the rows as evaluated; they last `until` these moments."""
         self._is_finished = True
         self._versions[rows] = table.versions[rows]
-        self._stale[rows] = self._lapsed[rows] = False
+        self._stale[rows] = False
         self._left = int(np.count_nonzero(self._stale))
         if until is not None:
             self._until[rows] = until
 
     def forget(self) -> None:
         self._versions[:] = _NO_VERSION
-        self._lapsed[:] = False
         self._table = None
 
 
