@@ -22,7 +22,6 @@ from engine.explanation.written import Values
 from engine.objects.codec import ObjectCodec
 from engine.offline import question_frame, tables_of
 from engine.program.compiler import Compiler
-from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from engine.program.tables import Tables
 from engine.program.trace import Tracer
@@ -78,7 +77,7 @@ class Expression:
         self.names = names
         self.definitions = definitions
         self._environment = definitions.environment
-        compiler = Compiler(self._environment, fast_paths=FAST_PATHS)
+        compiler = Compiler(self._environment)
         self._run = compiler.compile(expr)
         self._slots = compiler.slots
 

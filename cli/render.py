@@ -372,27 +372,6 @@ def cost_table(checked: Checked, source: Source, limit: int) -> Iterator[str]:
     for (steps, span, indent), place in zip(rows, places, strict=True):
         text = excerpt(source.slice(span), _TEXT)
         yield f"  {steps:>{width},}  {place:<{column}}  {indent}{text}"
-    yield from _slow_for_new_shapes(checked, source)
-
-
-def _slow_for_new_shapes(checked: Checked, source: Source) -> Iterator[str]:
-    """Lines with the clauses that make the first call about a new shape of pods slow."""
-    from engine.program.new_shapes import LIMIT, NODES, PODS_ON_NODE, new_shapes  # noqa: PLC0415
-
-    found = list(new_shapes(checked))
-    for verb in ("filter", "prioritize"):
-        clauses = sorted((each for each in found if each.verb == verb), key=lambda e: -e.times)
-        total = sum(each.times for each in clauses)
-        if total <= LIMIT:
-            continue
-        yield (
-            f"the first {verb} about pods of a new shape takes up to {total:,} times as long as the"
-            f" next one, with {NODES:,} nodes and {PODS_ON_NODE} pods on each"
-        )
-        width = len(f"{clauses[0].times:,}")
-        for each in clauses:
-            place = line_and_column(source, each.span)
-            yield f"  {each.times:>{width},} times  {place}  {each.clause}"
 
 
 def line_and_column(source: Source, span: Span) -> str:

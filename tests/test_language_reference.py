@@ -23,7 +23,6 @@ from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
 from engine.objects.pod_group import KUBERNETES, GroupName, PodGroup
 from engine.program.compiler import Compiler
-from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
 from engine.program.policy_time import DecisionTime
@@ -185,7 +184,7 @@ def outcomes(scene: Scene, text: str) -> Iterator[str]:
         yield found[0].code
         return
     variables = scene.variables
-    compiler = Compiler(environment, fast_paths=FAST_PATHS)
+    compiler = Compiler(environment)
     run = compiler.compile(checked)
     frame = Frame(variables["pod"], scene.now, slots=compiler.slots)
     for name, value in variables.items():

@@ -7,7 +7,6 @@ from copy import copy
 from dataclasses import dataclass
 
 from engine.program.compiler import Compiler
-from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import MEMO_BYTES, Frame
 from engine.program.tables import is_row
 from engine.program.trace import Step, Tracer
@@ -82,7 +81,7 @@ class Written:
 
     def value(self, expr: Expr, frame: Frame) -> object:
         """The value of an expression that the clause stands for. Raises EvaluationError."""
-        compiler = Compiler(self.environment, fast_paths=FAST_PATHS)
+        compiler = Compiler(self.environment)
         evaluate = compiler.compile(Checker(self.environment).check(expr))
         frame = _own(frame)
         frame.locals = [None] * compiler.slots
@@ -94,7 +93,7 @@ class Written:
         if detail is None:
             return ""
         frame = _own(frame)
-        compiler = Compiler(self.environment, fast_paths=FAST_PATHS)
+        compiler = Compiler(self.environment)
         parts = [p if isinstance(p, str) else compiler.compile(p) for p in detail.parts]
         frame.locals = [None] * compiler.slots
         shown = []

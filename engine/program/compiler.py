@@ -1,9 +1,8 @@
 """Compiler: checked expressions to closures; names and overloads are resolved once, not per node.
 
 The plain evaluator (`grammar.meaning.evaluator`) defines what each expression means;
-`tests/properties` compares the two. Variants of the compiler are passed in. Fast paths are an
-ordered tuple of functions; the first one that takes an expression makes its closure. Tracing is a
-compiler with a wrap around each closure, not a flag inside closures.
+`tests/properties` compares the two. Tracing is a compiler with a wrap around each closure, not a
+flag inside closures.
 """
 
 from __future__ import annotations
@@ -15,11 +14,10 @@ from functools import partial
 from typing import assert_never
 
 from engine.cards.card_functions import with_cards
-from engine.program import comparisons as amounts
-from engine.program import macros, operations
+from engine.program import item_kinds, macros, moments, operations
 from engine.program.columns import ColumnRoom, once_per_node, once_per_pod, with_own_steps
 from engine.program.frame import Evaluate, Frame
-from engine.program.item_kinds import ItemKinds, value_key
+from engine.program.item_kinds import ItemKinds
 from engine.program.node_groups import digest_of, once_per_group, read_count, read_group
 from engine.program.tables import read_row, read_table
 from grammar.checker.expression_checker import Checker
@@ -195,8 +193,6 @@ def _sum(parts: list[_Needs]) -> _Needs:
 # ---- closures
 
 Wrap = Callable[[ast.Expr, Evaluate], Evaluate]
-# The closure of an expression of a common shape; None for any other expression.
-FastPath = Callable[["Compiler", ast.Expr], Evaluate | None]
 # Below this size a lookup costs as much as the evaluation.
 _WORTH_KEEPING = 6
 # The types whose values are always kept.
@@ -206,22 +202,20 @@ _SMALL = frozenset({"bool", "int", "double", "quantity", "duration", "timestamp"
 class Compiler:
     """Compiles the expressions of one policy; `slots` is the number of locals that they need.
 
-    `fast_paths` are tried in their order. `read` makes the closure of a declared name. `wrap` gets
-    every expression with its closure and may return another closure; with it no values are kept.
+    `read` makes the closure of a declared name. `wrap` gets every expression with its closure and
+    may return another closure; with it no values are kept.
     """
 
     def __init__(
         self,
         environment: Environment,
         *,
-        fast_paths: Sequence[FastPath] = (),
         read: Callable[[str], Evaluate] = operations.variable,
         wrap: Wrap | None = None,
     ) -> None:
         self.environment = environment = with_cards(environment)
         self._read = read
         self._wrap = wrap
-        self._fast_paths = fast_paths
         self._locals: dict[str, int] = {}
         # With whether the closure takes steps. By name, and by `_is_timed`.
         self._lets: dict[tuple[str, bool], tuple[Evaluate, bool]] = {}
@@ -306,51 +300,42 @@ class Compiler:
     def _reads(self, expr: ast.Expr) -> Iterator[FieldRead]:
         return reads(expr, self.environment.definitions)
 
-    def timed_part(self, expr: ast.Expr, *, general: bool = False) -> Evaluate:
-        """The closure of a part of what works out how long its result lasts.
-
-        With `general` no fast path makes it, as of who makes one.
-        """
+    def _timed(self, make: Callable[[ast.Expr], Evaluate], expr: ast.Expr) -> Evaluate:
+        """The closure of a part of what works out how long its result lasts."""
         outer, self._is_timed = self._is_timed, True
         try:
-            return self.general(expr) if general else self.part(expr)
+            return make(expr)
         finally:
             self._is_timed = outer
 
-    def item_kinds(
-        self, expr: ast.Comprehension, items: macros.Items, slot: int
-    ) -> ItemKinds | None:
+    def _item_kinds(self, expr: ast.Comprehension, target: Evaluate, slot: int) -> ItemKinds | None:
         """The kinds of the items of a macro with one variable, a test, over a list of the node.
 
         None where the test is not the same for items that are alike.
         """
-        parts = None if self._keeping else self.stages.item_parts(expr, self._locals)
-        if parts is None:
+        if self._keeping or self._wrap is not None:
             return None
-        names = {expr.variables[0]: slot}
+        if (parts := self.stages.item_parts(expr, self._locals)) is None:
+            return None
+        names, weight = {expr.variables[0]: slot}, self.weight(expr)
         (body,) = expr.body
         test, charges = self._spending(lambda: self.with_locals(names, body))
         read = []
         for part in parts:
             made, spends = self._spending(partial(self.with_locals, names, part))
-            is_quantity = part.type.name == "quantity"
-            is_single = len(parts) == 1
             read.append(
-                value_key(made, is_single=is_single, is_quantity=is_quantity, charges=spends)
+                item_kinds.value_key(
+                    made,
+                    is_single=len(parts) == 1,
+                    is_quantity=part.type.name == "quantity",
+                    charges=spends,
+                )
             )
         self._spends |= charges
+        items, passive = macros.list_items(target, weight), expr.macro == "all"
         wanted = [*self._equal(body, parts, expr.variables[0], holds=expr.macro != "all")]
-        return ItemKinds(
-            items,
-            slot,
-            read,
-            test,
-            self._room,
-            weight=self.weight(expr),
-            passive=expr.macro == "all",
-            charges=charges,
-            wanted=wanted,
-        )
+        found = item_kinds.MacroItems(items, slot, read, weight, wanted)
+        return ItemKinds(found, test, self._room, passive=passive, charges=charges)
 
     def _equal(
         self, body: ast.Expr, parts: Sequence[ast.Expr], item: str, *, holds: bool
@@ -382,10 +367,6 @@ class Compiler:
         self._spends = True
         return 1 + sum(self._estimator.of(part).own for part in expr.body)
 
-    def local(self, name: str) -> int | None:
-        """The slot of a local; None if no local has this name."""
-        return self._locals.get(name)
-
     def slot(self) -> int:
         """The slot of a new local."""
         self.slots += 1
@@ -401,13 +382,24 @@ class Compiler:
             self._locals = outer
 
     def _compile(self, expr: ast.Expr) -> Evaluate:
-        for fast_path in self._fast_paths:
-            if (found := fast_path(self, expr)) is not None:
-                return found
-        return self.general(expr)
+        match expr:
+            case ast.Binary(op, left, right) if (rises := self._rises(expr)) is not None:
+                sides = self._timed(self.part, left), self._timed(self.part, right)
+                return moments.until_it_turns(op, *sides, rises=rises)
+            case ast.Call(function, ast.Ident("now") as target) if (
+                function in moments.OF_MINUTES and (target.absolute or "now" not in self._locals)
+            ):
+                return moments.until_the_next_minute(self._timed(self._general, expr))
+            case _:
+                return self._general(expr)
 
-    def general(self, expr: ast.Expr) -> Evaluate:
-        """The closure of an expression without fast paths, over the closures of its parts."""
+    def _rises(self, expr: ast.Binary) -> bool | None:
+        """Whether a comparison follows `now`, and how; see `Following.rises`."""
+        is_hidden = "now" in self._locals
+        return moments.Following(self.environment, self.stages.reads, is_hidden).rises(expr)
+
+    def _general(self, expr: ast.Expr) -> Evaluate:
+        """The closure of an expression over the closures of its parts."""
         match expr:
             case ast.Literal(value):
                 return lambda _: value
@@ -468,7 +460,7 @@ class Compiler:
         if (count := self.environment.counts.get(expr.name)) is not None:
             return read_count(digest_of(count, self.environment), expr.name)
         read = self._read(expr.name)
-        return amounts.brief(read) if expr.name == "now" and not self._is_timed else read
+        return moments.brief(read) if expr.name == "now" and not self._is_timed else read
 
     def _closed(self, body: ast.Expr, names: Mapping[str, int]) -> Evaluate:
         """The closure of the body of a let or def, which sees only its own locals."""
@@ -491,7 +483,13 @@ class Compiler:
         slots = tuple(self.slot() for _ in expr.variables)
         names = dict(zip(expr.variables, slots, strict=True))
         body = [self.with_locals(names, part) for part in expr.body]
-        return macros.comprehension(expr, target, slots, body, self.weight(expr))
+        each = macros.comprehension(expr, target, slots, body, self.weight(expr))
+        kinds = self._item_kinds(expr, target, slots[0])
+        if kinds is None:
+            return each
+        if expr.macro == "filter":
+            return item_kinds.filter_list(kinds, each)
+        return item_kinds.search(kinds, each, decisive=expr.macro == "exists")
 
     def _def_call(self, expr: ast.DefCall) -> Evaluate:
         key = expr.name, self._is_timed

@@ -47,12 +47,26 @@ class NodeItems(msgspec.Struct, frozen=True, eq=False):
     steps: int
 
 
+class MacroItems(msgspec.Struct, frozen=True, eq=False):
+    """The items of a macro: how to `read` them, the `slot` of each, and the `parts` that tell them.
+
+    `weight` are the steps that `read` takes for each item. For each of `wanted`, the test gives
+    `passive` for every item whose part of this index is not the text that the closure gives, unless
+    one of them fails.
+    """
+
+    read: Items
+    slot: int
+    parts: Sequence[ReadKey]
+    weight: int
+    wanted: Sequence[tuple[int, Evaluate]] = ()
+
+
 class ItemKinds:
     """The kinds of the items of one macro, and what its test gives for each in one request.
 
-    `parts` read all that `test` reads of an item; what it reads otherwise is the same during a
-    request. If `charges`, it takes steps. For each of `wanted`, the test gives `passive` for every
-    item whose part of this index is not the text that the closure gives, unless one of them fails.
+    The parts of `items` read all that `test` reads of one; what it reads otherwise is the same in a
+    request. If `charges`, it takes steps.
 
     After `of`, `outcomes` has a value or an error for each kind, and `decisive` the kinds for which
     it is not `passive`; others may be left out. `steps` has what the tests took, if they take any.
@@ -60,28 +74,23 @@ class ItemKinds:
 
     def __init__(
         self,
-        items: Items,
-        slot: int,
-        parts: Sequence[ReadKey],
+        items: MacroItems,
         test: Evaluate,
         room: ColumnRoom,
         *,
-        weight: int,
         passive: bool,
         charges: bool,
-        wanted: Sequence[tuple[int, Evaluate]] = (),
     ) -> None:
-        """`weight` are the steps that `items` takes for each item."""
-        self._items = items
-        self._slot = slot
-        self._read = parts[0] if len(parts) == 1 else _together(parts)
-        self._is_single = len(parts) == 1
+        self._items = items.read
+        self._slot = items.slot
+        self._read = items.parts[0] if len(items.parts) == 1 else _together(items.parts)
+        self._is_single = len(items.parts) == 1
+        self._weight = items.weight
+        # Steps that are not taken cannot be told.
+        self._wanted = () if charges else items.wanted
         self._test = with_own_steps(test) if charges else test
         self._room = room
-        self._weight = weight
         self._passive = passive
-        # Steps that are not taken cannot be told.
-        self._wanted = () if charges else wanted
         self._column: dict[str, NodeItems] = {}
         self._numbers: dict[Hashable, int] = {}
         # An item of each kind, and the kinds with each text of a wanted part; None has errors.

@@ -1,17 +1,15 @@
 """Macros: the closures of `all`, `map`, `sortBy` and the others, over closures of their parts.
 
-They take any list, map or optional; `engine.program.fast_paths` has the common cases.
+They take any list, map or optional.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from engine.program import operations
 from engine.program.frame import Evaluate, Frame
-from grammar.tree.ast import Comprehension, Expr
+from grammar.tree.ast import Comprehension
 from grammar.values.errors import EvaluationError, StepLimitError
 from grammar.values.group_values import GroupOfNodes
 from grammar.values.lists import sort_by
@@ -33,7 +31,11 @@ def comprehension(
     """
     *conditions, last = body
     first = slots[0]
-    items = _steps(target, slots, weight)
+    if len(slots) == 1 and not conditions and expr.macro in ("all", "exists", "filter", "map"):
+        # These set the variable themselves.
+        items = list_items(target, weight)
+    else:
+        items = _steps(target, slots, weight)
     if conditions:
         items = _where(items, operations.must_be_bool(conditions[0], expr.body[0].type))
     test = operations.must_be_bool(last, expr.body[-1].type)
@@ -146,49 +148,19 @@ def _bind(target: Evaluate, slot: int, body: Evaluate) -> Evaluate:
     return run
 
 
-# ---- macros with one variable over a list: a plain loop in one closure
-#
-# The fuel for the whole list is taken before its first item.
-
-
-def list_items(read: Evaluate, direct: Callable[[Frame], Any], weight: int) -> Items:
-    """The items of a list, after taking the fuel for all of them, `weight` steps for each.
-
-    `direct` reads them without checks; it may raise AttributeError.
-    """
+def list_items(read: Evaluate, weight: int) -> Items:
+    """The items of a list, after taking the fuel for all of them, `weight` steps for each."""
 
     def run(frame: Frame) -> Sequence[object]:
-        try:
-            items = direct(frame)
-        except AttributeError:
-            items = None
-        if items.__class__ is not tuple:
-            items = _listed(read(frame) if items is None else items)
-        frame.fuel -= len(items) * weight
-        if frame.fuel < 0:
-            frame.refuel()
-        return items  # type: ignore[no-any-return]
+        items = _listed(read(frame))
+        frame.burn(len(items) * weight)
+        return items
 
     return run
 
 
 def _listed(value: object) -> Sequence[object]:
     return [key for key, _ in key_values(value)] if isinstance(value, Mapping) else _items(value)
-
-
-@dataclass(frozen=True, slots=True)
-class Sieve:
-    """A test of a field that selects the items that can decide: the first test of the macro.
-
-    It is the first operand of `&&` in an `exists`, or of `||` in an `all`, and never fails. An item
-    passes if its text is among the known ones, or is not if not `wanted`. `rest` is the remaining
-    test, or None.
-    """
-
-    field: str
-    known: Container[object]
-    wanted: bool
-    rest: Expr | None
 
 
 def search(items: Items, slot: int, test: Evaluate, *, decisive: bool) -> Evaluate:
@@ -211,31 +183,6 @@ def search(items: Items, slot: int, test: Evaluate, *, decisive: bool) -> Evalua
                 failure = failure or error
         if failure is not None:
             raise failure
-        return not decisive
-
-    return run
-
-
-def sifted(items: Items, sieve: Sieve) -> Items:
-    """The items that pass a sieve."""
-    field, known, wanted = sieve.field, sieve.known, sieve.wanted
-
-    def run(frame: Frame) -> Iterator[object]:
-        for item in items(frame):
-            if (getattr(item, field, None) in known) is wanted:
-                yield item
-
-    return run
-
-
-def sift(items: Items, sieve: Sieve, *, decisive: bool) -> Evaluate:
-    """A search that the sieve alone decides."""
-    field, known, wanted = sieve.field, sieve.known, sieve.wanted
-
-    def run(frame: Frame) -> object:
-        for item in items(frame):
-            if (getattr(item, field, None) in known) is wanted:
-                return decisive
         return not decisive
 
     return run

@@ -7,8 +7,7 @@ Types and constants are resolved when a closure is made. The meaning of an opera
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from operator import attrgetter, ge, gt, le, lt
 from typing import Any
@@ -506,112 +505,6 @@ def call_def(slots: tuple[int, ...], args: tuple[Evaluate, ...], body: Evaluate)
         for slot, value in zip(slots, values, strict=True):
             local[slot] = value
         return body(frame)
-
-    return run
-
-
-# ---- chains of fields, which may end in a key of a map, and tests of texts
-#
-# They rely on the types that the checker has found, and read values that are present directly. If a
-# part is absent, the general closure (`meaning`) decides what that means.
-
-
-@dataclass(frozen=True, slots=True)
-class FieldChain:
-    """A chain: `fields` of the frame, or of the local at `slot`, and then the key of a map.
-
-    `fields` returns None or raises AttributeError if a part is absent. `meaning` is the general
-    closure of the chain.
-    """
-
-    fields: Callable[[object], Any]
-    slot: int | None
-    key: str | None
-    meaning: Evaluate
-
-    @property
-    def missing(self) -> str:
-        """The text of the error if the map does not have the key."""
-        return f"there is no key {quoted(self.key)}"
-
-
-def chain_value(chain: FieldChain) -> Evaluate:
-    fields, slot, key, meaning = chain.fields, chain.slot, chain.key, chain.meaning
-    missing = chain.missing
-
-    def run(frame: Frame) -> object:
-        try:
-            value = fields(frame if slot is None else frame.locals[slot])
-            if key is not None:
-                return value[key]
-        except KeyError:
-            raise MissingError(missing) from None
-        except (AttributeError, TypeError):
-            return meaning(frame)
-        return value if value is not None else meaning(frame)
-
-    return run
-
-
-def chain_get(chain: FieldChain, key: str, other: object) -> Evaluate:
-    """`chain[?"key"].orValue(other)` of a map of texts, without an optional."""
-    fields, slot, meaning = chain.fields, chain.slot, chain.meaning
-
-    def run(frame: Frame) -> object:
-        try:
-            return fields(frame if slot is None else frame.locals[slot]).get(key, other)
-        except AttributeError:
-            held: Any = meaning(frame)
-            return held.get(key, other)
-
-    return run
-
-
-def chain_has(chain: FieldChain, key: str) -> Evaluate:
-    """`"key" in chain` of a map of texts."""
-    fields, slot, meaning = chain.fields, chain.slot, chain.meaning
-
-    def run(frame: Frame) -> object:
-        try:
-            return key in fields(frame if slot is None else frame.locals[slot])
-        except (AttributeError, TypeError):
-            held: Any = meaning(frame)
-            return key in held
-
-    return run
-
-
-def is_text(operand: Evaluate, known: Container[object], *, wanted: bool) -> Evaluate:
-    """Whether the operand is among the known texts, or is not."""
-
-    def run(frame: Frame) -> object:
-        text = operand(frame)
-        try:
-            return (text in known) is wanted
-        except TypeError:  # a value without a hash is not a text
-            return not wanted
-
-    return run
-
-
-def chain_is_text(
-    chain: FieldChain, known: Container[object], meaning: Evaluate, *, wanted: bool
-) -> Evaluate:
-    """`is_text` of a chain."""
-    fields, slot, key, missing = chain.fields, chain.slot, chain.key, chain.missing
-
-    def run(frame: Frame) -> object:
-        try:
-            value = fields(frame if slot is None else frame.locals[slot])
-            if key is not None:
-                return (value[key] in known) is wanted
-            if value is not None:
-                return (value in known) is wanted
-        except KeyError:
-            raise MissingError(missing) from None
-        except (AttributeError, TypeError):
-            pass
-        return meaning(frame)
 
     return run
 

@@ -14,7 +14,6 @@ from engine.objects.peer import values_at
 from engine.program import operations
 from engine.program.columns import NodeKey, node_key
 from engine.program.compiler import OF_PODS, Compiler
-from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Message
 from engine.program.node_groups import GroupSpec, namespace_of_pod, number_of_sum
 from engine.program.node_groups import digest_of as digest_of_group
@@ -190,7 +189,7 @@ class _PolicyCompiler:
         self._clauses = policy.clauses
         self._selector = policy.selector
         self._costs = Costs(checked.environment)
-        self._compiler = Compiler(checked.environment, fast_paths=FAST_PATHS)
+        self._compiler = Compiler(checked.environment)
         self._environment = environment = self._compiler.environment
         self._definitions = environment.definitions
         self._compiled = _once(self._compiler.compile)

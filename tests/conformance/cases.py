@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from engine.program.compiler import Compiler
-from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from grammar.checker.expression_checker import Checker
 from grammar.meaning.environment import Environment
@@ -105,9 +104,7 @@ def compiled(case: Case) -> object:
         return checked
     expr, environment = checked
     bindings = case.bindings
-    compiler = Compiler(
-        environment, fast_paths=FAST_PATHS, read=lambda name: lambda _: bindings[name]
-    )
+    compiler = Compiler(environment, read=lambda name: lambda _: bindings[name])
     run = compiler.compile(expr)
     frame = Frame(None, Timestamp.ZERO, slots=compiler.slots)
     try:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from engine.program.compiler import Compiler
-from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from grammar.checker.expression_checker import Checker
 from grammar.meaning.environment import Environment
@@ -48,9 +47,7 @@ class Here:
         checked = self._checked(text)
         if checked is None:
             return NO_VALUE
-        compiler = Compiler(
-            self._environment, fast_paths=FAST_PATHS, read=lambda n: lambda _: self._values[n]
-        )
+        compiler = Compiler(self._environment, read=lambda n: lambda _: self._values[n])
         run = compiler.compile(checked)
         plain, compiled = (
             _outcome(way)

@@ -8,7 +8,6 @@ from typing import Any
 from hypothesis import given, settings
 
 from engine.program.compiler import Compiler
-from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
@@ -51,7 +50,7 @@ def test_compiled_equals_plain(text: str, pod: dict[str, Any], cluster: Cluster)
     folded = fold(checked, ENVIRONMENT)
     programs = []
     for tree in (checked, folded):
-        compiler = Compiler(ENVIRONMENT, fast_paths=FAST_PATHS)
+        compiler = Compiler(ENVIRONMENT)
         programs.append((compiler.compile(tree), compiler))
     decoded = CODEC.pod(raw(pod))
     snapshot = snapshot_of(*cluster)

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.program.compiler import Compiler
-from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from engine.program.item_kinds import LOOPED
 from grammar.checker.expression_checker import Checker
@@ -18,7 +17,7 @@ from grammar.meaning.evaluator import evaluate
 from grammar.syntax.parser import parse_expression
 from grammar.tree.source import Source
 from tests.properties import strategies
-from tests.properties.test_fast_paths import ENVIRONMENT, NOW, outcome
+from tests.properties.test_common_expressions import ENVIRONMENT, NOW, outcome
 from tests.support.builders import raw
 from tests.support.engines import CODEC, snapshot_of
 from tests.support.examples import examples
@@ -75,7 +74,7 @@ def test_means_the_same(text: str, asked: list[Any], clusters: list[Any]) -> Non
     checker = Checker(ENVIRONMENT)
     checked = checker.check(expr)
     assert not checker.found, checker.found
-    compiler = Compiler(ENVIRONMENT, fast_paths=FAST_PATHS)
+    compiler = Compiler(ENVIRONMENT)
     run = compiler.compile(checked)
     for cluster in clusters:
         views = list(snapshot_of(*cluster).nodes.values())

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.program.compiler import Compiler
-from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
@@ -93,7 +92,7 @@ def test_no_more_steps_than_estimated(text: str) -> None:
     checker = Checker(ENVIRONMENT)
     checked = checker.check(expr)
     assert not checker.found, checker.found
-    compiler = Compiler(ENVIRONMENT, fast_paths=FAST_PATHS)
+    compiler = Compiler(ENVIRONMENT)
     run = compiler.compile(checked)
     frame = Frame(None, Timestamp.ZERO, slots=compiler.slots)
     made = _outcome(partial(run, frame))

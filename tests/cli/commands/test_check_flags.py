@@ -1,7 +1,6 @@
 """`placet check --fix`, `--cost` and `--cluster`."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -103,38 +102,6 @@ def test_cost_shows_expressions_and_their_parts(placet: Placet) -> None:
     assert head == "cost of dear in steps for one node, of 1,000,000"
     assert whole.endswith("2:24  node.pods.exists(p, node.pods.exists(q, p.name == q.name))")
     assert part.endswith("2:44    node.pods.exists(q, p.name == q.name)")
-
-
-NEW_SHAPES = """\
-cluster policy new {
-  filter "kinds" { require !node.pods.exists(p, p.labels["app"] == pod.labels["app"]) }
-  filter "each" {
-    require node.pods.all(p, p.namespace != node.zone || p.priority > pod.priority)
-  }
-  filter "alone" { require node.pods.all(p, p.priority > 0) }
-  spread "few" {
-    pods where peer.labels["app"] == pod.labels["app"]
-    over node.zone skew at most 1 best effort weight 1
-  }
-}
-"""
-
-
-@pytest.mark.usefixtures("folder")
-def test_cost_names_what_is_slow_for_new_pods(placet: Placet) -> None:
-    """A verb of more than 30 times, with its clauses."""
-    write("new.policy", NEW_SHAPES)
-    done = placet("check", "--cost", ".")
-    lines = done.out.splitlines()
-    head = next(i for i, line in enumerate(lines) if line.startswith("the first "))
-    first, *clauses = lines[head : head + 4]
-    assert re.fullmatch(
-        r"the first filter about pods of a new shape takes up to \d{3} times as long as the next"
-        r" one, with 5,000 nodes and 30 pods on each",
-        first,
-    )
-    assert [line.split()[-1] for line in clauses] == ["each", "kinds", "alone"]
-    assert "first prioritize" not in done.out
 
 
 @pytest.mark.usefixtures("folder")

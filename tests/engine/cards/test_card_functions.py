@@ -7,7 +7,6 @@ import pytest
 from engine.cards.card_functions import CardFacts, with_cards
 from engine.cards.fragmentation import CardShape, Mix
 from engine.program.compiler import Compiler
-from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import environment_of
@@ -57,7 +56,7 @@ def evaluated(expr: Expr, environment: Environment) -> object:
 @pytest.mark.parametrize("name", FORMS)
 def test_evaluator_and_program_give_a_form_the_same_value(name: str) -> None:
     expr = Checker(DECLARED).check(FORMS[name])
-    program = Compiler(DECLARED, fast_paths=FAST_PATHS).compile(expr)
+    program = Compiler(DECLARED).compile(expr)
     assert evaluated(expr, with_cards(DECLARED)) == program(read())
 
 

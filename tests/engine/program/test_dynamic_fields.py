@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from engine.program.compiler import Compiler
-from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
@@ -38,7 +37,7 @@ def outcomes(text: str, body: dict[str, Any]) -> Iterator[tuple[str, object]]:
     checker = Checker(ENVIRONMENT)
     checked = checker.check(expr)
     assert not checker.found, (text, checker.found)
-    compiler = Compiler(ENVIRONMENT, fast_paths=FAST_PATHS)
+    compiler = Compiler(ENVIRONMENT)
     run = compiler.compile(checked)
     decoded, peer = CODEC.pod(raw(body)), peer_of(FULL)
     frame = Frame(decoded, NOW, slots=compiler.slots)

@@ -10,9 +10,8 @@ import pytest
 from engine.cache.node_table import NodeWithPods
 from engine.program.columns import COLUMN_BYTES, ColumnRoom
 from engine.program.compiler import Compiler
-from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Frame
-from engine.program.item_kinds import LOOPED, MOST_KINDS, ItemKinds
+from engine.program.item_kinds import LOOPED, MOST_KINDS, ItemKinds, MacroItems
 from engine.program.macros import list_items
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
@@ -67,9 +66,8 @@ def tier_kinds(room: ColumnRoom | None = None) -> tuple[ItemKinds, list[str]]:
     def pods(frame: Frame) -> object:
         return frame.node.pods  # type: ignore[attr-defined]
 
-    items = list_items(pods, pods, 1)
-    room = room or ColumnRoom()
-    kinds = ItemKinds(items, 0, [tier], test, room, weight=1, passive=False, charges=False)
+    items = MacroItems(list_items(pods, 1), 0, [tier], 1)
+    kinds = ItemKinds(items, test, room or ColumnRoom(), passive=False, charges=False)
     return kinds, tested
 
 
@@ -79,7 +77,7 @@ def compiled(text: str) -> tuple[Evaluate, Frame]:
     checker = Checker(ENVIRONMENT)
     checked = checker.check(expr)
     assert not checker.found, checker.found
-    return Compiler(ENVIRONMENT, fast_paths=FAST_PATHS).compile(checked), asked("a")
+    return Compiler(ENVIRONMENT).compile(checked), asked("a")
 
 
 def used(run: Evaluate, frame: Frame) -> int:

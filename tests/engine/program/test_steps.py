@@ -14,7 +14,6 @@ import pytest
 
 from engine.program.columns import COLUMN_BYTES, ColumnRoom, once_per_node, once_per_pod
 from engine.program.compiler import Compiler
-from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import MEMO_BYTES, STEPS_PER_LOOK, Frame
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
@@ -57,7 +56,7 @@ def framed(compiler: Compiler, check: Callable[[], None] | None = None) -> Frame
 
 
 def compiled(text: str) -> Callable[[], object]:
-    compiler = Compiler(ENVIRONMENT, fast_paths=FAST_PATHS)
+    compiler = Compiler(ENVIRONMENT)
     run = compiler.compile(parsed(text))
     return partial(run, framed(compiler))
 
@@ -168,7 +167,7 @@ def test_steps_are_of_one_evaluation() -> None:
 def test_the_clock_is_looked_at_over_evaluations() -> None:
     """A thousand evaluations of a thousand steps look as often as one of a million."""
     looks: list[int] = []
-    compiler = Compiler(ENVIRONMENT, fast_paths=FAST_PATHS)
+    compiler = Compiler(ENVIRONMENT)
     run = compiler.compile(parsed("lists.range(100).all(x, x + size(pod.name + node.name) > 0)"))
     frame = framed(compiler, lambda: looks.append(1))
     for _ in range(1000):
@@ -236,7 +235,7 @@ def test_the_limit_is_said() -> None:
 
 def test_a_single_value_is_kept_without_room() -> None:
     """Many evaluations of such a part take no steps of each other."""
-    compiler = Compiler(ENVIRONMENT, fast_paths=FAST_PATHS)
+    compiler = Compiler(ENVIRONMENT)
     run = compiler.compile(parsed("lists.range(60000).all(x, x + size(pod.name) > 0)"))
     frame = framed(compiler)
     frame.room = 0

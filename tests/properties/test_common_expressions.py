@@ -1,4 +1,4 @@
-"""Expressions that are compiled to closures of their own kind: they mean what the others mean."""
+"""Common expressions: what is compiled means what the plain evaluator says."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.program.compiler import Compiler
-from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
@@ -119,7 +118,7 @@ def test_means_the_same(text: str, pod: Any, cluster: Any, known: bool) -> None:
     checker = Checker(ENVIRONMENT)
     checked = checker.check(expr)
     assert not checker.found
-    compiler = Compiler(ENVIRONMENT, fast_paths=FAST_PATHS)
+    compiler = Compiler(ENVIRONMENT)
     run = compiler.compile(checked)
     decoded = CODEC.pod(raw(pod))
     views = snapshot_of(*cluster).nodes.values() if known else list(map(node_of, cluster[0]))

@@ -1,4 +1,4 @@
-"""Loops over lists: their fuel, and the slots of their variables; how long results last."""
+"""Moments: how long results last; and loops over lists: their fuel, and their variables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from contextlib import suppress
 import pytest
 
 from engine.program.compiler import Compiler
-from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Frame
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
@@ -23,7 +22,7 @@ def compiled(text: str) -> tuple[Evaluate, Frame]:
     environment = Environment(variables=VARIABLES, schema=load_schema())
     expr, found = parse_expression(Source("t", text))
     assert expr is not None, found
-    compiler = Compiler(environment, fast_paths=FAST_PATHS)
+    compiler = Compiler(environment)
     run = compiler.compile(Checker(environment).check(expr))
     return run, Frame(None, Timestamp.ZERO, slots=compiler.slots)
 
