@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 
 from engine.cache.node_table import KnownRows, NodeRows, NodeTable, Snapshot, without
-from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, InFlightPods, Schedulers
+from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, AskedPod, InFlightPods, Schedulers
 from engine.counting.node_groups import count_on_the_way
 from engine.counting.pod_counter import PodCounter
 from engine.decision import filtering
@@ -337,8 +337,8 @@ class Engine:
         if count and self._calls.registry.counts and (known := call.known) is not None:
             pod, table = call.pod, known.table
             peer = call.context(known).peer
-            offered = peer, pod.revision, table, lambda: table.find(names)
-            self.in_flight.offer_all(pod.uid, *offered, count, pod)
+            asked = AskedPod(pod.uid, peer, pod.revision, pod)
+            self.in_flight.offer_all(asked, table, lambda: table.find(names), count)
         else:
             self.in_flight.forget(call.pod.uid)
         decided = feasible(count)

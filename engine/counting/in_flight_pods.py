@@ -64,6 +64,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress, islice
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -186,8 +187,21 @@ class Schedulers:
 DEFAULT_SCHEDULERS = Schedulers()
 
 
+class AskedPod(NamedTuple):
+    """A pod that may be placed: `peer` decodes it, and is called when that is first needed.
+
+    `revision` is its resource version in the request. `request` is the pod of the request, which
+    has the labels without being decoded.
+    """
+
+    uid: str
+    peer: Callable[[], Peer]
+    revision: int = 0
+    request: RequestPod | None = None
+
+
 class InFlightPod:
-    """One pod that is Offered or Unknown.
+    """One pod in flight: Offered, or Unknown.
 
     `owner` identifies the tables that its rows belong to. A row stands for a name, under which a
     node may go and come back, because a Binding has no more of a node than its name; `use` sees to
@@ -225,34 +239,28 @@ class InFlightPod:
 
     def __init__(
         self,
-        uid: str,
-        pod: Callable[[], Peer],
+        asked: AskedPod,
         table: NodeTable,
         find: Callable[[], NodeRows] | None,
         since: float,
         until: float,
-        revision: int = 0,
         *,
         offered: int | None = None,
-        asked: RequestPod | None = None,
         alike: dict[object, int] | None = None,
     ) -> None:
-        """`pod` decodes the pod, `find` finds its rows; both are called when first needed.
+        """`find` finds its rows, those of the `table`, when they are first needed.
 
-        The rows are those of the `table`. Without `find` the pod is Unknown: it may be in any row.
-        `offered` is the number of rows, None of an Unknown pod. `asked` is the pod of the request,
-        which has the labels without being decoded. `alike` is shared by pods with the same labels.
+        Without `find` the pod is Unknown: it may be in any row. `offered` is the number of rows,
+        None of an Unknown pod. `alike` is shared by pods with the same labels.
         """
-        self.uid = uid
+        self.uid, self.revision, self._asked = asked.uid, asked.revision, asked.request
         self.offered = offered
-        self._asked = asked
-        self._read: Callable[[], Peer] | None = pod
+        self._read: Callable[[], Peer] | None = asked.peer
         self._pod: Peer | None = None
         self.owner = table.owner
         self.use: RowUse | None = table.use
         self.since = since
         self.until = until
-        self.revision = revision
         self.is_narrow = False
         self.cards: HeldCards | None = None
         self.tried: NodeRows = np.empty(0, np.intp)
@@ -422,27 +430,23 @@ class InFlightPods:
 
     def offer(
         self,
-        uid: str,
-        pod: Callable[[], Peer],
-        revision: int,
+        asked: AskedPod,
         table: NodeTable,
         rows: NodeRows,
         predicted: int,
         *,
         is_narrow: bool,
         cards: HeldCards | None = None,
-        asked: RequestPod | None = None,
     ) -> None:
         """Replaces what is known of a pod by an offer; an offer of no rows ends its flight.
 
-        `revision` is the resource version of the pod in the request. `is_narrow` says that more
-        rows had headroom than are offered.
+        `is_narrow` says that more rows had headroom than are offered.
         """
-        before = self.narrow_offer(uid)
-        self.forget(uid)
+        before = self.narrow_offer(asked.uid)
+        self.forget(asked.uid)
         if not len(rows):
             return
-        now = self._offered(uid, pod, revision, table, lambda: rows, len(rows), asked)
+        now = self._offered(asked, table, lambda: rows, len(rows))
         now.predicted, now.is_narrow, now.cards = predicted, is_narrow, cards
         if is_narrow:
             # Once every row has been tried, all are tried again.
@@ -452,38 +456,21 @@ class InFlightPods:
         self._put(now)
 
     def offer_all(
-        self,
-        uid: str,
-        pod: Callable[[], Peer],
-        revision: int,
-        table: NodeTable,
-        find: Callable[[], NodeRows],
-        offered: int,
-        asked: RequestPod | None = None,
+        self, asked: AskedPod, table: NodeTable, find: Callable[[], NodeRows], offered: int
     ) -> None:
         """Takes a pod that no policy concerns, and that was offered every node of its request.
 
         Its rows, of which so many are `offered`, are found only if a count needs them.
         """
-        self.forget(uid)
-        self._put(self._offered(uid, pod, revision, table, find, offered, asked))
+        self.forget(asked.uid)
+        self._put(self._offered(asked, table, find, offered))
 
     def _offered(
-        self,
-        uid: str,
-        pod: Callable[[], Peer],
-        revision: int,
-        table: NodeTable,
-        find: Callable[[], NodeRows],
-        offered: int,
-        asked: RequestPod | None,
+        self, asked: AskedPod, table: NodeTable, find: Callable[[], NodeRows], offered: int
     ) -> InFlightPod:
-        since = self._clock()
+        since, alike = self._clock(), self._alike_of(asked.request)
         until = since + self._schedulers.longest
-        alike = self._alike_of(asked)
-        return InFlightPod(
-            uid, pod, table, find, since, until, revision, offered=offered, asked=asked, alike=alike
-        )
+        return InFlightPod(asked, table, find, since, until, offered=offered, alike=alike)
 
     def refuse(self, uid: str) -> None:
         """Takes an answer without a node, or an error. A narrow offer before it is remembered."""
@@ -645,8 +632,8 @@ class InFlightPods:
                 continue
             if self._schedulers.may_place(pod):
                 until = since + self._schedulers.window(pod)
-                read = partial(_itself, pod)
-                self._put(InFlightPod(pod.uid, read, table, None, since, until))
+                asked = AskedPod(pod.uid, partial(_itself, pod))
+                self._put(InFlightPod(asked, table, None, since, until))
                 taken += 1
         return taken
 

@@ -19,7 +19,7 @@ from engine.cache.pods_excluding import KnownPods, PodsExcluding
 from engine.counting.bounds import Mask
 from engine.counting.count_clauses import CountClauses
 from engine.counting.groups import CountHeadroom, Headroom
-from engine.counting.in_flight_pods import InFlightPods
+from engine.counting.in_flight_pods import AskedPod, InFlightPods
 from engine.counting.members import CountContext
 from engine.counting.pod_counter import PodCounter
 from engine.decision.card_room import CardRoom
@@ -347,15 +347,12 @@ class Placement:
         context = question.context
         pod = context.pod
         self.in_flight.offer(
-            pod.uid,
-            context.peer,
-            pod.revision,
+            AskedPod(pod.uid, context.peer, pod.revision, pod),
             question.table,
             rows,
             best,
             is_narrow=is_narrow,
             cards=question.cards.held(pod.own_group) if question.cards else None,
-            asked=pod,
         )
 
 

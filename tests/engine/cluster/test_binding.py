@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
 from engine.cluster.binding import DELETION_COST, Binder, Binding
-from engine.counting.in_flight_pods import Schedulers
+from engine.counting.in_flight_pods import AskedPod, Schedulers
 from engine.decision.after import AfterDecision
 from engine.decision.recent_answers import LastAnswers
 from engine.decision.registry import Registry
@@ -430,9 +430,7 @@ async def test_bind_looks_at_pods_that_are_there_and_at_no_offers() -> None:
     world.hear("a", "n1")
     world.hear("b", "n2")
     world.engine.in_flight.offer(
-        "uid-x",
-        lambda: CODEC.peer(builders.raw(world.api.pods["shop/b"])),
-        1,
+        AskedPod("uid-x", lambda: CODEC.peer(builders.raw(world.api.pods["shop/b"])), 1),
         world.cache.snapshot().table,
         world.cache.snapshot().table.find(["n1"]),
         1,

@@ -7,7 +7,7 @@ import pytest
 
 from engine.cache.reflector import unreported
 from engine.cluster.in_flight_ends import OverduePods, UnseenPods
-from engine.counting.in_flight_pods import InFlightPods, Schedulers
+from engine.counting.in_flight_pods import AskedPod, InFlightPods, Schedulers
 from engine.errors import ApiError, ApiUnreachableError
 from tests.support.builders import Object, pod
 from tests.support.engines import peer_of, table_of
@@ -57,7 +57,7 @@ async def test_a_later_offer_is_not_ended() -> None:
     pods.take_over([peer], TABLE)
     seconds = 30.0
     (known,) = pods.overdue()
-    pods.offer(peer.uid, lambda: peer, 1, TABLE, np.array([1]), 1, is_narrow=False)
+    pods.offer(AskedPod(peer.uid, lambda: peer, 1), TABLE, np.array([1]), 1, is_narrow=False)
     pods.end(known)
     assert len(pods.others("", TABLE)) == 1
 
@@ -95,7 +95,7 @@ async def test_many_pods_are_listed_once() -> None:
     async def list_anew() -> None:
         lists.append(len(pods.others("", TABLE)))
         pods.pod_changed(peers[0], peer_of(pod("p0", on="n1")), 9)
-        pods.offer_all(peers[1].uid, lambda: peers[1], 9, TABLE, lambda: np.array([1]), 1)
+        pods.offer_all(AskedPod(peers[1].uid, lambda: peers[1], 9), TABLE, lambda: np.array([1]), 1)
 
     await OverduePods(api, pods, list_anew, unreported).look()
     assert (lists, api.asked) == ([200], [])
@@ -123,7 +123,7 @@ async def test_a_pod_that_no_watch_has_shown(
     pods = InFlightPods(lambda: seconds, SCHEDULERS)
     unseen = UnseenPods(api, pods, lambda _: seen, unreported, lambda: seconds)
     peer = peer_of(MADE)
-    pods.offer(peer.uid, lambda: peer, 1, TABLE, np.array([1]), 1, is_narrow=False)
+    pods.offer(AskedPod(peer.uid, lambda: peer, 1), TABLE, np.array([1]), 1, is_narrow=False)
     seconds = 9.0
     await unseen.look()
     assert api.asked == [], "a watch may show it soon"
@@ -139,9 +139,9 @@ async def test_a_pod_that_is_asked_about_meanwhile_counts() -> None:
     pods = InFlightPods(lambda: seconds, SCHEDULERS)
     unseen = UnseenPods(api, pods, lambda _: False, unreported, lambda: seconds)
     peer = peer_of(MADE)
-    pods.offer(peer.uid, lambda: peer, 1, TABLE, np.array([1]), 1, is_narrow=False)
+    pods.offer(AskedPod(peer.uid, lambda: peer, 1), TABLE, np.array([1]), 1, is_narrow=False)
     seconds = 30.5
-    pods.offer(peer.uid, lambda: peer, 1, TABLE, np.array([1]), 1, is_narrow=False)
+    pods.offer(AskedPod(peer.uid, lambda: peer, 1), TABLE, np.array([1]), 1, is_narrow=False)
     await unseen.look()
     assert api.asked == []
     assert len(pods.others("", TABLE)) == 1

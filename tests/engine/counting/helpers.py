@@ -17,7 +17,7 @@ from engine.cache.pods_excluding import KnownPods
 from engine.counting.bounds import GroupCounts
 from engine.counting.count_clauses import CountClauses
 from engine.counting.groups import CountGroups, CountHeadroom
-from engine.counting.in_flight_pods import InFlightPods
+from engine.counting.in_flight_pods import AskedPod, InFlightPods
 from engine.counting.members import CountContext
 from engine.counting.pod_counter import PodCounter
 from engine.objects.peer import Peer, Workload
@@ -171,9 +171,7 @@ class Counting:
         rows = self.table.find(nodes)
         predicted = self.table.find([best or nodes[0]])
         self.in_flight.offer(
-            offered["metadata"]["uid"],
-            lambda: peer_of(offered),
-            0,
+            AskedPod(offered["metadata"]["uid"], lambda: peer_of(offered), 0),
             self.table,
             rows,
             int(predicted[0]),

@@ -14,7 +14,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeRows
 from engine.counting import in_flight_pods
-from engine.counting.in_flight_pods import PLACING_SECONDS, InFlightPod, InFlightPods, Schedulers
+from engine.counting.in_flight_pods import (
+    PLACING_SECONDS,
+    AskedPod,
+    InFlightPod,
+    InFlightPods,
+    Schedulers,
+)
 from engine.errors import BadObjectError
 from engine.objects.api_types import ObjectCondition
 from engine.objects.peer import Peer
@@ -55,9 +61,7 @@ class Flight:
         self, *rows: int, uid: str = UID, revision: int = 5, narrow: bool = False, best: int = 1
     ) -> None:
         self.pods.offer(
-            uid,
-            lambda: state(uid),
-            revision,
+            AskedPod(uid, lambda: state(uid), revision),
             TABLE,
             np.array(rows, np.intp),
             best,
@@ -66,7 +70,7 @@ class Flight:
 
     def offer_all(self, *rows: int, uid: str = UID) -> None:
         found = np.array(rows, np.intp)
-        self.pods.offer_all(uid, lambda: state(uid), 5, TABLE, lambda: found, len(rows))
+        self.pods.offer_all(AskedPod(uid, lambda: state(uid), 5), TABLE, lambda: found, len(rows))
 
     def found(self, uid: str = UID) -> InFlightPod | None:
         """The pod, if others count it."""
@@ -422,7 +426,7 @@ def test_an_offer_is_held_for_the_longest_time_unless_bind_decides(
     schedulers = Schedulers(call_bind=call_bind)
     flight = Flight(schedulers=schedulers)
     known = msgspec.structs.replace(WAITING, has_claims=has_claims)
-    flight.pods.offer_all(UID, lambda: known, 5, TABLE, lambda: np.array([1]), 1)
+    flight.pods.offer_all(AskedPod(UID, lambda: known, 5), TABLE, lambda: np.array([1]), 1)
     flight.pods.settle(UID)
     seconds = schedulers.window(known) if call_bind else schedulers.longest
     flight.seconds = seconds - 1
@@ -481,7 +485,7 @@ def test_pods_and_rows_are_read_when_they_are_needed() -> None:
         return np.array([1])
 
     flight = Flight()
-    flight.pods.offer_all(UID, peer, 5, TABLE, find, 2)
+    flight.pods.offer_all(AskedPod(UID, peer, 5), TABLE, find, 2)
     found = flight.found()
     assert found is not None
     assert read == []
@@ -505,7 +509,7 @@ def test_the_oldest_of_many_unread_pods_is_read() -> None:
 
     flight = Flight()
     for number in range(70):
-        flight.pods.offer_all(str(number), lambda: WAITING, 5, TABLE, find(number), 1)
+        flight.pods.offer_all(AskedPod(str(number), lambda: WAITING, 5), TABLE, find(number), 1)
     assert read == [0, 1, 2, 3, 4, 5]
 
 
@@ -514,7 +518,7 @@ def test_a_pod_that_cannot_be_read_is_counted_by_nobody() -> None:
         raise BadObjectError("it is bad")
 
     flight = Flight()
-    flight.pods.offer_all(UID, bad, 5, TABLE, lambda: np.array([1]), 1)
+    flight.pods.offer_all(AskedPod(UID, bad, 5), TABLE, lambda: np.array([1]), 1)
     found = flight.found()
     assert found is not None
     assert not found.adds(lambda _: True)

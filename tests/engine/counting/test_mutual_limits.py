@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from random import Random
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from engine.cache.cache import Cache
+from engine.counting.in_flight_pods import AskedPod
 from engine.decision.preemption import Victims
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
@@ -373,8 +375,8 @@ def test_equals_a_plain_model(seed: int) -> None:
         elif random.random() < 0.5:
             rows = cache.snapshot().table.find(offered := random.sample(names, 1))
             table, uid = cache.snapshot().table, made["metadata"]["uid"]
-            peer = model.peer(made)
-            engine.in_flight.offer(uid, lambda p=peer: p, 0, table, rows, 0, is_narrow=False)  # type: ignore[misc]
+            flying = AskedPod(uid, partial(model.peer, made))
+            engine.in_flight.offer(flying, table, rows, 0, is_narrow=False)
             places[name] = made, offered
         asked = _pod(random, f"asked-{step}", None)
         inspection = Inspection.of(engine, raw(asked))
