@@ -38,7 +38,6 @@ from engine.counting.bounds import (
 from engine.counting.group_numbers import GroupNumbers
 from engine.counting.in_flight_pods import GroupIds
 from engine.objects import eligibility
-from engine.objects.remembered import Remembered
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Frame, Report
 from engine.program.operations import added
@@ -58,8 +57,6 @@ from grammar.values.time import NEVER
 OUTSIDE = -1
 # The tallies of a clause whose counts by group are kept: of all pods, and of a few revisions.
 _MOST_KEPT = 3
-# The bytes of what a clause reads of pods to know whether they count.
-MOST_ALIKE = 4 << 20
 
 
 # The nodes that a spread counts for a pod, by its `nodes`; None where it counts every node.
@@ -172,7 +169,7 @@ class CountGroups:
     to the nodes in use, by row.
     `has_lower_bound` says that it is a limit that wants pods in a group, but for the first one.
     For PodCounter: `pod_values` is what the `pods where` reads of the pod, if it is known, and
-    `alike` says which pods count, by what the `pods where` reads of them. `kept` are its counts.
+    `kept` are its counts.
 
     A number that the clause computes is computed with the group of each node. A node for which
     that fails is in no group.
@@ -207,7 +204,6 @@ class CountGroups:
         self.min_domains: float | None = None
         self.bounds: Bounds | None = None
         self.has_lower_bound = isinstance(clause, LimitProgram) and clause.bound.kind != "at most"
-        self.alike: Remembered[Hashable, bool] = Remembered(MOST_ALIKE)
         self._size = 2 if isinstance(clause, ShareProgram) else 0
         of_nodes = isinstance(clause, LimitProgram) and clause.nodes is not None
         self._has_off = isinstance(clause, ShareProgram) or of_nodes

@@ -14,7 +14,6 @@ from engine.cache.tallies import Adds, MayCount, Scope
 from engine.counting.groups import KeptCounts
 from engine.counting.in_flight_pods import GroupIds
 from engine.objects.peer import Peer, Workload
-from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
 from engine.program.frame import Frame, Report
 from engine.program.policy_time import CallTime
@@ -49,14 +48,12 @@ PRESENCES: tuple[Presence, ...] = ("bound", "guessed", "in flight", "nominated")
 class Counted(Protocol):
     """What is kept between calls for a clause or a named count.
 
-    `pod_values` is what it reads of the pod, if it is known, and `alike` says which pods count.
-    `kept` has what tallies had in its groups.
+    `pod_values` is what it reads of the pod, if it is known, and `kept` has what tallies had in its
+    groups.
     """
 
     @property
     def pod_values(self) -> Hashable | None: ...
-    @property
-    def alike(self) -> Remembered[Hashable, bool]: ...
     @property
     def kept(self) -> KeptCounts: ...
 

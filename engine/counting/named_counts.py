@@ -12,11 +12,10 @@ from collections.abc import Hashable, Iterator, Mapping
 import numpy as np
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
-from engine.counting.groups import MOST_ALIKE, OUTSIDE, KeptCounts
+from engine.counting.groups import OUTSIDE, KeptCounts
 from engine.counting.in_flight_pods import GroupIds
 from engine.counting.node_groups import CallGroups, CountNumbers, OnTheWay
 from engine.counting.pod_counter import PodCounter
-from engine.objects.remembered import Remembered
 from engine.program.frame import Frame
 from engine.program.program import NamedCountProgram
 
@@ -33,7 +32,6 @@ class NamedCount:
         """`numbers` are those of changes; others may take some of them."""
         self.program = program
         self.pod_values = pod_values
-        self.alike: Remembered[Hashable, bool] = Remembered(MOST_ALIKE)
         self.kept = KeptCounts(adds_amounts=program.count.peers.amount is not None)
         self._numbers = numbers
         self._ids: GroupIds = np.empty(0, np.int32)

@@ -459,7 +459,6 @@ class PodCounter:
         where, frame, time = count.peers.where, self._frame, context.time
         times = time.times
         inside = self._inside(count.peers.namespaces)
-        alike, key_of = of.alike, count.peers.key_of
         by_labels, state = count.peers.by_labels, count.peers.state
 
         def counts(pod: CountedPod) -> bool:
@@ -469,16 +468,7 @@ class PodCounter:
                 return False
             if state and not is_in(pod, state):
                 return False
-            return holds_for_alike(pod)
-
-        def holds_for_alike(pod: CountedPod) -> bool:
-            if key_of is None or not isinstance(pod, Peer):
-                return evaluated(pod)
-            key = key_of(pod)
-            known = alike.peek(key)
-            if known is None:
-                known = alike.put(key, evaluated(pod))
-            return known
+            return evaluated(pod)
 
         def evaluated(pod: CountedPod) -> bool:
             if times is None or pod is context.pod:
@@ -496,8 +486,6 @@ class PodCounter:
             _begin(frame, pod)
             try:
                 return where(frame) is True
-            except MissingError:
-                return False
             except EvaluationError:
                 return False
 
@@ -512,7 +500,7 @@ class PodCounter:
             scope,
             name,
             counts if by_labels else None,
-            holds_for_alike if by_labels and not count.peers.time_dependent else None,
+            evaluated if by_labels and not count.peers.time_dependent else None,
             of_pod,
         )
 

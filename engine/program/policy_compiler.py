@@ -10,7 +10,6 @@ from itertools import chain
 from typing import Literal as OneOf
 from typing import TypeVar, assert_never
 
-from engine.objects.peer import values_at
 from engine.program import operations
 from engine.program.columns import NodeKey, node_key
 from engine.program.compiler import OF_PODS, Compiler
@@ -33,7 +32,6 @@ from engine.program.program import (
     LimitProgram,
     Mutual,
     NamedCountProgram,
-    PeerKey,
     Peers,
     PreemptProgram,
     Program,
@@ -392,7 +390,6 @@ class _PolicyCompiler:
             of_pod=self._pod_parts.compiled([where] if where is not None else []),
             by_labels=not pods.state
             and all(p[:2] == ("peer", "labels") for p in paths if p[0] == "peer"),
-            key_of=self._key_of(where) if where is not None and not is_timed else None,
             time_dependent=is_timed,
             everywhere=pods.all,
             namespaces=self._optional(pods.namespaces),
@@ -403,11 +400,6 @@ class _PolicyCompiler:
             amount=self._optional(pods.amount),
             tables=tuple(sorted(tables)),
         )
-
-    def _key_of(self, where: Expr) -> PeerKey | None:
-        """What an expression reads of a peer; None if that is not the same for several peers."""
-        paths = self._peer_reads.written(where)
-        return None if any(p[:1] in _OWN for p in paths) else values_at(paths)
 
     def _shared(self, expr: Expr) -> Evaluate:
         """The closure, the same one for equal expressions: these share tallies and groups."""
@@ -667,9 +659,6 @@ class _PolicyCompiler:
 _NODE = Ident("node")
 # What decides about no node: texts, and what a binding waits for.
 _UNDECIDING = (Template, WaitUntil)
-# The paths of a peer with a value of its own, or with equal values that are written in several
-# ways. The last one is all of the peer.
-_OWN = frozenset({("name",), ("uid",), ("created",), ("requests",), ("limits",), ()})
 _NO_ROOM = "no card has room"
 # The paths of the pod that select the nodes that a spread counts.
 _ELIGIBILITY = frozenset(

@@ -5,12 +5,11 @@ A registry owns it. It is immutable and is replaced when its policy changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 from typing import Literal as OneOf
 
-from engine.objects.peer import Peer
 from engine.program.columns import NodeKey
 from engine.program.frame import Evaluate, Evaluation, Message
 from engine.program.node_groups import GroupSpec
@@ -27,8 +26,6 @@ Range = tuple[float, float] | Order | None
 # What the groups of a clause that counts are: the two sides of a share, domains, nodes, the whole
 # cluster, or the nodes that the pods use.
 GroupKind = OneOf["sides", "domains", "nodes", "cluster", "used nodes"]
-# What a rule reads of a peer, as a key.
-PeerKey = Callable[[Peer], Hashable]
 
 
 class OutcomeRecorder(Protocol):
@@ -177,17 +174,15 @@ class Peers:
     `placed` only pods with a node count. With `everywhere` the pods of every namespace count, or of
     the namespaces for which `namespaces` is true. `by_pod` says that the set depends on the frame's
     pod, of which it reads the parts `of_pod`; `by_labels` that peers with equal labels count alike,
-    and `time_dependent` that the set may change with the time. Peers with equal keys of `key_of`
-    count alike; it is None where most peers would have a key of their own. With a `state` only pods
-    in it count. Each pod adds `amount`, which reads `peer`; None means that it adds one. `tables`
-    has the digests of the tables that tell which pods count, and what they add.
+    and `time_dependent` that the set may change with the time. With a `state` only pods in it
+    count. Each pod adds `amount`, which reads `peer`; None means that it adds one. `tables` has the
+    digests of the tables that tell which pods count, and what they add.
     """
 
     where: Evaluate | None = None
     by_pod: bool = False
     of_pod: tuple[Evaluate, ...] = ()
     by_labels: bool = False
-    key_of: PeerKey | None = None
     time_dependent: bool = False
     everywhere: bool = False
     namespaces: Evaluate | None = None
