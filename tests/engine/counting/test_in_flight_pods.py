@@ -60,13 +60,8 @@ class Flight:
     def offer(
         self, *rows: int, uid: str = UID, revision: int = 5, narrow: bool = False, best: int = 1
     ) -> None:
-        self.pods.offer(
-            AskedPod(uid, lambda: state(uid), revision),
-            TABLE,
-            np.array(rows, np.intp),
-            best,
-            is_narrow=narrow,
-        )
+        asked, found = AskedPod(uid, lambda: state(uid), revision), np.array(rows, np.intp)
+        self.pods.offer(asked, TABLE, found, best, is_narrow=narrow)
 
     def offer_all(self, *rows: int, uid: str = UID) -> None:
         found = np.array(rows, np.intp)
