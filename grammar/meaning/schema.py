@@ -96,8 +96,9 @@ class Schema:
         raise ValueError(f"no field has the type {type_}")
 
 
+@functools.cache
 def load_schema() -> Schema:
-    """The schema of the language. It is read from a file: load it once and pass it on."""
+    """The schema of the language, the same one for everybody: it is read from its file once."""
     return parse_schema(files("grammar.meaning").joinpath("schema.txt").read_text("utf-8"))
 
 
