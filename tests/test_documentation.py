@@ -119,11 +119,6 @@ def test_every_endpoint_is_documented() -> None:
     assert [path for path in endpoints if f"`{path}`" not in listed] == []
 
 
-def test_every_diagnostic_is_documented() -> None:
-    codes = words(r'"(P0\d{3})"', "grammar", "policies")
-    assert [code for code in codes if code not in section("diagnostics", "All codes")] == []
-
-
 def test_every_function_is_documented() -> None:
     names = (name for name in FUNCTIONS if name[0].isalpha() and name != "in")
     assert [name for name in names if f"`{name}`" not in book("language")] == []
