@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import os
-import re
 import ssl
 import tempfile
 import time
@@ -192,9 +189,13 @@ def _date(seconds: float) -> str:
 
 def load(files: TlsFiles) -> LoadedFiles:
     """Reads the files. Raises TlsError."""
+    # No server without HTTPS needs the library for certificates.
+    from cryptography.x509 import load_pem_x509_certificate  # noqa: PLC0415
+
+    content = _read(files.certificate)
     try:
-        expires = not_after(_read(files.certificate))
-    except CertificateError:
+        certificate = load_pem_x509_certificate(content)
+    except ValueError:
         raise TlsError(f"`{files.certificate}` contains no certificate") from None
     if b"PRIVATE KEY-----" not in _read(files.key):
         raise TlsError(f"`{files.key}` contains no private key")
@@ -206,7 +207,7 @@ def load(files: TlsFiles) -> LoadedFiles:
     _load_pair(context, files)
     if files.client_ca is not None:
         _trust(context, files.client_ca)
-    return LoadedFiles(context, expires)
+    return LoadedFiles(context, certificate.not_valid_after_utc.timestamp())
 
 
 def _load_pair(context: ssl.SSLContext, files: TlsFiles) -> None:
@@ -276,73 +277,3 @@ def private_file() -> Iterator[Path]:
     parent = _MEMORY if os.access(_MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="placet-", dir=parent) as folder:
         yield Path(folder, "tls.pem")
-
-
-# ---- the expiry of a certificate, read from its DER form
-
-_PEM = re.compile(rb"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", re.DOTALL)
-# The DER tags on the way to the dates (X.690 8.1.2, RFC 5280 4.1).
-_SEQUENCE, _VERSION, _UTC_TIME, _GENERALIZED_TIME = 0x30, 0xA0, 0x17, 0x18
-
-
-class CertificateError(ValueError):
-    """The data is not a certificate."""
-
-
-def not_after(pem: bytes) -> float:
-    """The expiry of the first certificate in a PEM file, in Unix seconds.
-
-    Nothing else is checked: OpenSSL does that when it loads the same file. Raises CertificateError.
-    """
-    found = _PEM.search(pem)
-    if found is None:
-        raise CertificateError("no certificate")
-    try:
-        return _not_after(base64.b64decode(found[1]))
-    except (binascii.Error, IndexError, ValueError) as error:
-        raise CertificateError("not a certificate") from error
-
-
-def _not_after(der: bytes) -> float:
-    """Reads `Certificate ::= SEQUENCE { tbsCertificate SEQUENCE { ... validity ... } ... }`."""
-    fields = list(_elements(_content(_content(der))))
-    if fields[0][0] == _VERSION:
-        del fields[0]
-    # The rest begins with serialNumber, signature, issuer, validity.
-    tag, validity = fields[3]
-    if tag != _SEQUENCE:
-        raise ValueError("no validity")
-    _, (tag, end) = _elements(validity)
-    return _time(tag, end.decode("ascii")).timestamp()
-
-
-def _time(tag: int, text: str) -> datetime:
-    if tag == _UTC_TIME:
-        # Two digits stand for the years 1950 to 2049 (RFC 5280 4.1.2.5.1).
-        text = f"{'19' if text >= '50' else '20'}{text}"
-    elif tag != _GENERALIZED_TIME:
-        raise ValueError("no time")
-    return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
-
-
-def _content(data: bytes) -> bytes:
-    tag, content = next(_elements(data), (0, b""))
-    if tag != _SEQUENCE:
-        raise ValueError("not a sequence")
-    return content
-
-
-def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The tag and the content of each element. Raises IndexError and ValueError."""
-    at = 0
-    while at < len(data):
-        tag, length = data[at], data[at + 1]
-        at += 2
-        if length >= 0x80:
-            count = length & 0x7F
-            length = int.from_bytes(data[at : at + count], "big")
-            at += count
-        if at + length > len(data):
-            raise ValueError("cut off")
-        yield tag, data[at : at + length]
-        at += length

@@ -22,14 +22,13 @@ from trustme import CA
 from server.http.health import ReadinessCheck
 from server.http.tls import (
     RETRY_SECONDS,
-    CertificateError,
     Credentials,
     TlsError,
     expiry_warning,
     load,
-    not_after,
 )
 from server.metrics.metrics import Metrics
+from server.settings import TlsFiles
 from tests.support.certificates import LONG_AGO, Keyring, in_days, put
 from tests.support.served import LOG
 
@@ -284,72 +283,15 @@ def test_there_is_no_warning_long_before_the_expiry() -> None:
     assert expiry_warning(7 * DAY + 1, 0) == ""
 
 
-# ---- the expiry, read from the DER form
-
-AUTHORITY = CA()
-PEM = AUTHORITY.issue_cert("a.example", not_after=LONG_AGO).cert_chain_pems[0].bytes()
+# ---- the expiry
 
 
-@pytest.mark.parametrize(
-    "end",
-    [
-        datetime(2049, 12, 31, 23, 59, 59, tzinfo=UTC),
-        datetime(2050, 1, 1, tzinfo=UTC),
-        datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC),
-    ],
-    ids=["two digits of the year", "four digits", "no expiry (RFC 5280)"],
-)
-def test_the_expiry_is_read(end: datetime) -> None:
-    leaf = AUTHORITY.issue_cert("a.example", not_after=end)
-    assert not_after(leaf.cert_chain_pems[0].bytes()) == end.timestamp()
-
-
-def test_other_text_in_the_file_is_skipped() -> None:
+@pytest.mark.parametrize("year", [2020, 2050, 9999])
+def test_the_expiry_is_that_of_the_first_certificate(tmp_path: Path, year: int) -> None:
     """A file may also contain keys and text; in a chain, the first certificate is the server's."""
-    chain = AUTHORITY.cert_pem.bytes()
-    around = AUTHORITY.private_key_pem.bytes() + "Aussteller: Ü\n".encode()
-    assert not_after(around + PEM + chain) == LONG_AGO.timestamp()
-
-
-def test_a_certificate_of_version_1() -> None:
-    """It has no version field; and a start in 1950, the first year of the two-digit form."""
-    der = _element(
-        0x30,
-        _element(
-            0x30,
-            _element(0x02, b"\x01")
-            + _element(0x30, b"")
-            + _element(0x30, b"")
-            + _element(0x30, _element(0x17, b"500101000000Z") + _element(0x17, b"990101000000Z")),
-        ),
-    )
-    assert not_after(_pem(der)) == datetime(1999, 1, 1, tzinfo=UTC).timestamp()
-
-
-@pytest.mark.parametrize("length", range(0, 260, 13))
-def test_a_truncated_certificate_is_an_error(length: int) -> None:
-    with pytest.raises(CertificateError):
-        not_after(_pem(_der(PEM)[:length]))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [b"", b"hello", AUTHORITY.private_key_pem.bytes(), PEM[:100], PEM.replace(b"M", b"\xff", 1)],
-    ids=["empty", "text", "key", "half", "not base64"],
-)
-def test_other_files_are_errors(text: bytes) -> None:
-    with pytest.raises(CertificateError):
-        not_after(text)
-
-
-def _der(pem: bytes) -> bytes:
-    return ssl.PEM_cert_to_DER_cert(pem.decode())
-
-
-def _pem(der: bytes) -> bytes:
-    return ssl.DER_cert_to_PEM_cert(der).encode()
-
-
-def _element(tag: int, content: bytes) -> bytes:
-    assert len(content) < 0x80
-    return bytes((tag, len(content))) + content
+    end, authority = datetime(year, 1, 1, tzinfo=UTC), CA()
+    leaf = authority.issue_cert("a.example", not_after=end)
+    key, chain = leaf.private_key_pem.bytes(), authority.cert_pem.bytes()
+    file = tmp_path / "tls.pem"
+    file.write_bytes(key + "Aussteller: Ü\n".encode() + leaf.cert_chain_pems[0].bytes() + chain)
+    assert load(TlsFiles(file, file)).expires == end.timestamp()
