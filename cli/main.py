@@ -8,7 +8,6 @@ import re
 import signal
 import sys
 from collections.abc import Container, Sequence
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
@@ -192,5 +191,4 @@ def _configured(
     configured = parser.parse_args([*arguments[:start], *found.words()])
     configured.configuration, configured.print_config = found, args.print_config
     configured.config = args.config
-    configured.read_again = partial(_configured, parser, args, arguments)
     return configured

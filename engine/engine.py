@@ -308,12 +308,6 @@ class Engine:
         """The pods about which no policy decides."""
         return self._calls.exemptions
 
-    def exempt(self, exemptions: Exemptions) -> None:
-        """Exempts other pods from now on. What was counted with the old ones is forgotten."""
-        self._calls.exemptions = exemptions
-        self._calls.forget()
-        self.adopt(self.registry.anew())
-
     def take_tables(self, tables: Tables) -> None:
         """Takes other tables of data; decisions read these from now on."""
         self._calls.take_tables(tables)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from logging import Logger
@@ -33,9 +33,6 @@ from server.verbs.preempt import PreemptVerb
 from server.verbs.prioritize import PrioritizeVerb
 
 Value = TypeVar("Value")
-
-# What takes changed settings of a running server: timeouts and numbers of calls and connections.
-ADOPTERS = web.AppKey("ADOPTERS", Sequence[Callable[[Settings], None]])
 
 # Extenders usually have `urlPrefix: http://…/api/scheduler`; a URL without a path works too.
 PREFIXES = ("/api/scheduler", "")
@@ -109,10 +106,8 @@ def create_app(parts: AppParts) -> web.Application:
     for name, verb in (*prompt.items(), *others.items()):
         handlers[name] = partial(answerer.answer, verb)
     verbs = dict(_by_path({name: (name, handler) for name, handler in handlers.items()}))
-    adopters = [metrics.configured, bodies.adopt, answerer.adopt]
     if parts.webhooks is not None:
         webhooks = AdmissionWebhooks(parts.webhooks, settings, metrics, bodies)
-        adopters.append(webhooks.adopt)
         verbs[MUTATE] = ("mutate", webhooks.mutate)
         verbs[VALIDATE] = ("validate", webhooks.validate)
         verbs[PODS] = ("pods", webhooks.pods)
@@ -128,8 +123,6 @@ def create_app(parts: AppParts) -> web.Application:
         at_once = {name: answerer.at_once(name, verb) for name, verb in prompt.items()}
     app = web.Application(middlewares=[plain_errors, *guards])
     app[CONNECTIONS] = Connections(settings, budget, metrics, limited, _by_path(at_once))
-    adopters.append(app[CONNECTIONS].adopt)
-    app[ADOPTERS] = adopters
     app[WARNINGS] = warnings
     app.add_routes(
         [web.post(path, handler, expect_handler=_ask_later) for path, handler in by_path.items()]
@@ -138,7 +131,6 @@ def create_app(parts: AppParts) -> web.Application:
     if parts.webhooks is not None:
         alone = web.Application(middlewares=[plain_errors])
         alone[CONNECTIONS] = Connections(settings, budget, metrics, limited)
-        adopters.append(alone[CONNECTIONS].adopt)
         alone.add_routes(
             web.post(path, by_path[path], expect_handler=_ask_later)
             for path in (MUTATE, VALIDATE, PODS, GATE)

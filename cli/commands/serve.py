@@ -36,12 +36,7 @@ from server.metrics.metrics import Metrics
 from server.runtime.cluster_runtime import Access
 from server.runtime.file_cluster import ClusterFiles, SnapshotOrigin
 from server.runtime.observers import finish_log, start_logging
-from server.runtime.reloader import (
-    ConfigurationFile,
-    PolicyReloader,
-    ServerConfiguration,
-    UnusableConfigurationError,
-)
+from server.runtime.reloader import PolicyReloader
 from server.runtime.server_runtime import CannotListenError, Options, serve
 from server.settings import (
     SelfSigned,
@@ -177,8 +172,6 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
         args.scheduler_name[0] if args.scheduler_name else DEFAULT_SCHEDULER,
         Frozen.of(args.frozen_label, args.frozen_annotation),
         self_signed(args) if file is not None else None,
-        args.configuration.document(),
-        _file(args, file),
         data_access(args),
         frozenset(args.policy_first),
         history=args.history,
@@ -220,40 +213,6 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
     finally:
         log.removeFilter(quiet)
         finish_log()
-
-
-# The flags whose changes in the configuration file need no restart.
-APPLIED = (
-    "exempt_namespace",
-    "http_timeout",
-    "log_format",
-    "max_connections",
-    "max_in_flight",
-    "no_bypass",
-    "verbose",
-)
-
-
-def _file(args: argparse.Namespace, file: Path | None) -> ConfigurationFile | None:
-    """The configuration file, to be read again; `file` is for a certificate kept in a Secret."""
-    if args.config is None:
-        return None
-    flags = {flag.key: flag for flag in args.configuration.flags}
-
-    def read() -> ServerConfiguration:
-        try:
-            again = args.read_again()
-            # The others keep the values that the server was started with.
-            changed = {key: vars(again)[key] for key in APPLIED}
-            merged = argparse.Namespace(**{**vars(args), **changed})
-            settings = _settings(merged, file)
-        except CommandError as error:
-            raise UnusableConfigurationError(error.message) from None
-        document = again.configuration.document()
-        exempt = exemptions(merged)
-        return ServerConfiguration(document, settings, exempt, merged.log_format, merged.verbose)
-
-    return ConfigurationFile(args.config, read, {flags[key].field for key in APPLIED})
 
 
 def _settings(args: argparse.Namespace, file: Path | None) -> Settings:

@@ -17,10 +17,9 @@ from cli.command import CommandError, given_path, pause, positive, read_text, se
 from cli.doctor.configuration_text import read
 from grammar.messages.diagnostics import nearest
 from policies.documents import Document
-from server.runtime.reloader import GROUP
 
 KIND = "PlacetConfiguration"
-API_VERSION = f"{GROUP}/v1alpha1"
+API_VERSION = "placet.dev/v1alpha1"
 _HEAD = {"apiVersion": API_VERSION, "kind": KIND}
 _PREFIX = "PLACET_"
 _SWITCH = {"true": True, "false": False}
@@ -153,10 +152,6 @@ class PlacetConfiguration:
             for each in self._every()
         )
         return "".join([*head, *values])
-
-    def document(self) -> Mapping[str, object]:
-        """The same as data."""
-        return {**_HEAD, **{each.flag.field: _plain(each.value) for each in self._every()}}
 
     def schema(self) -> Mapping[str, object]:
         """The JSON schema of such a file, for editors."""

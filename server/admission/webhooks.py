@@ -238,10 +238,6 @@ class AdmissionWebhooks:
         self._processes = [*processes]
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    def adopt(self, settings: Settings) -> None:
-        """Takes other settings, for calls from now on."""
-        self._settings = settings
-
     async def mutate(self, request: web.Request, call: CallRecord) -> web.Response:
         """Adds the defaults of absent fields."""
         return await self._answer(request, call, partial(self._ruling, self._mutated))

@@ -83,10 +83,6 @@ class BodyReader:
         self._budget = budget
         self._seconds = settings.body_seconds
 
-    def adopt(self, settings: Settings) -> None:
-        """Takes other settings, for bodies from now on."""
-        self._seconds = settings.body_seconds
-
     async def read(self, request: web.BaseRequest, call: CallRecord, limit: int) -> bytes:
         """The whole body: at most `limit` bytes, received within `settings.body_seconds`.
 

@@ -113,11 +113,6 @@ class Connections:
         # read its answer.
         self.seconds = settings.http_timeout
 
-    def adopt(self, settings: Settings) -> None:
-        """Takes other settings; connections that are open already stay."""
-        self._unverified.most = self._verified.most = settings.connections
-        self.seconds = settings.http_timeout
-
     def admit(self, server: Callable[[], asyncio.Protocol], host: str) -> Connection | None:
         """The protocol of an accepted connection, None if there are too many; see `leave`.
 

@@ -108,9 +108,6 @@ _TABLE = {
     "placet_task_restarts_total{task}": (
         "[ALPHA] Background tasks that failed and were started again."
     ),
-    "placet_configuration_stale": (
-        "[BETA] 1 while the configuration file has a mistake or changes that need a restart."
-    ),
     # ---- the status of a replica
     "placet_ready": "[STABLE] Whether /readyz passes.",
     "placet_leader": "[STABLE] Whether this replica holds the Lease.",

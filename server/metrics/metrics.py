@@ -37,7 +37,6 @@ _OTHER = "other"
 # What is 0 before the first one is counted.
 _FROM_ZERO = (
     "placet_bypasses_total",
-    "placet_configuration_stale",
     "placet_sampled_requests_total",
     "placet_tls_handshake_failures_total",
     "placet_victims_offered_total",
@@ -252,10 +251,6 @@ class Metrics(Collector):
 
     def handshake_failed(self) -> None:
         self._values["placet_tls_handshake_failures_total",] += 1
-
-    def configuration_is_stale(self, *, stale: bool) -> None:
-        """Whether the configuration file has an error or needs a restart, or is in force."""
-        self._values["placet_configuration_stale",] = stale
 
     def task_restarted(self, task: str) -> None:
         """A background task of this name is started again after a failure."""

@@ -1,6 +1,6 @@
-"""Reloaders: keep the engine up to date with policy files and objects, and with the settings.
+"""Reloader: keeps the engine up to date with policy files and objects.
 
-They belong to a running server. Policies are read in a thread, which hands over one immutable
+It belongs to a running server. Policies are read in a thread, which hands over one immutable
 value, `EnforcedPolicies`; the event loop adopts it as a whole. If reading fails, the enforced
 policies stay, and the failure is that of the background task.
 """
@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from logging import Logger
-from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -22,16 +20,11 @@ from engine.decision.registry import Registry
 from engine.decision.verb_call import ClusterState
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
-from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
 from grammar.meaning.costs import ClusterSize
-from grammar.messages.catalogue import listed
-from policies.disk import Disk, Visit
 from policies.file_signs import LOOK_SECONDS, FileSigns
-from policies.loader import INTERVAL_SECONDS, Watcher
+from policies.loader import INTERVAL_SECONDS
 from server.http.health import ReadinessCheck
-from server.metrics.metrics import Metrics
 from server.runtime.policies import PolicyReader
-from server.settings import Settings
 
 
 class ClusterSource(ClusterState, Protocol):
@@ -83,7 +76,6 @@ class PolicyReloader:
         view: ClusterSource,
         engine: Engine,
         log: Logger,
-        exemptions: Exemptions = NO_EXEMPTIONS,
         *,
         binds: bool = True,
         adopted: Callable[[Registry], None] = lambda _: None,
@@ -102,7 +94,6 @@ class PolicyReloader:
         self._objects = objects
         self._is_due = False
         self._log = log
-        self._exemptions = exemptions
         self._known_exempt: frozenset[str] = frozenset()
         self._binds = binds
         self._adopted = adopted
@@ -118,12 +109,6 @@ class PolicyReloader:
         """Readiness: policies have been compiled, and the view is ready."""
         policies = ReadinessCheck("policies", self._policies.failure, is_warning=True)
         return (policies, *self.view.checks())
-
-    def exempt(self, exemptions: Exemptions) -> None:
-        """Exempts other pods from now on."""
-        self._exemptions = exemptions
-        self.engine.exempt(exemptions)
-        self._warn_of_exempt()
 
     async def run(self) -> None:
         while True:
@@ -175,7 +160,7 @@ class PolicyReloader:
         exempt = {
             program.address: program.namespace
             for program in self.enforced.registry.programs
-            if program.namespace in self._exemptions.namespaces
+            if program.namespace in self.engine.exemptions.namespaces
         }
         for address in exempt.keys() - self._known_exempt:
             text = "policy %s concerns no pod: namespace `%s` is exempt"
@@ -193,106 +178,3 @@ class PolicyReloader:
 
 # What a server without the verb bind needs for such a policy.
 TO_BIND = "serve with `--bind`, and set the extender's `bindVerb`"
-# The group of PlacetConfiguration.
-GROUP = "placet.dev"
-
-
-class UnusableConfigurationError(Exception):
-    """The configuration cannot be used; the text is one sentence and its place."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerConfiguration:
-    """A configuration as a running server can use it.
-
-    `document` has every field with its value. The other attributes belong to a server that was
-    started with the old values of the fields that need a restart.
-    """
-
-    document: Mapping[str, object]
-    settings: Settings
-    exemptions: Exemptions
-    log_format: str
-    is_verbose: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigurationFile:
-    """A file that can be read again. `applied` are the fields that need no restart.
-
-    `read` may be called in any thread; it raises UnusableConfigurationError.
-    """
-
-    path: Path
-    read: Callable[[], ServerConfiguration]
-    applied: Collection[str]
-
-
-class ConfigurationReloader:
-    """Looks for changes again and again. On one event loop; the file is read in a thread."""
-
-    def __init__(
-        self,
-        file: ConfigurationFile,
-        document: Mapping[str, object],
-        apply: Callable[[ServerConfiguration], None],
-        log: Logger,
-        metrics: Metrics,
-    ) -> None:
-        """`document` is the configuration of the start."""
-        self.document = document
-        self._file = file
-        self._apply = apply
-        self._log = log
-        self._metrics = metrics
-        self._disk = Disk()
-        self._watcher = Watcher(lambda _: [file.path], self._disk)
-        self._signs = FileSigns(self._watcher.stirs)
-
-    async def run(self) -> None:
-        while True:
-            await self._signs.next()
-            await self.look()
-
-    async def look(self) -> None:
-        """Looks once, and applies what can be applied."""
-        try:
-            found = await asyncio.to_thread(self._changed)
-        except (OSError, UnusableConfigurationError) as error:
-            self._log.error("configuration: %s; the one in force stays", error)
-            self._metrics.configuration_is_stale(stale=True)
-            return
-        if found is None:
-            return
-        fields = {
-            name
-            for name in {*found.document, *self.document}
-            if found.document.get(name) != self.document.get(name)
-        }
-        applied, waiting = fields & {*self._file.applied}, fields - {*self._file.applied}
-        if applied:
-            self._apply(found)
-            self.document = {
-                **{name: value for name, value in self.document.items() if name not in applied},
-                **{name: value for name, value in found.document.items() if name in applied},
-            }
-            self._log.info("configuration: applied %s", _listed(applied))
-        if waiting:
-            text = "configuration: %s changed in `%s`: restart Placet to apply that"
-            self._log.warning(text, _listed(waiting), self._file.path)
-        self._metrics.configuration_is_stale(stale=bool(waiting))
-
-    def _changed(self) -> ServerConfiguration | None:
-        """The configuration of a file that has changed; in a thread."""
-        if not self._watcher.changed():
-            return None
-
-        def read(visit: Visit) -> ServerConfiguration:
-            visit(self._file.path)
-            return self._file.read()
-
-        return self._disk.run(read)
-
-
-def _listed(fields: Collection[str]) -> str:
-    return listed((f"`{name}`" for name in sorted(fields)), "and")

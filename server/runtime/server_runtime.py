@@ -41,7 +41,7 @@ from policies.admission import Examiner
 from server.admission.checking_process import CheckingProcess
 from server.admission.webhooks import WebhookParts
 from server.api_failures import ApiFailures
-from server.app import ADOPTERS, WARNINGS, WEBHOOKS, AppParts, create_app
+from server.app import WARNINGS, WEBHOOKS, AppParts, create_app
 from server.http import sockets as running
 from server.http.bodies import ByteBudget
 from server.http.connections import Connections
@@ -59,16 +59,13 @@ from server.runtime.cluster_runtime import (
 )
 from server.runtime.data_tables import DataAccess, DataTables
 from server.runtime.file_cluster import FileCluster, NoCluster, SnapshotOrigin
-from server.runtime.observers import LogObserver, start_logging
+from server.runtime.observers import LogObserver
 from server.runtime.policies import PolicyReader
 from server.runtime.policy_first import PolicyFirst
 from server.runtime.portable_pods import PortablePods
 from server.runtime.reloader import (
     ClusterSource,
-    ConfigurationFile,
-    ConfigurationReloader,
     PolicyReloader,
-    ServerConfiguration,
 )
 from server.settings import SelfSigned, Settings, TraceTarget
 from server.supervisor import Supervisor, end
@@ -118,9 +115,6 @@ class Options:
     frozen: Frozen = NOTHING_FROZEN
     # The certificate that Placet keeps in the cluster; `settings.tls` names its file.
     self_signed: SelfSigned | None = None
-    # The configuration of the start, and its file if it is read again.
-    configuration: Mapping[str, object] = field(default_factory=dict)
-    file: ConfigurationFile | None = None
     data: DataAccess = field(default_factory=DataAccess)
     # The namespaces whose new pods wait for policies that are older than them.
     policy_first: frozenset[str] = frozenset()
@@ -218,7 +212,6 @@ async def serve(
         common.readiness.begin(_readiness(deciding, app, credentials))
         shown = _shown(stack, common, deciding, processes.drafts, credentials)
         access = ViewAccess(cluster.api) if cluster is not None else None
-        _follow_file(common, deciding, app)
         await _serve_view(stack, common, shown, access, credentials)
         if cluster is not None:
             await cluster.follow(stack, deciding, binder, metrics.pod_seen)
@@ -379,7 +372,6 @@ def _deciding(
         view,
         engine,
         common.log,
-        options.exemptions,
         binds=options.schedulers.call_bind,
         adopted=data.adopt,
     )
@@ -451,24 +443,6 @@ def _node_count(view: ClusterSource) -> int | None:
         return len(view.snapshot().table.rows)
     except NotSyncedError:
         return None
-
-
-def _follow_file(common: _Common, deciding: Deciding, app: web.Application) -> None:
-    """Applies changes of the configuration file, if there is one."""
-    options = common.options
-    if options.file is None:
-        return
-
-    def apply(configuration: ServerConfiguration) -> None:
-        for adopt in app[ADOPTERS]:
-            adopt(configuration.settings)
-        deciding.reloader.exempt(configuration.exemptions)
-        start_logging(configuration.log_format, verbose=configuration.is_verbose)
-
-    reloader = ConfigurationReloader(
-        options.file, options.configuration, apply, common.log, common.metrics
-    )
-    common.supervisor.start("configuration", reloader.run)
 
 
 def _shown(

@@ -103,12 +103,6 @@ class VerbAnswerer:
         self._limit = settings.body_limit
         self._seconds = settings.decision_seconds
 
-    def adopt(self, settings: Settings) -> None:
-        """Takes other settings, for calls from now on."""
-        self._limit = settings.body_limit
-        self._seconds = settings.decision_seconds
-        self._queue.adopt(settings.max_in_flight)
-
     async def answer(self, verb: Verb, request: web.Request, call: CallRecord) -> web.Response:
         """The response to a request. Never raises but for cancellation."""
         limit, seconds = self._limit, self._seconds
@@ -209,10 +203,6 @@ class DecisionQueue:
         # The calls in flight.
         self._by_address: Counter[str] = Counter()
         self.in_flight = 0
-
-    def adopt(self, most: int) -> None:
-        """Takes another largest number of calls; the calls in flight go on."""
-        self._most = most
 
     def arrival(self) -> float:
         """The earliest possible arrival of a call that is read now, in seconds of the clock."""

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
 import shlex
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import jsonschema_rs
 import pytest
 import yaml
 
 from cli.command import CommandError
-from cli.commands.serve import APPLIED, configure
+from cli.commands.serve import configure
 from cli.serving.placet_configuration import placet_configuration
 from engine.cluster.connection_configuration import own_namespace
 from tests.cli.conftest import Placet
-from tests.cli.test_serve import serving, until
 from tests.support.books import section
-from tests.support.builders import kubectl_list, node, pod
 
 HEAD = "apiVersion: placet.dev/v1alpha1\nkind: PlacetConfiguration\n"
 
@@ -126,66 +122,6 @@ def test_a_schema_has_no_path(placet: Placet) -> None:
     assert done.code == 2
     assert "--configuration takes no path" in done.err
     assert "leave out --configuration or `node`" in done.err
-
-
-POLICY = """
-cluster policy nobody { filter "no" { require node.name == "" } }
-"""
-
-
-def got(url: str) -> str:
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
-    try:
-        connection.request("GET", urlsplit(url).path)
-        return connection.getresponse().read().decode()
-    finally:
-        connection.close()
-
-
-@pytest.mark.process
-def test_a_running_server_takes_up_a_changed_file(folder: Path, file: Path) -> None:
-    """Whatever can be applied; it says what cannot, and a flag comes before the file."""
-    (folder / "a.policy").write_text(POLICY, encoding="utf-8")
-    (folder / "c.json").write_text(json.dumps(kubectl_list([node("n1")])), encoding="utf-8")
-    head = f"{HEAD}policies: [a.policy]\ncluster: [c.json]\n"
-    file.write_text(head)
-    with serving(folder, "--config", file, "--max-connections", "50") as server:
-
-        def log() -> str:
-            return server.err.read_text("utf-8")
-
-        def passes() -> bool:
-            answer = server.ask({"Pod": pod("p", "shop"), "Nodes": None, "NodeNames": ["n1"]})
-            return bool(answer["NodeNames"] == ["n1"])
-
-        assert not passes()
-        changed = (
-            "exemptNamespace: [shop]\nmaxInFlight: 7\nmaxConnections: 60\nlogFormat: json\n"
-            "verbose: true\nhttpTimeout: 4s\n"
-        )
-        file.write_text(f"{head}{changed}lease: a/b\nbodyLimit: 1Mi\n")
-        until(lambda: "restart Placet" in log())
-        applied = "`exemptNamespace`, `httpTimeout`, `logFormat`, `maxInFlight` and `verbose`"
-        assert f"configuration: applied {applied}" in log()
-        said = "`bodyLimit` and `lease` changed in `placet.yaml`: restart Placet to apply that"
-        assert said.replace("placet.yaml", str(file)) in log()
-        assert passes()
-        # A call is logged after its answer.
-        until(lambda: '"level": "info", "logger": "placet", "message": "answered"' in log())
-        file.write_text(f"{head}httpTimeuot: 1s\n")
-        until(lambda: "the one in force stays" in log())
-        assert "configuration: PlacetConfiguration has no field `httpTimeuot`" in log()
-        assert "placet_configuration_stale 1.0" in got(f"{server.url}/metrics")
-
-
-def test_every_field_is_in_the_table_of_what_is_applied() -> None:
-    """And the table says of each what the server does."""
-    page = section("operations", "Changes of the file")
-    rows = re.findall(r"(?m)^\| (`[^|]+`) \| (\w+)", page)
-    said = {name: what for names, what in rows for name in re.findall("`([^`]+)`", names)}
-    flags = placet_configuration(configure, [], {}).flags
-    done = {flag.field: "applied" if flag.key in APPLIED else "restart" for flag in flags}
-    assert said == done
 
 
 def test_the_fields_are_checked_together(placet: Placet, file: Path) -> None:

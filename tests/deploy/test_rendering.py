@@ -120,7 +120,8 @@ def test_placet_reads_its_configuration(name: str, version: str, tmp_path: Path)
     file = tmp_path / "placet.yaml"
     file.write_text(of_ci(name, version)["ConfigMap", "placet-config"]["data"]["placet.yaml"])
     read = placet_configuration(serve.configure, [f"--config={file}"], {})
-    assert {"listen", "healthListen", "lease", "schedulerName"} <= read.document().keys()
+    fields = {each.flag.field for each in read.given.values()}
+    assert {"listen", "healthListen", "lease", "schedulerName"} <= fields
 
 
 def test_image_of_the_scheduler_can_be_another() -> None:

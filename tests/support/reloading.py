@@ -34,5 +34,5 @@ def reloader_of(
     view = open_view(policies.read({}).needs)
     objects = view.policies()
     enforced = policies.read(objects)
-    engine = Engine(enforced.registry, view, ObjectCodec(schema), observer)
-    return PolicyReloader(policies, enforced, objects, view, engine, log, exemptions, binds=binds)
+    engine = Engine(enforced.registry, view, ObjectCodec(schema), observer, exemptions=exemptions)
+    return PolicyReloader(policies, enforced, objects, view, engine, log, binds=binds)

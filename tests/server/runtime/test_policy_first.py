@@ -118,5 +118,5 @@ def test_filter_waits_but_not_for_an_exempt_pod() -> None:
     engine = engine_of("", [node("n1")], role=ReplicaRole(hold=first.check))
     with pytest.raises(BriefWaitError, match="older than the pod"):
         engine.filter(young, ["n1"], None, math.inf)
-    engine.exempt(exempt)
+    engine = engine_of("", [node("n1")], role=ReplicaRole(hold=first.check), exemptions=exempt)
     assert not engine.filter(young, ["n1"], None, math.inf).codes.any()

@@ -29,7 +29,6 @@ from server.http.tls import Credentials
 from server.metrics.metrics import Metrics
 from server.runtime.cluster_runtime import Access
 from server.runtime.data_tables import DataAccess
-from server.runtime.reloader import ConfigurationFile, ServerConfiguration
 from server.runtime.server_runtime import Options, serve
 from server.settings import SelfSigned, Settings, TlsFiles
 from tests.e2e.waiting import free_port
@@ -100,7 +99,6 @@ async def running(
     url: str = "",
     authorization: str | None = None,
     self_signed: SelfSigned | None = None,
-    followed: ConfigurationFile | None = None,
     schedulers: Schedulers = DEFAULT_SCHEDULERS,
     policies: Sequence[Path] = (),
     data: DataAccess | None = None,
@@ -135,7 +133,6 @@ async def running(
             schedulers,
             view_port=view_port,
             self_signed=self_signed,
-            file=followed,
             data=data or DataAccess(),
         )
         serving = asyncio.create_task(
@@ -160,10 +157,6 @@ def documented() -> set[str]:
     """The names in the table of background tasks."""
     rows = re.findall(r"(?m)^\| (`[^|]+`) \| ", section("operations", "Background tasks"))
     return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
-
-
-def unread() -> ServerConfiguration:
-    raise AssertionError("the file does not change")
 
 
 @pytest.mark.parametrize("repair", ["off", "dry-run"])
@@ -193,14 +186,12 @@ async def test_every_task_has_a_supervisor_or_serves_a_connection(
     file = tmp_path / "kept.pem"
     settings = Settings(port=0, lameduck=0.0, health=("127.0.0.1", 0), tls=TlsFiles(file, file))
     kept = SelfSigned(("kube-system", "placet-tls"), ("127.0.0.1",))
-    followed = ConfigurationFile(tmp_path / "placet.yaml", unread, ())
     async with running(
         tmp_path,
         lease=("kube-system", "placet"),
         settings=settings,
         keyring=keyring,
         self_signed=kept,
-        followed=followed,
         schedulers=Schedulers(call_bind=binds),
     ) as server:
         # A task that ends at once, such as `sync`, is seen too.

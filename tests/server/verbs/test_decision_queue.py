@@ -14,17 +14,13 @@ from itertools import pairwise
 
 import msgspec
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.decision.preemption import Victims
 from engine.decision.verdict import Decision
 from engine.errors import HandoverError, WaitingError
-from server.app import ADOPTERS
 from server.errors import RequestError
-from server.http.sockets import CONNECTIONS
 from server.settings import Settings
 from server.verbs.answering import DecisionQueue
 from tests.server.conftest import Serve
@@ -375,29 +371,3 @@ async def test_sequential_calls_never_exceed_the_limit(serve: Serve, most: int) 
     served = await serve(settings=Settings(max_in_flight=most))
     for _ in range(20):
         assert (await served.post("/filter", names_request("a"))).json["Error"] == ""
-
-
-async def test_a_running_server_takes_other_settings(serve: Serve) -> None:
-    """The new timeout and the new number of calls and connections, for what comes from then on."""
-    served = await serve(decider=HandoverDecider(attempts=999), settings=Settings(http_timeout=600))
-    assert isinstance(served.client, TestClient)
-    assert served.client.app is not None
-    settings = Settings(http_timeout=1.0, max_in_flight=1, max_connections=2)
-    for adopt in served.client.app[ADOPTERS]:
-        adopt(settings)
-    both = await asyncio.gather(*(served.post("/preempt", PREEMPTION) for _ in range(2)))
-    texts = sorted(answer.text for answer in both)
-    assert "asked to hand over" in texts[0]
-    assert "too many calls at once: Placet takes 1, see --max-in-flight" in texts[1]
-    connections = served.client.app[CONNECTIONS]
-    server = web.Server(unanswered)
-    first = connections.admit(server, "127.0.0.1")
-    second = connections.admit(server, "127.0.0.1")
-    assert first is not None
-    assert second is not None
-    assert not connections.leave(first), "half of two"
-    assert connections.leave(second)
-
-
-async def unanswered(_request: web.BaseRequest) -> web.StreamResponse:
-    raise AssertionError("nobody asks")

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ from engine.decision.journal import Journal
 from engine.engine import Engine
 from engine.errors import NotSyncedError
 from engine.explanation.inspection import Inspection, PodResults
-from engine.objects.request_pod import Exemptions
+from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
 from grammar.values.time import Timestamp
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import engine_of
@@ -88,8 +89,15 @@ class Asked:
 
 @pytest.fixture
 async def view() -> AsyncIterator[Asked]:
+    async with asked() as made:
+        yield made
+
+
+@asynccontextmanager
+async def asked(exemptions: Exemptions = NO_EXEMPTIONS) -> AsyncIterator[Asked]:
     journal = Journal(now=lambda: AT)
-    engine = engine_of(POLICIES, NODES, OTHERS, after=AfterDecision(journal=journal))
+    after = AfterDecision(journal=journal)
+    engine = engine_of(POLICIES, NODES, OTHERS, after=after, exemptions=exemptions)
     cluster = Cluster(POLICIES, engine, {"shop/web-1": raw(web())})
     parts = Parts(journal, cluster=cluster)
     async with view_of(parts) as url, ClientSession(url) as session:
@@ -200,9 +208,9 @@ async def test_a_pod_on_a_node_is_explained_as_a_pending_one(view: Asked) -> Non
     assert (found["on"], found["passing"]) == ("n1", 2)
 
 
-async def test_no_policy_applies_to_an_exempt_pod(view: Asked) -> None:
-    view.engine.exempt(Exemptions(frozenset({"shop"}), by_annotation=True))
-    _, found = await view.get("/api/v1/explain/shop/web-1?node=n2")
+async def test_no_policy_applies_to_an_exempt_pod() -> None:
+    async with asked(Exemptions(frozenset({"shop"}), by_annotation=True)) as view:
+        _, found = await view.get("/api/v1/explain/shop/web-1?node=n2")
     reason = "namespace `shop` is exempt from policies"
     assert {(p["applies"], p["because"]) for p in found["policies"]} == {("no", reason)}
     assert (found["passing"], found["clauses"], found["node"]["passes"]) == (6, [], True)
