@@ -33,7 +33,7 @@ from grammar.messages.diagnostics import Diagnostic, UserError
 from grammar.syntax.parser import parse_expression, parse_rules
 from grammar.tree.ast import Expr
 from grammar.tree.clauses import Policy
-from grammar.tree.groups import COUNT_OF_NODES
+from grammar.tree.data import COUNT_OF_NODES
 from grammar.tree.printer import print_data
 from grammar.tree.source import Source
 from grammar.tree.walk import reads

@@ -18,9 +18,9 @@ from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.ast import Expr, ListLiteral, MapEntry, MapLiteral
+from grammar.tree.clauses import Test, TestNamespace, TestNode, TestPod
 from grammar.tree.source import Span
 from grammar.tree.types import DYN, STRING, Type, map_of
-from grammar.tree.written_tests import Test, TestNamespace, TestNode, TestPod
 from grammar.values.errors import EvaluationError
 from grammar.values.maps import key_values
 from grammar.values.quantity import Quantity

@@ -22,7 +22,7 @@ from grammar.checker.policy_checker import Checked
 from grammar.messages.diagnostics import Diagnostic, plain
 from grammar.tree.ast import Ident, Literal, Select
 from grammar.tree.clauses import Cards, Gang, Limit, Policy, of_kind
-from grammar.tree.groups import Count
+from grammar.tree.data import Count
 from grammar.tree.source import Source
 from grammar.tree.walk import walk
 from policies.admission import CheckedObject, StoredObject

@@ -11,8 +11,8 @@ from textwrap import dedent
 from typing import Any
 
 from grammar.tree import ast
+from grammar.tree.clause_parts import Repair, time_of
 from grammar.tree.clauses import ForPods, Policy, Setting
-from grammar.tree.repair import Repair, time_of
 from grammar.tree.source import Span
 from policies.manifest_text import GROUP
 

@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from grammar.syntax.limits import MAX_BYTES
-from grammar.tree.repair import MOST_REPAIRS
+from grammar.syntax.parser import MAX_BYTES
+from grammar.tree.clause_parts import MOST_REPAIRS
 
 STORED, ALPHA = "v1", "v1alpha1"
 VERSIONS = (STORED, ALPHA)

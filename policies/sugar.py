@@ -15,11 +15,11 @@ from typing import assert_never
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.syntax.parser import parse_expression, parse_rules
+from grammar.tree.clause_parts import Repair, minute_of
 from grammar.tree.clauses import Argument, Clause, ForPods, Item, Policy, Setting
 from grammar.tree.printer import print_string
-from grammar.tree.repair import Repair, minute_of
 from grammar.tree.source import Source
-from grammar.values.node_terms import all_hold
+from grammar.values.nodes import all_hold
 from policies.manifest_text import ManifestText, put
 from policies.resource import (
     BoundedTarget,

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import islice, pairwise
 
 from grammar import rules
-from grammar.checker import data_checker, parameters
+from grammar.checker import declarations
 from grammar.checker.policy_checker import Checked, check_policy
 from grammar.meaning.access import beyond
 from grammar.meaning.costs import LIMIT, ClusterFacts
@@ -19,12 +19,11 @@ from grammar.rules.pods import gangs_of, has_mutual_limit, together, unknown_of_
 from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.parser import parse_file
 from grammar.tree.ast import Expr, Ident
-from grammar.tree.clauses import Argument, Def, File, Let, Policy, Use
+from grammar.tree.clauses import Argument, Def, File, Let, Policy, Test, Use
 from grammar.tree.data import Data, FromConfigMap
 from grammar.tree.printer import print_data, print_expression
 from grammar.tree.source import Source, Span
 from grammar.tree.walk import walk
-from grammar.tree.written_tests import Test
 from policies.loader import is_test_file, parsed_library
 from policies.manifest_text import is_manifest
 
@@ -155,7 +154,7 @@ def _filled(
     own = {argument.name for argument in use.arguments}
     known = {parameter.name for parameter in policy.parameters}
     shared = (a for a in more if a.name in known - own)
-    values, wrong = parameters.given(policy, (*use.arguments, *shared), use.span, schema)
+    values, wrong = declarations.given(policy, (*use.arguments, *shared), use.span, schema)
     found.extend(wrong)
     if wrong:
         return None
@@ -213,7 +212,7 @@ def _chosen_sources(
         print_data(data)
         for _, other in offered
         for data in _data(other)
-        if not data_checker.has_example(data.source)
+        if not declarations.has_example(data.source)
     }
     own = f"{policy.namespace}/"
     for use, data in blocks:

@@ -27,7 +27,7 @@ from engine.cache.cluster_copy import ClusterDocuments
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import counted, escaped
-from grammar.tree.written_tests import ClusterFile, Test
+from grammar.tree.clauses import ClusterFile, Test
 from policies.loader import INTERVAL_SECONDS, Search, Watcher
 from policies.validation import Validator
 

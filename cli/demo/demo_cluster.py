@@ -25,8 +25,8 @@ from engine.engine import Engine
 from engine.explanation.inspection import Inspection
 from grammar.meaning.schema import load_schema
 from grammar.syntax.parser import parse_file
+from grammar.tree.clauses import Test, TestNode
 from grammar.tree.source import Source
-from grammar.tree.written_tests import Test, TestNode
 from grammar.values.time import Timestamp
 from policies.disk import Visit
 from server.runtime.reloader import PolicyReloader

@@ -12,7 +12,7 @@ from cli.doctor.generator import VERBS
 from cli.world import in_force, read_policies
 from engine.objects.gate import ENABLED, GATE, OPT_IN, STRICT
 from grammar.checker.policy_checker import Checked
-from grammar.meaning.peers import sum_of
+from grammar.meaning.access import sum_of
 from grammar.meaning.schema import load_schema
 from grammar.tree.clause_parts import SchedulerNeed
 from grammar.tree.clauses import Filter, Gang, of_kind

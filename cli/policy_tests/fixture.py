@@ -29,7 +29,7 @@ from engine.errors import BadObjectError
 from engine.objects.codec import ObjectCodec, decode_namespace
 from engine.objects.defaulting import default_node, default_pod
 from grammar.meaning.schema import Schema
-from grammar.tree.written_tests import At, ClusterFile, Test, TestData, TestNode, TestPod
+from grammar.tree.clauses import At, ClusterFile, Test, TestData, TestNode, TestPod
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 

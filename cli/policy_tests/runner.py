@@ -40,8 +40,8 @@ from engine.work import finished
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, UserError, nearest
+from grammar.tree.clauses import Expectation, Test, TestData
 from grammar.tree.source import Source
-from grammar.tree.written_tests import Expectation, Test, TestData
 from policies.loader import SUFFIX, TEST_SUFFIX, UnreadFile, is_test_file, load
 from policies.manifest_text import GROUP, MANIFEST_SUFFIXES, is_manifest
 from policies.validation import CheckedFile, Validator

@@ -19,8 +19,7 @@ from cli.render import print_error, put_findings
 from cli.repl import commands
 from cli.repl.session import NAME, FindingsError, ReplSession, TypedItem
 from grammar.messages.diagnostics import UserError
-from grammar.syntax import limits
-from grammar.syntax.parser import accepts, parse_rules
+from grammar.syntax.parser import accepts, parse_rules, scan
 from grammar.tree.clauses import CLAUSE_WORDS, Def, Let
 from grammar.tree.source import Source
 from policies.hints import with_hints
@@ -90,7 +89,7 @@ def reading(text: str) -> Reading:
         return "nothing"
     if text.lstrip().startswith(":") or text.strip() in commands.PLAIN:
         return "command"
-    if limits.scan(Source("", text)) is not None:
+    if scan(Source("", text)) is not None:
         return _guess(text)
     next_ = {start: accepts(text, start) for start in _STARTS}
     whole = next((start for start in _STARTS if _END in next_[start]), None)

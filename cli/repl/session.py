@@ -41,7 +41,7 @@ from grammar.meaning.schema import load_schema
 from grammar.syntax.parser import parse_rules
 from grammar.tree.ast import NO_SPAN
 from grammar.tree.clauses import Clause, Def, File, ForPods, Item, Let, Policy, Setting, Use
-from grammar.tree.groups import Count, Group
+from grammar.tree.data import Count, Group
 from grammar.tree.source import Source
 from policies.admission import StoredObject
 from policies.loader import load

@@ -29,7 +29,7 @@ from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Frame, GroupsOfCall, LazyFrame
 from engine.program.node_groups import GroupSpec
 from engine.program.program import GroupReads
-from grammar.values.group_values import GroupOfNodes
+from grammar.values.nodes import GroupOfNodes
 from grammar.values.quantity import NANO, Quantity, Resources
 from grammar.values.time import Timestamp
 

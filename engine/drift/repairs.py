@@ -29,7 +29,7 @@ from engine.objects.disruption_budget import violating
 from engine.objects.peer import TEMPLATE_HASH, Peer, key_of
 from engine.objects.remembered import Remembered
 from engine.program.program import Program
-from grammar.tree.repair import MINUTES_OF_DAY, Repair
+from grammar.tree.clause_parts import MINUTES_OF_DAY, Repair
 from grammar.values.time import SECOND, Timestamp
 
 _MINUTE = 60.0

@@ -13,7 +13,7 @@ import msgspec
 from engine.objects.api_types import ObjectMeta
 from engine.objects.decoding import JsonInt, ObjectDecoder
 from engine.objects.peer import Peer
-from grammar.values.node_terms import all_hold
+from grammar.values.nodes import all_hold
 
 
 class _LabelExpression(msgspec.Struct, frozen=True, gc=False):

@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.objects.peer import EVERY_ADDRESS, HostPort
 from engine.objects.resources import PODS, amount
-from grammar.values.node_terms import matches_selector
+from grammar.values.nodes import matches_selector
 
 Record = Any
 # Taints with another effect are preferences.

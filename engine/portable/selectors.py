@@ -12,7 +12,7 @@ from typing import Any
 from typing import Literal as OneOf
 
 from grammar.values.named_formats import is_label_value, is_qualified
-from grammar.values.node_terms import all_hold
+from grammar.values.nodes import all_hold
 
 # A pod with a node affinity of more terms is slow to schedule.
 MOST_TERMS = 64

@@ -22,9 +22,9 @@ from engine.program.node_groups import digest_of, once_per_group, read_count, re
 from engine.program.tables import read_row, read_table
 from grammar.checker.expression_checker import Checker
 from grammar.meaning.card_forms import FACTS
+from grammar.meaning.costs import GREATEST, Estimate, Estimator
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import short_form
-from grammar.meaning.steps import GREATEST, Estimate, Estimator
 from grammar.tree import ast
 from grammar.tree.printer import print_expression
 from grammar.tree.types import BOOL, DYN, STRING, Type, Work

@@ -18,7 +18,7 @@ from engine.cards.card_functions import NO_FACTS
 from engine.objects.peer import Peer
 from engine.program.policy_time import CallTime, untimed
 from grammar.values.errors import EvaluationError
-from grammar.values.group_values import GroupOfNodes
+from grammar.values.nodes import GroupOfNodes
 from grammar.values.sizes import STEPS, too_many_steps
 from grammar.values.time import NEVER, SECOND, Timestamp
 

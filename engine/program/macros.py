@@ -11,9 +11,9 @@ from engine.program import operations
 from engine.program.frame import Evaluate, Frame
 from grammar.tree.ast import Comprehension
 from grammar.values.errors import EvaluationError, StepLimitError
-from grammar.values.group_values import GroupOfNodes
 from grammar.values.lists import sort_by
 from grammar.values.maps import build, key_values, merge
+from grammar.values.nodes import GroupOfNodes
 from grammar.values.optional import NONE, Optional
 from grammar.values.sizes import ordered
 

@@ -15,12 +15,12 @@ from engine.program.operations import THOUSANDTHS
 from engine.program.tables import digest_of as digest_of_table
 from grammar.meaning.environment import Environment
 from grammar.tree import ast
-from grammar.tree.groups import Count, Group
+from grammar.tree.data import Count, Group
 from grammar.tree.printer import print_expression
 from grammar.tree.types import INT, QUANTITY, Type
 from grammar.tree.walk import children, walk
 from grammar.values.errors import EvaluationError, MissingError
-from grammar.values.group_values import GroupOfNodes
+from grammar.values.nodes import GroupOfNodes
 from grammar.values.quantity import NANO, Quantity
 
 _DIGEST_LENGTH = 16

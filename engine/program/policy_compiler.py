@@ -44,13 +44,13 @@ from engine.program.program import (
 )
 from engine.program.tables import TableSpec
 from engine.program.tables import digest_of as digest_of_table
-from grammar.checker.data_checker import OBJECT
+from grammar.checker.declarations import OBJECT
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import Checked
 from grammar.meaning import card_forms as cards
+from grammar.meaning.access import kept
 from grammar.meaning.costs import Costs
-from grammar.meaning.folding import constant, literal
-from grammar.meaning.peers import kept
+from grammar.meaning.evaluator import constant, literal
 from grammar.tree.ast import Expr, Ident, Literal
 from grammar.tree.clause_parts import Bound, Bounds, Order, PodSet, Template, WaitUntil
 from grammar.tree.clauses import (
@@ -67,8 +67,7 @@ from grammar.tree.clauses import (
     Spread,
     of_kind,
 )
-from grammar.tree.data import Data, FromObjects
-from grammar.tree.groups import COUNT_OF_NODES, Count
+from grammar.tree.data import COUNT_OF_NODES, Count, Data, FromObjects
 from grammar.tree.printer import print_expression
 from grammar.tree.types import DYN
 from grammar.tree.walk import children, reads

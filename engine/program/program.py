@@ -17,8 +17,7 @@ from engine.program.pod_shape import Path
 from engine.program.tables import TableSpec
 from grammar.checker.policy_checker import Checked
 from grammar.messages.catalogue import listed
-from grammar.tree.clause_parts import MissingRule, NodeSet, Order, PodState
-from grammar.tree.repair import Repair
+from grammar.tree.clause_parts import MissingRule, NodeSet, Order, PodState, Repair
 from grammar.values.errors import EvaluationError, MissingError
 
 # The two ends of a score's range, or how it compares the nodes of a request.

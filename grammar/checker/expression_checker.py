@@ -15,8 +15,15 @@ from typing import Any, assert_never
 from grammar.checker.constants import coerce, coerce_beside, coerce_chain, constants_of
 from grammar.meaning import card_forms as cards
 from grammar.meaning import schema as shortforms
-from grammar.meaning.environment import Environment, dotted
-from grammar.meaning.macro_types import MACROS, TESTS, inside, result, variables
+from grammar.meaning.environment import (
+    MACROS,
+    TESTS,
+    Environment,
+    dotted,
+    inside,
+    result_of_macro,
+    variables_of_macro,
+)
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import SIMILAR, Diagnostic, nearest
 from grammar.messages.helping import Remedy, helper
@@ -585,7 +592,7 @@ class Checker:
 
     def _comprehension(self, expr: ast.Comprehension) -> ast.Expr:
         target, count = self._check(expr.target), len(expr.variables)
-        kinds = variables(expr.macro, target.type, count)
+        kinds = variables_of_macro(expr.macro, target.type, count)
         if kinds is None:
             self.found.append(catalogue.not_iterable(target.type, expr.macro, target.span))
             kinds = (POISON,) * count
@@ -594,7 +601,7 @@ class Checker:
             checked = [self.check(c, BOOL) for c in conditions]
             checked.append(self.check(last, BOOL if expr.macro in TESTS else None))
         made = checked[-1].type
-        found = result(expr.macro, target.type, kinds, made)
+        found = result_of_macro(expr.macro, target.type, kinds, made)
         if found is None:
             hint = "use `optMap` for a plain value"
             self.found.append(catalogue.wrong_type(made, "an optional", checked[-1].span, hint))

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar, assert_never
 
-from grammar.checker import data_checker, group_checker, parameters
+from grammar.checker import declarations
 from grammar.checker.constants import coerce
-from grammar.checker.definitions import Definition, name_used, reads_cards, too_deep
+from grammar.checker.declarations import Definition, name_used, reads_cards, too_deep
 from grammar.checker.expression_checker import DATA, Checker
 from grammar.meaning import access
 from grammar.meaning import card_forms as cards
@@ -19,7 +19,7 @@ from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.messages.helping import helper
-from grammar.syntax.limits import MAX_DEPTH, MAX_NAME
+from grammar.syntax.parser import MAX_DEPTH, MAX_NAME
 from grammar.tree.ast import DefCall, Expr, Ident, LetReference, Literal, MapLiteral
 from grammar.tree.clause_parts import Bound, Bounds, Keep, Per, Pick, PodSet, Template, WaitUntil
 from grammar.tree.clauses import (
@@ -43,8 +43,7 @@ from grammar.tree.clauses import (
     Use,
     of_kind,
 )
-from grammar.tree.data import Data
-from grammar.tree.groups import COUNT, COUNT_OF_NODES, GROUP, Count, Group
+from grammar.tree.data import COUNT, COUNT_OF_NODES, GROUP, Count, Data, Group
 from grammar.tree.source import Span
 from grammar.tree.types import (
     BOOL,
@@ -135,8 +134,8 @@ def check_policy(
     """
     if not policy.parameters:
         return _PolicyChecker(policy, schema).run()
-    defaults, found = parameters.declared(policy, schema)
-    filled, wrong = parameters.filled(policy, {**defaults, **(values or {})})
+    defaults, found = declarations.declared(policy, schema)
+    filled, wrong = declarations.filled(policy, {**defaults, **(values or {})})
     checked = _PolicyChecker(filled, schema).run()
     diagnostics = sorted((*found, *wrong, *checked.diagnostics), key=lambda d: d.span.start)
     return replace(checked, diagnostics=tuple(diagnostics), template=policy)
@@ -159,7 +158,7 @@ def environment_of(policy: Policy, schema: Schema, wrong: list[Diagnostic]) -> E
         variables = {**VARIABLES, cards.FACTS: cards.FACTS_TYPE}
         functions = FUNCTIONS_OF_CARDS
         environment = replace(environment, variables=variables, functions=functions, cards=found)
-    return data_checker.with_tables(environment, data_checker.tables(policy, environment, wrong))
+    return declarations.with_tables(environment, declarations.tables(policy, environment, wrong))
 
 
 class _PolicyChecker:
@@ -265,7 +264,7 @@ class _PolicyChecker:
             self._found.append(catalogue.recursion(circle, item.name_span))
             # The name is known, so that its uses are no further errors.
             if isinstance(item, Group | Count):
-                self._environment = group_checker.with_name(self._environment, item, POISON)
+                self._environment = declarations.with_name(self._environment, item, POISON)
             else:
                 self._environment = self._environment.defining(item)
             return
@@ -290,7 +289,7 @@ class _PolicyChecker:
             else:
                 named = replace(item, by=self._domain(item.by))
             self._checked[item.name] = named
-            self._environment = group_checker.with_name(self._environment, named, named.type)
+            self._environment = declarations.with_name(self._environment, named, named.type)
             return
         checked, found = self._definition(item)
         self._checked[item.name] = checked
@@ -299,7 +298,7 @@ class _PolicyChecker:
 
     def _count(self, item: Count) -> Count:
         """The checked count."""
-        self._found.extend(group_checker.wrong_count(item))
+        self._found.extend(declarations.wrong_count(item))
         domain = self._group_of(item.per) if item.per.group else None
         return replace(item, pods=self._pods(item.pods), per=replace(item.per, domain=domain))
 
@@ -323,7 +322,7 @@ class _PolicyChecker:
                     return item  # it has the name of another one
                 for _, name in data.names:
                     self._no_parameter(name)
-                self._found.extend(data_checker.findings(data, self._policy))
+                self._found.extend(declarations.findings(data, self._policy))
                 return data
             case ForPods(where):
                 where = self._bool(where, _POD, "`for`, which reads only the pod")
@@ -340,7 +339,7 @@ class _PolicyChecker:
         if isinstance(item, RejectingClause):
             item = self._texts(item)
         if isinstance(item, CountingClause) and item.pods is not None:
-            self._found.extend(group_checker.wrong_pods(item, item.pods))
+            self._found.extend(declarations.wrong_pods(item, item.pods))
             item = replace(item, pods=self._pods(item.pods))
         match item:
             case Filter():
@@ -426,14 +425,14 @@ class _PolicyChecker:
         of_group = {c.name for c in counts if per.group and c.per.group == per.group}
         in_group = _COUNT_BOUND | {per.group if domain is not None else GROUP} | of_group
         by_scope = {"node": _NODE_BOUND, "domain": _DOMAIN_BOUND, "group": in_group}
-        of_all = group_checker.groups_of_all(self._environment)
+        of_all = declarations.groups_of_all(self._environment)
         allowed = by_scope.get(scope, _COUNT_BOUND) | {COUNT} | of_all
         of = f"of {scope}" if per.of_nodes else f"per {scope}"
         with self._domain_typed(domain, item.bound.amount):
             bound = self._bound(item.bound, f"limit {of}", allowed, added)
         if item.strength.strict:
-            self._found.extend(group_checker.many_counts(bound, self._environment))
-        self._found.extend(group_checker.wrong_limit(item))
+            self._found.extend(declarations.many_counts(bound, self._environment))
+        self._found.extend(declarations.wrong_limit(item))
         return replace(item, per=replace(per, domain=domain, where=where), bound=bound)
 
     @contextmanager
@@ -660,7 +659,7 @@ class _PolicyChecker:
             message = self._template(message, "a message")
             for hole in message.parts:
                 if isinstance(hole, Expr):
-                    self._found.extend(group_checker.varying(hole, self._environment, VARIABLES))
+                    self._found.extend(declarations.varying(hole, self._environment, VARIABLES))
         if detail is not None:
             detail = self._template(detail, "a detail")
         return replace(item, message=message, detail=detail)

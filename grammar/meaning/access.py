@@ -1,4 +1,4 @@
-"""Access: what a policy may read of pods, and the diagnostics where it reads more.
+"""Access: what a policy may read of pods, and what the cache keeps of them.
 
 Whoever may edit policies in one namespace must not learn what only others may see there: not the
 `env` values of a pod, and not everything of the pods of other namespaces (docs/language/names.md,
@@ -10,19 +10,20 @@ or is shown: a whole object may not be used for that.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
+from grammar.tree import ast
 from grammar.tree.ast import Call, Comprehension, DefCall, Expr, Has, Ident, Index, Select
 from grammar.tree.clause_parts import PodSet
-from grammar.tree.clauses import Def, ForPods, Let, Policy, Setting, Use
-from grammar.tree.data import Data
-from grammar.tree.groups import Count, Group
+from grammar.tree.clauses import Clause, Def, ForPods, Let, Policy, Setting, Use
+from grammar.tree.data import Count, Data, Group
 from grammar.tree.source import Span
 from grammar.tree.types import Type
-from grammar.tree.walk import READ_BY_FUNCTIONS, Definitions, children, reads
+from grammar.tree.walk import READ_BY_FUNCTIONS, Definitions, children, reads, rewritten, walk
 
 # The fields of pods of other namespaces that every policy may read.
 OPEN_FIELDS = (
@@ -215,3 +216,74 @@ def _closed(expr: Select, hidden: frozenset[str]) -> Iterator[Beyond]:
         is_own = isinstance(operand, Ident) and operand.name == "peer" and "peer" not in hidden
         if not is_own:
             yield _of_others(expr.name, expr.span)
+
+
+# ---- peers
+
+Path = tuple[str, ...]
+# The paths of `pod` that are known of a pod that is there, and what they are of a peer.
+_KEPT: Mapping[Path, Path] = {
+    ("metadata", "name"): ("name",),
+    ("metadata", "namespace"): ("namespace",),
+    ("metadata", "uid"): ("uid",),
+    ("metadata", "labels"): ("labels",),
+    ("metadata", "annotations"): ("annotations",),
+    ("spec", "priority"): ("priority",),
+    ("requests",): ("requests",),
+    ("limits",): ("limits",),
+    ("hostPorts",): ("hostPorts",),
+    ("workload", "kind"): ("workload", "kind"),
+    ("workload", "name"): ("workload", "name"),
+}
+
+
+def kept(path: Path) -> Path | None:
+    """The path of a peer for a path below `pod`; None if the cache does not keep it."""
+    for length in (1, 2):
+        if (of_peer := _KEPT.get(path[:length])) is not None:
+            return (*of_peer, *path[length:])
+    return None
+
+
+def of_peer(expr: ast.Expr, name: str, new: str = "peer") -> ast.Expr:
+    """The expression with `peer`, or a new name, in the place of a variable."""
+
+    def change(node: object) -> object:
+        if isinstance(node, ast.Ident) and node.name == name:
+            return replace(node, name=new)
+        return node
+
+    return rewritten(expr, change)
+
+
+_AMOUNTS = frozenset({"requests", "limits"})
+
+
+def sum_of(clause: Clause, environment: Environment) -> ast.Expr | None:
+    """The part of a requirement that adds up amounts of pods, or the name that stands for it."""
+    lets, defs = environment.lets, environment.defs
+    # Each name is looked at once inside sums and once outside: definitions may nest like towers.
+    seen: set[tuple[str, bool]] = set()
+
+    def inside(expr: ast.Expr, *, summed: bool) -> ast.Expr | None:
+        """The first part that adds up amounts; `summed` says that the whole is added up."""
+        for part in walk(expr):
+            match part:
+                case ast.Select(operand, name) if summed and name in _AMOUNTS:
+                    if operand.type.name == "Peer":
+                        return part
+                case ast.Call("sum", target, args) if not summed:
+                    added = (target, *args) if target is not None else args
+                    if any(inside(each, summed=True) is not None for each in added):
+                        return part
+                case ast.LetReference(name) | ast.DefCall(name) if (name, summed) not in seen:
+                    seen.add((name, summed))
+                    body = lets[name] if name in lets else defs[name].body
+                    if inside(body, summed=summed) is not None:
+                        return part
+                case _:
+                    pass
+        return None
+
+    found = (inside(each, summed=False) for each in clause.requirements)
+    return next((each for each in found if each is not None), None)

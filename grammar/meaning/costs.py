@@ -1,27 +1,456 @@
 """Costs: how many steps an expression can take at most, computed before it runs.
 
-The lengths are the limits of the API and of the kubelet, not guesses about usual sizes; what has no
-limit counts as 100 items or 256 characters. `grammar.meaning.steps` works them out. The second half
-estimates how long one call about a pod can take in a cluster of a given size.
+A step is a read, an operation or a call; functions that work on texts, lists or maps take more. A
+macro multiplies by the length of its list. The lengths are the limits of the API and of the
+kubelet, not guesses about usual sizes; what has no limit counts as 100 items or 256 characters. The
+cost check and the compiler use an Estimator; it belongs to its caller and examines each expression
+once. The last part estimates how long one call about a pod can take in a cluster of a given
+size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from grammar.meaning.access import kept
 from grammar.meaning.environment import Environment
-from grammar.meaning.folding import constant
-from grammar.meaning.peers import kept
-from grammar.meaning.steps import USUAL, Assumptions, Estimator
+from grammar.meaning.evaluator import constant
 from grammar.tree import ast
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import Bounds, PodSet, Template, WaitUntil
 from grammar.tree.clauses import Cards, Clause, ForPods, Gang, Limit, Policy, Share, of_kind
-from grammar.tree.groups import Count, Group
+from grammar.tree.data import Count, Group, is_group
 from grammar.tree.source import Span
+from grammar.tree.types import DYN, Type
 from grammar.tree.walk import children, reads, roots, walk
-from grammar.values.sizes import STEPS
+from grammar.values.sizes import (
+    ATOM,
+    CHARACTERS,
+    ITEMS,
+    RECORD,
+    STEPS,
+    Size,
+    either,
+    equated,
+    ordered,
+)
+from grammar.values.strings import replaced_length
+
+# ---- steps
+
+# A call that takes at most this does not charge while it runs: it is a part of what is around it.
+FREE = 1000
+# A `let` or `def` that takes more charges by itself: one may use others many times.
+_MANY = 1000
+# Sums stop here, so that definitions which use each other cannot make huge numbers.
+_CEILING = 10**15
+# The sizes of arguments for which the body of one `def` is examined by itself.
+_MOST_CALLS = 64
+
+# The most characters of texts that the API validates, by field name; then the most characters of
+# keys and of values.
+_TEXTS = {"nodeName": 253, "zone": 63, "region": 63, "phase": 63, "effect": 63, "operator": 63}
+_TEXTS |= {"name": 253, "namespace": 63, "uid": 63, "type": 316, "status": 63}
+_SOMETIMES = frozenset({"name", "namespace", "uid", "type", "status"})
+# The records in which the last ones have these limits; an `env` may have a name of any length.
+_NAMED = frozenset({"Pod", "Node", "Peer", "Namespace", "ObjectMeta", "Workload", "PeerWorkload"})
+_NAMED |= {"PeerContainer", "PeerGroup", "PodGroup", "NodeCondition", "PodCondition"}
+_KEY = Size(317)
+_VALUES = {"labels": Size(63), "matchLabels": Size(63), "nodeSelector": Size(63)}
+_VALUES |= {"namespaceLabels": Size(63)}
+_MAPS = frozenset({*_VALUES, "annotations", "requests", "limits", "allocatable", "capacity"})
+_MAPS |= {"free", "requested", "usage"}
+
+# The greatest length of lists and maps in the objects of a cluster, by field name: limits of the
+# kubelet and of the API, or more than objects have.
+_LENGTHS: Mapping[str, int] = {
+    "pods": 250,
+    "images": 100,
+    "names": 10,
+    "conditions": 20,
+    "taints": 20,
+    "addresses": 10,
+    "volumesAttached": 256,
+    "volumesInUse": 256,
+    "containers": 20,
+    "initContainers": 20,
+    "hostPorts": 8,
+    "tolerations": 30,
+    "preferredDuringSchedulingIgnoredDuringExecution": 20,
+    "nodeSelectorTerms": 20,
+    "matchExpressions": 20,
+    "matchFields": 20,
+    "victims": 250,
+    "failures": 10,
+    "labels": 60,
+    "namespaceLabels": 60,
+    "annotations": 60,
+    "allocatable": 30,
+    "capacity": 30,
+    "requests": 20,
+    "limits": 20,
+    "env": 200,
+    # A table of data: one row for each node. A group may have all nodes.
+    "data": 5000,
+    "group": 5000,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Assumptions:
+    """The sizes of what an object of the cluster holds.
+
+    `lengths` has the lengths of lists and maps by field name. Any other list or map has the length
+    `items`, and any other text has `characters`. What is inside a record counts as `record`.
+    """
+
+    lengths: Mapping[str, int]
+    items: int
+    characters: int
+    record: Size = RECORD
+
+    def field(self, name: str, kind: Type) -> Size:
+        """The size of a field, or of any value of a type if the name is empty."""
+        match kind.name:
+            case "string":
+                return Size(_TEXTS.get(name, self.characters))
+            case "list":
+                return Size(self.lengths.get(name, self.items), self.field(name, kind.args[0]))
+            case "map":
+                key = self.field("", kind.args[0]) if name not in _MAPS else _KEY
+                value = _VALUES.get(name) or self.field("", kind.args[1])
+                length = self.lengths.get(name.partition(".")[0], self.items)
+                return Size(length, value, key)
+            case "optional":
+                return self.field(name, kind.args[0])
+            case "url":
+                return Size(self.characters)
+            case "dyn" | "error":
+                text = Size(self.characters)
+                return Size(self.items, text, text)
+            case _ if kind.is_parameter:
+                return self.field(name, DYN)
+            case _ if is_group(kind):
+                return Size(self.lengths.get("group", self.items), self.record)
+            case _:
+                return self.record if kind.is_record else ATOM
+
+
+# The usual sizes, for the cost of a policy; and the greatest that may be, for what runs.
+USUAL = Assumptions(_LENGTHS, 100, 256)
+GREATEST = Assumptions({}, ITEMS, CHARACTERS, Size(ITEMS, ATOM))
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What one expression can take at most.
+
+    `own` are the steps without those that its parts charge while they run: macros, calls that may
+    take many steps, and definitions of many. `charged` says whether the expression is such a part.
+    `size` is that of its value.
+    """
+
+    steps: int = 0
+    own: int = 0
+    charged: bool = False
+    size: Size = ATOM
+
+
+Scope = Mapping[str, Size]
+_NO_SCOPE: Scope = {}
+
+
+@dataclass(slots=True)
+class Estimator:
+    """Estimates of the expressions of one environment.
+
+    With `by_call` the body of a `def` is examined for the sizes of each call's arguments, otherwise
+    once for any.
+    """
+
+    environment: Environment
+    assumptions: Assumptions
+    by_call: bool
+    _known: dict[int, tuple[ast.Expr, Estimate]] = field(default_factory=dict)
+    _lets: dict[str, Estimate] = field(default_factory=dict)
+    _defs: dict[str, dict[tuple[Size, ...], Estimate]] = field(default_factory=dict)
+
+    def of(self, expr: ast.Expr) -> Estimate:
+        """The estimate of an expression, or of a part of one that was examined."""
+        known = self._known.get(id(expr))
+        return known[1] if known is not None else self._of(expr, _NO_SCOPE)
+
+    def let(self, name: str) -> Estimate:
+        if name not in self._lets:
+            self._lets[name] = self._of(self.environment.lets[name], _NO_SCOPE)
+        return self._lets[name]
+
+    def call(self, name: str, args: Sequence[Size]) -> Estimate:
+        """The estimate of the body of a `def` for arguments of these sizes."""
+        known = self.environment.defs[name]
+        calls = self._defs.setdefault(name, {})
+        sizes = tuple(map(_rounded, args))
+        if not self.by_call or (sizes not in calls and len(calls) >= _MOST_CALLS):
+            sizes = tuple(GREATEST.field("", p.type) for p in known.parameters)
+        if sizes not in calls:
+            scope = dict(zip((p.name for p in known.parameters), sizes, strict=True))
+            calls[sizes] = self._of(known.body, scope)
+        return calls[sizes]
+
+    def _of(self, expr: ast.Expr, scope: Scope) -> Estimate:
+        found = self._examined(expr, scope)
+        known = self._known.get(id(expr))
+        if known is not None and known[1] != found:
+            found = _greater(known[1], found)
+        # The expression is kept too, so that no other one gets its id.
+        self._known[id(expr)] = expr, found
+        return found
+
+    def _examined(self, expr: ast.Expr, scope: Scope) -> Estimate:
+        match expr:
+            case ast.Literal(value):
+                return Estimate(size=_constant(value))
+            case ast.Ident(name):
+                size = scope.get(name) or self.assumptions.field(name, expr.type)
+                return Estimate(1, 1, size=size)
+            case ast.LetReference(name):
+                return _defined(self.let(name), ())
+            case ast.DefCall(name, args):
+                given = [self._of(a, scope) for a in args]
+                return _defined(self.call(name, [g.size for g in given]), given)
+            case ast.Comprehension():
+                return self._comprehension(expr, scope)
+            case _:
+                parts = [self._of(c, scope) for c in children(expr)]
+                return self._operation(expr, parts)
+
+    def _operation(self, expr: ast.Expr, parts: Sequence[Estimate]) -> Estimate:
+        sizes = [p.size for p in parts]
+        work = 0
+        match expr:
+            case ast.Select(operand, name):
+                inside = operand.type.args[0] if operand.type.name == "optional" else operand.type
+                if inside.is_record:
+                    limited = name not in _SOMETIMES or inside.name in _NAMED
+                    size = self.assumptions.field(name if limited else "", expr.type)
+                else:
+                    size = sizes[0].item or self.assumptions.field("", expr.type)
+            case ast.Index():
+                size = sizes[0].item or self.assumptions.field("", expr.type)
+            case ast.Call(function, target, args):
+                kinds = [a.type for a in ((target, *args) if target is not None else args)]
+                overload = self.environment.overload(function, kinds, member=target is not None)
+                if overload.work is not None:
+                    work = overload.work(*sizes)
+                size = self._result(expr, function, sizes)
+            case ast.Binary("==" | "!="):
+                work, size = equated(*sizes), ATOM
+            case ast.Binary(op, left, right):
+                overload = self.environment.overload(op, (left.type, right.type), member=False)
+                work = overload.work(*sizes) if overload.work is not None else 0
+                size = ATOM
+            case ast.Chain("+", operands):
+                size = sizes[0]
+                add = self.environment.overload("+", _alike(operands), member=False)
+                for each in sizes[1:]:
+                    work += add.work(size, each) if add.work is not None else 0
+                    size = _sum(size, each)
+            case ast.Conditional():
+                size = either(sizes[1], sizes[2])
+            case ast.ListLiteral():
+                size = Size(len(sizes), _any(sizes))
+            case ast.MapLiteral():
+                size = Size(len(sizes) // 2, _any(sizes[1::2]), _any(sizes[::2]))
+            case _:
+                size = ATOM
+        charged = work > FREE
+        return Estimate(
+            _capped(1 + sum(p.steps for p in parts) + work),
+            _capped(1 + sum(p.own for p in parts) + (0 if charged else work)),
+            charged,
+            size,
+        )
+
+    def _comprehension(self, expr: ast.Comprehension, scope: Scope) -> Estimate:
+        target = self._of(expr.target, scope)
+        held, single = target.size, expr.macro in ("cel.bind", "optMap", "optFlatMap")
+        item = held.item or self.assumptions.field("", DYN)
+        if single:
+            variables: tuple[Size, ...] = (held,)
+        elif len(expr.variables) == 2:
+            variables = (held.key or ATOM, item)
+        else:
+            variables = (held.key or item,)
+        inner = {**scope, **dict(zip(expr.variables, variables, strict=True))}
+        body = [self._of(part, inner) for part in expr.body]
+        steps, own = sum(b.steps for b in body), sum(b.own for b in body)
+        size = _made(expr.macro, held, variables[0], body[-1].size)
+        if single:
+            return Estimate(
+                _capped(1 + target.steps + steps), _capped(1 + target.own + own), size=size
+            )
+        after = 0
+        if expr.macro == "sortBy":
+            after = ordered(Size(held.length, body[-1].size))
+        elif expr.macro == "transformMapEntry":
+            after = 4 * held.length * body[-1].size.length
+        whole = _capped(1 + target.steps + held.length * (1 + steps) + after)
+        return Estimate(whole, 1 + target.own, charged=True, size=size)
+
+    def _result(self, expr: ast.Call, function: str, sizes: Sequence[Size]) -> Size:
+        """The size of the value of a call."""
+        first = sizes[0] if sizes else ATOM
+        match function:
+            case "substring" | "slice":
+                return replace(first, length=_between(first, expr.args, sizes), constant=None)
+            case "lowerAscii" | "upperAscii" | "trim" | "reverse" | "find":
+                return replace(first, constant=None)
+            case "sort" | "distinct" | "dyn" | "value" | "of" | "ofNonZeroValue":
+                return first
+            case "optional.of" | "optional.ofNonZeroValue" | "unwrapOpt" | "optional.unwrap":
+                return first
+            case "or" | "orValue":
+                return either(first, sizes[1])
+            case "first" | "last" | "min" | "max":
+                return first.item or self.assumptions.field("", expr.type)
+            case "math.least":
+                several = sizes if len(sizes) > 1 else (first.item or ATOM,)
+                ints = [each.greatest for each in several if each.greatest is not None]
+                return Size(greatest=min(ints, default=None))
+            case "charAt":
+                return Size(1)
+            case "url" | "getScheme" | "getHost" | "getHostname" | "getPort":
+                return Size(first.length)
+            case "getEscapedPath":
+                # A character can have four bytes, each of which takes three characters.
+                return Size(min(CHARACTERS, 12 * first.length))
+            case "size":
+                return Size(greatest=first.length)
+            case "join":
+                item = first.item.length if first.item is not None else self.assumptions.characters
+                between = sizes[1].length if len(sizes) > 1 else 0
+                return Size(min(CHARACTERS, first.length * (item + between)))
+            case "replace":
+                return Size(replaced_length(first, sizes[1], sizes[2]))
+            case "split" | "findAll":
+                most = sizes[2].greatest if len(sizes) > 2 else None
+                found = min(ITEMS, first.length + 1)
+                return Size(
+                    found if most is None or most < 0 else min(found, most), Size(first.length)
+                )
+            case "flatten" if first.item is not None and len(sizes) == 1:
+                inner = first.item.item or self.assumptions.field("", DYN)
+                return Size(min(ITEMS, first.length * max(1, first.item.length)), inner)
+            case "format":
+                return Size(min(CHARACTERS, first.length + _shown(sizes[1])))
+            case "strings.quote":
+                return Size(min(CHARACTERS, 2 + 2 * first.length))
+            case "string":
+                return Size(max(first.length, 128))
+            case "lists.range":
+                known = first.greatest
+                most = self.assumptions.items if known is None else min(ITEMS, max(0, known))
+                return Size(most, Size(greatest=most))
+            case _:
+                return self.assumptions.field("", expr.type)
+
+
+def _made(macro: str, held: Size, variable: Size, body: Size) -> Size:
+    """The size of the value of a macro."""
+    match macro:
+        case "map" | "transformList":
+            return Size(held.length, body)
+        case "filter" | "sortBy":
+            return Size(held.length, variable)
+        case "transformMap":
+            return Size(held.length, body, variable)
+        case "transformMapEntry":
+            return Size(min(ITEMS, held.length * body.length), body.item, body.key)
+        case "cel.bind" | "optMap" | "optFlatMap":
+            return body
+        case _:
+            return ATOM
+
+
+def _defined(body: Estimate, given: Sequence[Estimate]) -> Estimate:
+    """The estimate of the use of a definition; one of many steps charges by itself."""
+    many = body.own > _MANY
+    return Estimate(
+        _capped(sum(g.steps for g in given) + body.steps),
+        _capped(sum(g.own for g in given) + (1 if many else body.own)),
+        many,
+        body.size,
+    )
+
+
+def _alike(operands: tuple[ast.Expr, ...]) -> tuple[Type, Type]:
+    """The types of the operands of a `+`, if they are the same."""
+    kinds = {o.type for o in operands}
+    kind = operands[0].type if len(kinds) == 1 else DYN
+    return kind, kind
+
+
+def _sum(left: Size, right: Size) -> Size:
+    if left.item is None or right.item is None:
+        return Size(min(CHARACTERS, left.length + right.length))
+    return Size(min(ITEMS, left.length + right.length), either(left.item, right.item))
+
+
+def _between(whole: Size, ends: Sequence[ast.Expr], sizes: Sequence[Size]) -> int:
+    """The length of a part of a text or list from one index to another, or to the end."""
+    start = ends[0].value if isinstance(ends[0], ast.Literal) else 0
+    end = sizes[2].greatest if len(sizes) > 2 else None
+    last = whole.length if end is None else min(whole.length, end)
+    return max(0, last - start) if isinstance(start, int) else last
+
+
+def _any(sizes: Sequence[Size]) -> Size:
+    found = sizes[0] if sizes else ATOM
+    for each in sizes[1:]:
+        found = either(found, each)
+    return found
+
+
+def _greater(left: Estimate, right: Estimate) -> Estimate:
+    return Estimate(
+        max(left.steps, right.steps),
+        max(left.own, right.own),
+        left.charged or right.charged,
+        either(left.size, right.size),
+    )
+
+
+def _constant(value: object) -> Size:
+    if isinstance(value, str):
+        return Size(len(value), constant=value)
+    return Size(greatest=value) if isinstance(value, int) else ATOM
+
+
+def _shown(size: Size) -> int:
+    """The characters of a value as text."""
+    if size.item is None:
+        # A number, or `%x` of a text.
+        return 2 * size.length if size.length else 1500
+    inner = _shown(size.item) + (_shown(size.key) if size.key is not None else 0) + 4
+    return min(CHARACTERS, 2 + size.length * inner)
+
+
+def _rounded(size: Size) -> Size:
+    """A size that is at most an eighth more, so that few are different."""
+    places = max(0, size.length.bit_length() - 3)
+    return Size(
+        -(-size.length // 2**places) * 2**places,
+        _rounded(size.item) if size.item is not None else None,
+        _rounded(size.key) if size.key is not None else None,
+    )
+
+
+def _capped(steps: int) -> int:
+    return min(steps, _CEILING)
+
+
+# ---- costs of a policy
 
 # The most steps that an expression may take for one node: as many as it gets when it runs.
 LIMIT = STEPS

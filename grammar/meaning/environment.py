@@ -11,9 +11,20 @@ from grammar.meaning.added_functions import added_functions
 from grammar.meaning.schema import Field, Schema
 from grammar.tree.ast import Call, Expr, Ident, Select
 from grammar.tree.clauses import Cards, Def, Let
-from grammar.tree.data import Data
-from grammar.tree.groups import Count, Group
-from grammar.tree.types import DYN, POISON, TYPE, Overload, Type, resolve
+from grammar.tree.data import Count, Data, Group, is_group
+from grammar.tree.types import (
+    BOOL,
+    DYN,
+    INT,
+    POISON,
+    TYPE,
+    Overload,
+    Type,
+    list_of,
+    map_of,
+    optional_of,
+    resolve,
+)
 from grammar.tree.walk import Definitions
 from grammar.values import format as format_
 from grammar.values import (
@@ -22,13 +33,11 @@ from grammar.values import (
     lists,
     maps,
     named_formats,
-    node_terms,
+    nodes,
     numbers,
     optional,
     quantity,
-    recent_pods,
     semver,
-    sets,
     strings,
     time,
     url,
@@ -41,8 +50,8 @@ from grammar.values.sizes import Size
 Functions = Mapping[str, tuple[Overload, ...]]
 
 _TOPICS = (
-    *(numbers, time, quantity, semver, strings, format_, lists, sets, maps, optional, ip, url),
-    *(named_formats, node_terms, recent_pods, kinds),
+    *(numbers, time, quantity, semver, strings, format_, lists, maps, optional, ip, url),
+    *(named_formats, nodes, kinds),
 )
 
 
@@ -218,3 +227,60 @@ def dotted(expr: Expr) -> tuple[Ident | None, str]:
     if not isinstance(expr, Ident):
         return None, ""
     return expr, ".".join((expr.name, *reversed(parts)))
+
+
+# ---- macros
+
+# The macros whose last argument is a condition.
+TESTS = frozenset({"all", "exists", "exists_one", "existsOne", "filter"})
+MACROS = TESTS | {"map", "sortBy"}
+# The items of a group of nodes.
+NODE = Type("Node")
+_OPTIONAL = frozenset({"optMap", "optFlatMap"})
+
+
+def inside(found: Type) -> Type:
+    """The type inside an optional; any other type as it is."""
+    return found.args[0] if found.name == "optional" else found
+
+
+def variables_of_macro(macro: str, target: Type, count: int) -> tuple[Type, ...] | None:
+    """The types of a macro's variables; None if the macro does not accept the target."""
+    if macro == "cel.bind":
+        return (target,)
+    if macro in _OPTIONAL:
+        return (inside(target),) if target.name in ("optional", "dyn", "error") else None
+    if is_group(target):
+        return (INT, NODE)[-count:]
+    match target:
+        case Type("list", (item,)):
+            return (INT, item)[-count:]
+        case Type("map", args):
+            return args[:count]
+        case Type("dyn" | "error"):
+            return (DYN,) * count
+        case _:
+            return None
+
+
+def result_of_macro(macro: str, target: Type, kinds: tuple[Type, ...], made: Type) -> Type | None:
+    """The type of a macro whose body has the type `made`; None if `made` must be an optional."""
+    match macro:
+        case "all" | "exists" | "exists_one" | "existsOne":
+            return BOOL
+        case "map" | "transformList":
+            return list_of(made)
+        case "filter":
+            return list_of(kinds[0])
+        case "sortBy":
+            return list_of(kinds[0]) if is_group(target) else target
+        case "transformMap":
+            return map_of(kinds[0], made)
+        case "transformMapEntry":
+            return made if made.name == "map" else map_of(DYN, DYN)
+        case "optMap":
+            return optional_of(made)
+        case "optFlatMap":
+            return made if made.name in ("optional", "dyn", "error") else None
+        case _:  # cel.bind
+            return made

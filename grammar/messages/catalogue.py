@@ -24,8 +24,7 @@ from grammar.messages.diagnostics import (
 from grammar.messages.texts import escaped
 from grammar.tree.clause_parts import LONGEST_WAIT, SHORTEST_WAIT
 from grammar.tree.clauses import CLAUSE_WORDS
-from grammar.tree.data import ROW
-from grammar.tree.groups import GROUP
+from grammar.tree.data import GROUP, ROW
 from grammar.tree.printer import print_length
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, STRING, Type, loses_record

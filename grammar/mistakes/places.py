@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.tree import ast
-from grammar.tree.groups import COUNT, COUNT_OF_NODES, GROUP
+from grammar.tree.data import COUNT, COUNT_OF_NODES, GROUP
 from grammar.tree.printer import print_expression
 from grammar.tree.walk import rewritten, walk
 

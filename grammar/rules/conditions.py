@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from grammar.meaning.folding import fold
-from grammar.meaning.macro_types import inside
+from grammar.meaning.environment import inside
+from grammar.meaning.evaluator import fold
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.rules.ranges import (
     NEGATED,
@@ -28,7 +28,7 @@ from grammar.rules.ranges import (
 from grammar.rules.rule import ExpressionRule, Rule, Tree, conditions
 from grammar.tree import ast
 from grammar.tree.clauses import Def, Filter, Let, of_kind
-from grammar.tree.groups import Count, Group
+from grammar.tree.data import Count, Group
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, NULL, QUANTITY, STRING

@@ -12,8 +12,8 @@ from dataclasses import replace
 from fractions import Fraction
 from math import floor
 
-from grammar.meaning.folding import constants, literal
-from grammar.meaning.peers import of_peer, sum_of
+from grammar.meaning.access import of_peer, sum_of
+from grammar.meaning.evaluator import constants, literal
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix, Severity, nearest
 from grammar.rules.conditions import unguarded_keys

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from grammar.checker.policy_checker import Checked
+from grammar.meaning.access import Path, kept
 from grammar.meaning.environment import Environment
-from grammar.meaning.peers import Path, kept
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Severity
 from grammar.rules.ranges import conjuncts, exclude_each_other

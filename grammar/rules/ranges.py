@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from math import inf, isfinite, isnan
 
-from grammar.meaning.macro_types import inside
+from grammar.meaning.environment import inside
 from grammar.tree import ast
 from grammar.tree.printer import print_expression
 from grammar.tree.types import DURATION, INT, QUANTITY, TIMESTAMP

@@ -18,7 +18,7 @@ from typing import Literal as OneOf
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.costs import LIMIT, ClusterFacts
 from grammar.meaning.environment import Environment
-from grammar.meaning.folding import constant
+from grammar.meaning.evaluator import constant
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix, Severity
 from grammar.tree import ast

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from zoneinfo import available_timezones
 
-from grammar.checker.parameters import is_example
-from grammar.meaning.environment import Environment
-from grammar.meaning.folding import constants
-from grammar.meaning.macro_types import inside
+from grammar.checker.declarations import is_example
+from grammar.meaning.environment import Environment, inside
+from grammar.meaning.evaluator import constants
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, nearest
 from grammar.rules.ranges import PARTS_OF_TIME

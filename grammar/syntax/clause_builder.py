@@ -25,6 +25,7 @@ from grammar.syntax.expression_builder import (
 from grammar.tree.ast import Expr, Ident, Literal, MapLiteral
 from grammar.tree.clause_parts import (
     LONGEST_WAIT,
+    MOST_REPAIRS,
     SHORTEST_WAIT,
     Bound,
     Bounds,
@@ -33,13 +34,18 @@ from grammar.tree.clause_parts import (
     Pick,
     PodSet,
     PodState,
+    Repair,
     Strength,
     WaitUntil,
+    minute_of,
 )
 from grammar.tree.clauses import (
     Argument,
+    At,
     Cards,
+    ClusterFile,
     Def,
+    Expectation,
     File,
     Filter,
     ForPods,
@@ -54,36 +60,31 @@ from grammar.tree.clauses import (
     Setting,
     Share,
     Spread,
-    Use,
-)
-from grammar.tree.data import (
-    EVERY_SECONDS,
-    MOST_STALE,
-    Column,
-    Data,
-    FromConfigMap,
-    FromFile,
-    FromMetrics,
-    FromObjects,
-    FromPrometheus,
-    usual_stale,
-)
-from grammar.tree.groups import Count, Group
-from grammar.tree.printer import print_expression
-from grammar.tree.repair import MOST_REPAIRS, Repair, minute_of
-from grammar.tree.source import Span
-from grammar.tree.types import DYN, INT, Type
-from grammar.tree.written_tests import (
-    At,
-    ClusterFile,
-    Expectation,
     Test,
     TestData,
     TestItem,
     TestNamespace,
     TestNode,
     TestPod,
+    Use,
 )
+from grammar.tree.data import (
+    EVERY_SECONDS,
+    MOST_STALE,
+    Column,
+    Count,
+    Data,
+    FromConfigMap,
+    FromFile,
+    FromMetrics,
+    FromObjects,
+    FromPrometheus,
+    Group,
+    usual_stale,
+)
+from grammar.tree.printer import print_expression
+from grammar.tree.source import Span
+from grammar.tree.types import DYN, INT, Type
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -23,12 +23,13 @@ from grammar.messages import catalogue
 from grammar.messages.catalogue import ParseError
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.messages.helping import Leads, helper
-from grammar.syntax import limits
 from grammar.syntax.clause_builder import Builder
 from grammar.syntax.lexemes import closed, shape_at
-from grammar.tree.ast import Expr
+from grammar.tree.ast import Expr, Literal
 from grammar.tree.clauses import CLAUSE_WORDS, File, Item
 from grammar.tree.source import Source, Span
+from grammar.tree.types import INT
+from grammar.tree.walk import children
 
 _BLOCKS = frozenset({"policy", "cluster", "test"})
 _POLICY_ITEMS = frozenset(CLAUSE_WORDS) | frozenset(
@@ -235,7 +236,7 @@ class _Stop:
 
 
 def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]:
-    if (refused := limits.scan(source)) is not None:
+    if (refused := scan(source)) is not None:
         return None, [refused]
     in_block = start == "rules"
     text, found = source.text, list[Diagnostic]()
@@ -243,10 +244,10 @@ def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]
         tried = Source(source.name, text)
         end = _attempt(tried, start, helps=True)
         if not isinstance(end, _Stop):
-            problems = list(limits.problems(end))
+            wrong = list(problems(end))
             # Functions that recurse over a tree rely on the depth limit.
-            whole = end if all(p.code != "P0011" for p in problems) else None
-            return whole, sorted([*found, *problems], key=lambda d: d.span.start)
+            whole = end if all(p.code != "P0011" for p in wrong) else None
+            return whole, sorted([*found, *wrong], key=lambda d: d.span.start)
         found.append(end.said)
         last = found[-1]
         if len(found) > 1 and last.code == "P0001" and source.slice(last.span) == "}":
@@ -436,3 +437,58 @@ def _expected(accepted: set[str]) -> list[str]:
         names -= _ITEM_RULES
     words.extend(f"`{t.lower()}`" for t in sorted(names) if t not in _OPERATORS)
     return words
+
+
+# ---- limits
+
+MAX_BYTES = 64 * 1024
+MAX_TOKENS = 20_000
+MAX_DEPTH = 100
+# The name of an object in Kubernetes has at most as many characters.
+MAX_NAME = 253
+# No number needs more digits, and each number with these still fits in a double.
+MAX_DIGITS = 250
+
+_SCANNED = re.compile(
+    r"(?P<skip>[ \t\r\n\f]+|(?:#|//)[^\n]*)"
+    r"|(?P<open>[\[({])|(?P<close>[\])}])"
+    r'|"""(?:\\[\s\S]|(?!""")[^\\])*"""|\'\'\'(?:\\[\s\S]|(?!\'\'\')[^\\])*\'\'\''
+    r'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|\w+|[\s\S]',
+)
+
+
+def scan(source: Source) -> Diagnostic | None:
+    """The reason to refuse a text before it is parsed, or None."""
+    size = len(source.text.encode("utf-8", "surrogatepass"))
+    if size > MAX_BYTES:
+        return catalogue.too_large("bytes", size, MAX_BYTES)
+    tokens = depth = 0
+    for match in _SCANNED.finditer(source.text):
+        kind = match.lastgroup
+        if kind == "skip":
+            continue
+        tokens += 1
+        if match.end() - match.start() > MAX_DIGITS and match.group()[0].isdigit():
+            return catalogue.bad_literal("the number has too many digits", Span(*match.span()))
+        if kind == "open":
+            depth += 1
+            if depth > MAX_DEPTH:
+                return catalogue.too_deep(MAX_DEPTH, Span(*match.span()))
+        elif kind == "close":
+            depth -= 1
+    return catalogue.too_large("tokens", tokens, MAX_TOKENS) if tokens > MAX_TOKENS else None
+
+
+def problems(root: object) -> Iterator[Diagnostic]:
+    """Errors of a parsed tree: too deep (reported once), and ints beyond 64 bits."""
+    stack = [(expr, 1) for expr in ([root] if isinstance(root, Expr) else children(root))]
+    while stack:
+        expr, depth = stack.pop()
+        if depth > MAX_DEPTH:
+            yield catalogue.too_deep(MAX_DEPTH, expr.span)
+            return
+        match expr:
+            case Literal(int() as number, type_) if type_ == INT and not -(2**63) <= number < 2**63:
+                yield catalogue.int_out_of_range(str(number), expr.span)
+            case _:
+                stack.extend((child, depth + 1) for child in children(expr))

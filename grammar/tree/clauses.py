@@ -13,10 +13,12 @@ from typing import Literal as OneOf
 from typing import Self, TypeVar, get_args
 
 from grammar.tree.ast import NO_SPAN, Expr, Literal, MapLiteral
-from grammar.tree.clause_kinds import AnyClause, ClauseThatCounts, ClauseThatRejects
 from grammar.tree.clause_parts import (
+    AnyClause,
     Bound,
     Bounds,
+    ClauseThatCounts,
+    ClauseThatRejects,
     ClauseVerb,
     Keep,
     MissingGives,
@@ -24,17 +26,105 @@ from grammar.tree.clause_parts import (
     Order,
     Per,
     Pick,
+    Repair,
     SchedulerNeed,
     TestedPart,
     WaitUntil,
     WrittenCondition,
 )
-from grammar.tree.data import Data
-from grammar.tree.groups import Count, Group
-from grammar.tree.repair import Repair
+from grammar.tree.data import Count, Data, Group
 from grammar.tree.source import Span
 from grammar.tree.types import Type
-from grammar.tree.written_tests import Test
+
+# ---- tests
+
+
+@dataclass(frozen=True, slots=True)
+class TestNamespace:
+    """`namespace "NAME" {…}` in a test."""
+
+    name: str
+    body: MapLiteral | None
+    span: Span = field(default=NO_SPAN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TestNode:
+    """`node "NAME" {…}` in a test."""
+
+    name: str
+    body: MapLiteral | None
+    span: Span = field(default=NO_SPAN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TestPod:
+    """`pod "ns/NAME" {…} [on "NODE"]` in a test."""
+
+    name: str
+    body: MapLiteral | None
+    on: str | None = None
+    span: Span = field(default=NO_SPAN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """`expect pass NODE`, `expect reject NODE by CLAUSE`, `expect bound NODE`, and so on.
+
+    The text of the clause has to contain the `message`. A score has `op` and `number`: `expect
+    score NODE op N`. The `victims` are the pods of `expect evict POD, … on NODE`; `expect evict
+    none on NODE` has none.
+    """
+
+    kind: OneOf["pass", "reject", "held", "bound", "score", "evict"]
+    node: str
+    clause: str | None = None
+    op: str | None = None
+    number: float | None = None
+    victims: tuple[str, ...] = ()
+    message: str | None = None
+    span: Span = field(default=NO_SPAN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFile:
+    """`cluster "FILE"` in a test: a snapshot; its path is relative to the policy file."""
+
+    path: str
+    span: Span = field(default=NO_SPAN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """`at "TIME"` in a test: the value of `now`."""
+
+    time: str
+    span: Span = field(default=NO_SPAN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TestData:
+    """`data "NAME" {KEY: {COLUMN: VALUE}}` in a test: the rows of a table."""
+
+    name: str
+    body: MapLiteral
+    span: Span = field(default=NO_SPAN, compare=False)
+
+
+TestItem = TestNamespace | TestNode | TestPod | Expectation | ClusterFile | At | TestData
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A `test` block."""
+
+    name: str
+    items: tuple[TestItem, ...]
+    span: Span = field(default=NO_SPAN, compare=False)
+    name_span: Span = field(default=NO_SPAN, compare=False)
+
+
+# ---- kinds of clauses
 
 
 @dataclass(frozen=True, slots=True)

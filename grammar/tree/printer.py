@@ -12,10 +12,13 @@ from typing import assert_never
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bound, Bounds, Per, PodSet
 from grammar.tree.clauses import (
+    At,
     Cards,
     Clause,
+    ClusterFile,
     CountingClause,
     Def,
+    Expectation,
     File,
     Filter,
     ForPods,
@@ -30,32 +33,28 @@ from grammar.tree.clauses import (
     Setting,
     Share,
     Spread,
-    Use,
-)
-from grammar.tree.data import (
-    EVERY_SECONDS,
-    Column,
-    Data,
-    FromConfigMap,
-    FromFile,
-    FromMetrics,
-    FromObjects,
-    FromPrometheus,
-    usual_stale,
-)
-from grammar.tree.groups import Count, Group
-from grammar.tree.source import ESCAPED, Source, Span
-from grammar.tree.written_tests import (
-    At,
-    ClusterFile,
-    Expectation,
     Test,
     TestData,
     TestItem,
     TestNamespace,
     TestNode,
     TestPod,
+    Use,
 )
+from grammar.tree.data import (
+    EVERY_SECONDS,
+    Column,
+    Count,
+    Data,
+    FromConfigMap,
+    FromFile,
+    FromMetrics,
+    FromObjects,
+    FromPrometheus,
+    Group,
+    usual_stale,
+)
+from grammar.tree.source import ESCAPED, Source, Span
 
 # Precedence, lowest first. An operand gets parentheses if its precedence is lower than its place
 # needs.

@@ -1,4 +1,4 @@
-"""Lists: the standard functions, Kubernetes' lists library and cel-go's lists extension."""
+"""Lists: the standard functions, Kubernetes' lists library, cel-go's lists and sets extensions."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ _LIST = list_of(A)
 _SUMMED = ((INT, 0), (DOUBLE, 0.0), (QUANTITY, Quantity.ZERO), (DURATION, Duration.ZERO))
 _COMPARED = (INT, DOUBLE, STRING, BOOL, QUANTITY, DURATION, TIMESTAMP, SEMVER)
 
-OVERLOADS: tuple[Overload, ...] = (
+_OF_LISTS: tuple[Overload, ...] = (
     function("size", (_LIST,), INT, len),
     member("size", (_LIST,), INT, len),
     function("+", (_LIST, _LIST), _LIST, _concatenated, lambda a, b: (len(a) + len(b)) // 4),
@@ -239,4 +239,39 @@ OVERLOADS: tuple[Overload, ...] = (
     member("first", (_LIST,), optional_of(A), _end(0)),
     member("last", (_LIST,), optional_of(A), _end(-1)),
     function("lists.range", (INT,), list_of(INT), numbers, _counted),
+)
+
+
+# ---- lists as sets
+
+
+def contains_all(items: Items, others: Items) -> bool:
+    """Whether every one of the others is among the items."""
+    return all(contains(other, items) for other in others)
+
+
+def equivalent(items: Items, others: Items) -> bool:
+    return contains_all(items, others) and contains_all(others, items)
+
+
+def intersects(items: Items, others: Items) -> bool:
+    return any(contains(item, others) for item in items)
+
+
+def _compared(items: Items | Size, others: Items | Size) -> int:
+    """The steps of comparing each with each: a pair is compared as far as the smaller one goes."""
+    return 4 * max(len(items) * deep(others), len(others) * deep(items))
+
+
+def _compared_twice(items: Items | Size, others: Items | Size) -> int:
+    return 2 * _compared(items, others)
+
+
+_LISTS = (list_of(A), list_of(A))
+
+OVERLOADS = (
+    *_OF_LISTS,
+    function("sets.contains", _LISTS, BOOL, contains_all, _compared),
+    function("sets.equivalent", _LISTS, BOOL, equivalent, _compared_twice),
+    function("sets.intersects", _LISTS, BOOL, intersects, _compared),
 )

@@ -13,15 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 from typing import Protocol
 
-from grammar.checker.data_checker import OBJECT
+from grammar.checker.declarations import OBJECT
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
-from grammar.meaning import macro_types
-from grammar.meaning.environment import Environment
+from grammar.meaning.environment import Environment, variables_of_macro
 from grammar.meaning.schema import Field
 from grammar.messages.texts import cut
-from grammar.syntax import limits
-from grammar.syntax.parser import accepts, keywords, parse_expression
+from grammar.syntax.parser import accepts, keywords, parse_expression, scan
 from grammar.tree.clauses import Policy
 from grammar.tree.data import COLUMN_OF
 from grammar.tree.printer import print_data, print_parameter
@@ -61,7 +59,7 @@ def macro_variables(
         target = type_of(last_operand(code[: index - 2]), environment)
         if macro not in _MACROS or not named or target is None:
             continue
-        types = macro_types.variables(macro, target, min(len(named), _MACROS[macro]))
+        types = variables_of_macro(macro, target, min(len(named), _MACROS[macro]))
         for token, type_ in zip(named, types or (), strict=False):
             found[token.text] = token.span
             known = {**environment.variables, token.text: type_}
@@ -82,7 +80,7 @@ def _named(code: Sequence[ColouredToken]) -> list[ColouredToken]:
 def type_of(text: str, environment: Environment) -> Type | None:
     """The type of an expression; None for a text that is none."""
     source = Source("", text)
-    if not text or limits.scan(source) is not None:
+    if not text or scan(source) is not None:
         return None
     parsed, _ = parse_expression(source)
     return None if parsed is None else Checker(environment).check(parsed).type
@@ -94,7 +92,7 @@ def _member_functions(environment: Environment, type_: Type) -> Iterator[str]:
         params = (each.params[0] for each in environment.overloads(name, member=True))
         if any(param.name != "dyn" and agrees(param, type_) for param in params):
             yield name
-    yield from (macro for macro in _MACROS if macro_types.variables(macro, type_, 1) is not None)
+    yield from (macro for macro in _MACROS if variables_of_macro(macro, type_, 1) is not None)
 
 
 # Names that the grammar does not distinguish, by the word before them.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from grammar.messages.texts import cut
 from grammar.syntax.parser import accepts, keywords
 from grammar.tree.clauses import Def, Let
-from grammar.tree.groups import Count, Group
+from grammar.tree.data import Count, Group
 from grammar.tree.printer import print_parameter
 from grammar.tree.source import Source, Span
 from policies.editor.completion import (

@@ -39,7 +39,7 @@ from engine.objects.peer import key_of
 from engine.program.program import Program
 from engine.work import shared_pause
 from grammar.messages.texts import cut
-from grammar.tree.repair import Repair
+from grammar.tree.clause_parts import Repair
 
 T = TypeVar("T")
 _LOOK_SECONDS = 1.0

@@ -12,9 +12,8 @@ from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
 from grammar.meaning.schema import load_schema
-from grammar.tree.clause_parts import Bound
+from grammar.tree.clause_parts import Bound, Repair
 from grammar.tree.clauses import Policy, Share
-from grammar.tree.repair import Repair
 from grammar.values.time import Timestamp
 from policies.admission import CheckedObject, check_object, lines
 from policies.sugar import CLAUSE, parts

@@ -13,9 +13,9 @@ from engine.program.compiler import Compiler
 from engine.program.frame import Frame
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
+from grammar.meaning.costs import USUAL, Estimator
 from grammar.meaning.environment import FUNCTIONS, Environment
 from grammar.meaning.evaluator import evaluate
-from grammar.meaning.steps import USUAL, Estimator
 from grammar.syntax.parser import parse_expression
 from grammar.tree.source import Source
 from grammar.tree.types import Overload, Type

@@ -15,10 +15,10 @@ from grammar.meaning.evaluator import evaluate
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import Bounds
 from grammar.tree.clauses import Filter, Policy, Score
-from grammar.tree.groups import Count, Group
+from grammar.tree.data import Count, Group
 from grammar.tree.types import INT
 from grammar.values.errors import EvaluationError, MissingError
-from grammar.values.group_values import GroupOfNodes
+from grammar.values.nodes import GroupOfNodes
 from grammar.values.quantity import Quantity, Resources
 from grammar.values.time import SECOND, Timestamp
 

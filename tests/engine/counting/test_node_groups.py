@@ -18,7 +18,7 @@ from engine.engine import Engine
 from engine.errors import BriefWaitError
 from engine.objects.peer import key_of
 from engine.program.frame import Frame
-from grammar.values.group_values import GroupOfNodes
+from grammar.values.nodes import GroupOfNodes
 from tests.support.builders import node, pod, raw
 from tests.support.engines import (
     CODEC,

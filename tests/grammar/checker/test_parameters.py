@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from grammar.checker.parameters import MAX_PARTS
+from grammar.checker.declarations import MAX_PARTS
 from grammar.checker.policy_checker import Checked
 from grammar.messages.diagnostics import Diagnostic
 from grammar.syntax.parser import parse_file

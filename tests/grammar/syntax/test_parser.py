@@ -6,8 +6,14 @@ import time
 
 import pytest
 
-from grammar.syntax.limits import MAX_DEPTH, MAX_TOKENS
-from grammar.syntax.parser import accepts, parse_expression, parse_file, parse_rules
+from grammar.syntax.parser import (
+    MAX_DEPTH,
+    MAX_TOKENS,
+    accepts,
+    parse_expression,
+    parse_file,
+    parse_rules,
+)
 from grammar.tree.ast import Binary, Call, Chain, Comprehension, Has, Ident, Literal, Unary
 from grammar.tree.clause_parts import Bound
 from grammar.tree.clauses import Filter, Limit, Score, Share, Spread
