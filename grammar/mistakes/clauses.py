@@ -11,23 +11,19 @@ from dataclasses import replace
 
 from grammar.messages import catalogue, habits, plain_words
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
-from grammar.messages.texts import filled, template_of
+from grammar.messages.texts import template_of
 from grammar.mistakes.misplaced import (
     ITEMS,
     PARTS,
     STOPS,
     WORDS,
     Misplaced,
-    find,
     one_line,
     with_edit,
 )
 from grammar.syntax.lexemes import SHAPES
 from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Span
-
-# What can stand behind `per`.
-_PER = {"CLUSTER", "DOMAIN", "GROUP", "NODE"}
 
 
 class ClauseRemedies(Misplaced):
@@ -36,299 +32,36 @@ class ClauseRemedies(Misplaced):
     @property
     def ideas(self) -> tuple[Callable[[], Diagnostic | None], ...]:
         """In the order in which they are asked."""
-        return (
-            self._superfluous,
-            self._group,
-            self._name,
-            self._bound,
-            self._lacking_word,
-            self._clause,
-            self._part,
-        )
-
-    # ---- signs and names of blocks
-
-    def _superfluous(self) -> Diagnostic | None:
-        """`weight: 10`, `message = "…"`, `require a, require b`, `let x := 1`."""
-        lexemes, at, sign = self.lexemes, self.at, self.item.text
-        # Between two words a blank stays.
-        joins = lexemes.touches(at) and lexemes.touches(at + 1)
-        edit = Fix(lexemes.span(at, at), " " * joins)
-        if sign == ":=" or (sign == ":" and lexemes[at - 2].text == "let"):
-            if lexemes[at - 2].text == "let" and sign == ":=":
-                found = self.unexpected(at, at)
-                return with_edit(found, Fix(lexemes.span(at, at), "="), certain=True)
-            following = find(lexemes, at + 1, ("=",))
-            if following is None and lexemes[at - 2].text == "let":
-                return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), " ="))
-            if following is not None and lexemes[at - 2].text == "let":
-                edit = Fix(lexemes.span(at, following), " =")
-                whole = lexemes.slice(at - 2, at - 1)
-                return with_edit(
-                    self.unexpected(at, at), edit, f"write `{whole} = …` without a type"
-                )
-        if sign == "=" and self.accepted == {"COLON"}:
-            return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), ":"), certain=True)
-        if sign in ("as", "be", "is", "to") and lexemes[at - 2].text == "let":
-            return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), "="))
-        if sign == "/" and lexemes[at + 1].text in ("*", "**"):
-            end = self.source.text.find("*/", self.item.end) + 2
-            span = Span(self.item.start, end if end > 1 else self.item.end + 1)
-            hint = "write a comment behind `#` or `//`, up to the end of the line"
-            return with_edit(self.unexpected(at, at + 1), Fix(span, ""), hint)
-        if sign == "-" and lexemes[at + 1].text in WORDS and not self.behind:
-            hint = "leave out the `-`: parts need no sign before them"
-            return with_edit(self.unexpected(at, at), edit, hint)
-        word = self.previous.text
-        is_keyword = self.previous.kind == "word" and word in WORDS | {
-            "replicas",
-            "most",
-            "least",
-        }
-        if sign in (":", "=") and is_keyword and not self.behind:
-            hint = f"write `{word}` without `{sign}`"
-            return with_edit(self.unexpected(at, at), edit, hint, certain=True)
-        is_before_block = lexemes[at + 1].text in {"{"} | WORDS and "LBRACE" in self.accepted
-        if sign in (":", "=") and is_before_block and self.previous.kind == "string":
-            return with_edit(self.unexpected(at, at), edit, f"leave out the `{sign}`", certain=True)
-        is_between = "RBRACE" in self.accepted and lexemes.opener(at) is not None
-        if sign in (",", ";") and is_between and lexemes[lexemes.opener(at) or 0].text == "{":
-            hint = f"leave out the `{sign}`: parts need no sign between them"
-            is_certain = lexemes[at + 1].text in WORDS or lexemes[at + 1].text == "}"
-            found = self.unexpected(at, at)
-            if sign == ";":
-                found = catalogue.bad_character(";", edit.span)
-            if not is_certain and "REQUIRE" in self.accepted:
-                if lexemes[at + 1].kind in ("string", "number"):
-                    return None
-                joined = Fix(edit.span, " &&")
-                return with_edit(found, joined, "write `&&` between conditions")
-            return with_edit(found, edit, hint, certain=is_certain)
-        return None
-
-    def _bound(self) -> Diagnostic | None:
-        """`max 3`, `<= 3`, `3` alone, `skew 1`, `per zone`, `at most 3 rounding up`."""
-        lexemes, at, accepted, word = self.lexemes, self.at, self.accepted, self.item.text
-        found = self.unexpected(at, at)
-        if self.item.kind == "number" and lexemes[at - 2].text == "range" and self.behind:
-            return with_edit(
-                found, Fix(Span(self.item.start, self.item.start), ".. "), f"write `.. {word}`"
-            )
-        if word == "rounding" and self.previous.kind == "number":
-            last = at + (lexemes[at + 1].text in ("up", "down"))
-            hint = "remove it: only a percentage is rounded"
-            return with_edit(found, Fix(lexemes.span(at, last), ""), hint)
-        number = at if self.item.kind == "number" else at + 1
-        number += lexemes[number].text in (":", "=")
-        is_percent = lexemes[number + 1].text == "%" and lexemes.touches(number + 1)
-        is_percent = is_percent or lexemes[number + 1].text in habits.PERCENT
-        last = number + is_percent
-        amount = f"{lexemes[number].text}{'%' * is_percent}"
-        is_amount = lexemes[number].kind == "number"
-        if set(accepted) == {"AT"} and self.previous.text in ("skew", "repair") and is_amount:
-            return with_edit(found, Fix(lexemes.span(at, last), f"at most {amount}"))
-        is_plain = number == at or self._meant("at least") or self._meant("at most")
-        if set(accepted) == {"MOST", "LEAST"} and is_amount and is_plain:
-            kind = "least" if self._meant("at least") else "most"
-            return with_edit(found, Fix(lexemes.span(at, last), f"{kind} {amount}"))
-        if "EXACTLY" in accepted and (bound := self._bound_in_words()) is not None:
-            return with_edit(found, bound)
-        if "EXACTLY" in accepted and is_amount and lexemes[at - 1].text != "sum":
-            signs = {"<=": "at most", ">=": "at least", "==": "exactly", "=": "exactly"}
-            signs |= {"max": "at most", "min": "at least"}
-            kind = "at most" if number == at else signs.get(word, "")
-            row = habits.find(habits.PARTS, word)
-            if not kind and row is not None and row.here in ("at most", "at least", "exactly"):
-                kind = row.here
-            if word in ("<", ">") and "." not in amount:
-                kind = "at most" if word == "<" else "at least"
-                amount = (
-                    str(int(amount) + (1 if word == ">" else -1)) if amount.isdigit() else amount
-                )
-            if kind:
-                return with_edit(found, Fix(lexemes.span(at, last), f"{kind} {amount}"))
-        if self.previous.text == "node" and lexemes[at - 2].text == "per" and word == ".":
-            start = lexemes.span(at - 1, at - 1).start
-            whole = lexemes.slice(at - 1, lexemes.operand_after(at - 1) or at)
-            return with_edit(found, Fix(Span(start, start), "domain "), f"write `domain {whole}`")
-        if set(accepted) == _PER and self.item.kind in ("word", "string"):
-            rest = lexemes.operand_after(at) or at
-            text = word.strip("\"'")
-            if lexemes.slice(at, rest).startswith("node."):
-                start = self.item.start
-                whole = f"domain {lexemes.slice(at, rest)}"
-                return with_edit(found, Fix(Span(start, start), "domain "), f"write `{whole}`")
-            of_pods = "namespace ns team app tenant user label deployment workload statefulset job"
-            of_pods += " pod pods replica container service"
-            if text.lower() in of_pods.split():
-                # These are of pods, and no places.
-                return None
-            domain = plain_words.DOMAINS.get(text.lower(), f'node.labels["{text}"]')
-            made = "node" if domain == "node.name" else f"domain {domain}"
-            return with_edit(found, Fix(lexemes.span(at, at), made), f"write `per {made}`")
-        return None
-
-    def _bound_in_words(self) -> Fix | None:
-        """`no more than 40%` and `fewer than 3`."""
-        for phrase, kind, more in plain_words.BOUNDS:
-            pattern = re.compile(rf"{phrase} +(\d+)(%?)(?!\w)", re.IGNORECASE)
-            found = pattern.match(self.source.text, self.item.start)
-            if found is not None and not (more and found[2]):
-                amount = f"{int(found[1]) + more}{found[2]}"
-                return Fix(Span(*found.span()), f"{kind} {amount}")
-        return None
-
-    def _meant(self, here: str) -> bool:
-        row = habits.find(habits.PARTS, self.item.text)
-        return row is not None and row.here == here
-
-    def _lacking_word(self) -> Diagnostic | None:
-        """A word of the language that must stand here, and does not: `for pods pod.labels…`."""
-        lexemes, at, accepted = self.lexemes, self.at, self.accepted
-        groups = {
-            "WHEN": "when",
-            "WHERE": "where",
-            "PODS": "pods where",
-            "NODES": "nodes where",
-            "NAMESPACE": "namespace",
-            "EFFORT": "effort",
-            "WEIGHT": "weight",
-            "VICTIM": "victim where",
-            "BY": "by",
-            "UNTIL": "until",
-        }
-        if accepted == {"PODS", "REPLICAS"} and self.item.kind == "number":
-            made = f"replicas at least {self.item.text}"
-            return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), made))
-        if len(accepted) != 1 or (word := groups.get(next(iter(accepted)))) is None:
-            return None
-        if word == "weight" and self.previous.text != "effort":
-            return None
-        found, item = self.unexpected(at, at), self.item
-        closer = lexemes.partner.get(at)
-        if item.text == "{" and lexemes[at - 2].text == "group" and closer is not None:
-            made = f"by {lexemes.slice(at + 1, closer - 1).removeprefix('by ')}"
-            return with_edit(found, Fix(lexemes.span(at, closer), made))
-        if word == "where" and lexemes[at - 2].text == "of" and item.text in WORDS | {"}"}:
-            edit = Fix(lexemes.span(at - 2, at - 1), "of replicas")
-            return with_edit(found, edit)
-        if word == "namespace" and item.kind in ("word", "string"):
-            text = item.text if item.kind == "string" else f'"{item.text}"'
-            return with_edit(found, Fix(lexemes.span(at, at), f"namespace {text}"))
-        if item.kind not in ("word", "string", "number") and item.text not in ("!", "(", "["):
-            return None
-        if lexemes[at + 1].text == "where" or item.text in (
-            "with",
-            "if",
-            "when",
-            "that",
-            "having",
-            "for",
-        ):
-            edit = Fix(lexemes.span(at, at), word.split()[0])
-            if item.text.lower().removesuffix("s") in plain_words.WORKLOADS | {"node"}:
-                # It says more of the pods, or is about something else.
-                return None
-            return with_edit(found, edit, certain=lexemes[at + 1].text == "where")
-        end = lexemes.expression_end(at, STOPS)
-        if word.startswith(item.text) and lexemes[at + 1].text != ".":
-            return None
-        if word == "weight" and item.kind != "number":
-            edit = Fix(Span(item.start, item.start), "weight 10 ")
-            return with_edit(found, edit, "write `weight 10`")
-        edit = Fix(Span(item.start, item.start), f"{word} ")
-        shown = f"{word} {one_line(lexemes.slice(at, max(at, end)))}"
-        return with_edit(found, edit, f"write `{shown}`")
-
-    def _group(self) -> Diagnostic | None:
-        """`group by node.zone`, and the `group "web" {` and `count = 3` of Nomad."""
-        lexemes, at, word = self.lexemes, self.at, self.previous.text
-        if (
-            word == "by"
-            and lexemes[at - 2].text == "group"
-            and self.item.kind in ("word", "string")
-        ):
-            last = lexemes.operand_after(at) or at
-            key = lexemes.slice(at, last).strip("\"'")
-            name = (re.findall(r"[A-Za-z]\w*", key) or ["group"])[-1]
-            key = key if "." in key else plain_words.DOMAINS.get(key, f'node.labels["{key}"]')
-            edit = Fix(lexemes.span(at - 1, last), f"{name} by {key}")
-            return with_edit(self.unexpected(at, at), edit, f"write `group {edit.text}`")
-        found, closer = self.unexpected(at, at), lexemes.partner.get(at + 1)
-        name = re.sub(r"\W+", "_", self.item.text.strip("\"'"))
-        if word == "group" and lexemes[at + 1].text == "by" and self.item.kind == "string":
-            return with_edit(found, Fix(lexemes.span(at, at), name))
-        if word == "group" and lexemes[at + 2].text in ("by", "node") and closer is not None:
-            key = lexemes.slice(at + 2 + (lexemes[at + 2].text == "by"), closer - 1)
-            return with_edit(found, Fix(lexemes.span(at - 1, closer), f"group {name} by {key}"))
-        is_count = word == "count" and self.item.text in ("=", ":")
-        if is_count or (word == "group" and self.item.kind == "string"):
-            hint = f"leave it out: {habits.OF_MANIFESTS}"
-            return replace(self.unexpected(at - 1, at - 1), hint=hint)
-        return None
+        return (self._name, self._clause, self._part)
 
     def _name(self) -> Diagnostic | None:
-        """A name that must be a text, a clause without one, a score without a weight."""
-        lexemes, at, accepted = self.lexemes, self.at, self.accepted
-        found, word = self.unexpected(at, at), self.previous.text
-        if word == "weight" and self.item.kind == "number" and lexemes[at + 1].text == "%":
-            return with_edit(found, Fix(lexemes.span(at, at + 1), self.item.text))
-        if word == "weight" and re.fullmatch(r"[\"']\d+[\"']", self.item.text):
-            number = self.item.text.strip("\"'")
-            return with_edit(found, Fix(lexemes.span(at, at), number), certain=True)
-        if accepted and set(accepted) <= {"STRING", "NAME"}:
-            if self.item.kind == "word" and self.item.text == "f" and lexemes.touches(at + 1):
-                edit = Fix(lexemes.span(at, at), "")
-                hint = "leave out the `f`: braces in a text hold expressions"
-                return with_edit(found, edit, hint, certain=True)
-            if lexemes[at + 1].text == "(" and (text := self._formatted(at)) is not None:
-                closer = lexemes.partner[at + 1]
-                return with_edit(found, Fix(lexemes.span(at, closer), text))
-            is_clause = self.item.text in CLAUSE_WORDS and lexemes[at + 1].kind == "string"
-            is_read = self.item.text in ("node", "pod") and lexemes[at + 1].text == "."
-            if is_clause or is_read:
-                # The word before it is one too many, or the name is lacking.
-                return None
-            if self.item.kind in ("word", "number") and lexemes[at + 1].text != "(":
-                last = at
-                while lexemes.touches(last + 1) and (
-                    lexemes[last + 1].kind in ("word", "number")
-                    or lexemes[last + 1].text in ("-", ".", "/")
-                ):
-                    last += 1
-                follows = lexemes[last + 1]
-                is_told = word == "use" or follows.text not in WORDS - {"for", "pods", "nodes"}
-                is_line = "\n" not in self.source.text[lexemes[last].end : follows.start]
-                is_word = follows.kind in ("word", "number") and is_line
-                if word in ITEMS - {"description"} and is_word and is_told:
-                    # Words of a wish.
-                    return None
-                if word in ("description", "message", "detail"):
-                    last = self._line_end(last, () if word == "description" else PARTS)
-                name = lexemes.slice(at, last)
-                edit = Fix(lexemes.span(at, last), f'"{name}"')
-                return with_edit(self.unexpected(at, last), edit, certain=True)
-            if self.item.text in ("{", "when") or (word, self.item.text) == ("score", "weight"):
-                start = self.item.start
-                shown = f'{word} "name" {self.item.text}'
-                edit = Fix(Span(start, start), '"name" ')
-                return with_edit(found, edit, f"write `{shown}`, with a name of its own")
-            if self.item.text == "(" and lexemes[at + 1].kind == "string":
-                edit = Fix(lexemes.span(at, at + 2), lexemes[at + 1].text)
-                return with_edit(found, edit, certain=lexemes[at + 2].text == ")")
-        if accepted and set(accepted) == {"WEIGHT"} and word == "effort":
-            edit = Fix(Span(self.previous.end, self.previous.end), " weight 10")
-            return with_edit(found, edit, "write `best effort weight 10`")
-        if accepted and set(accepted) == {"WEIGHT"}:
-            if self.item.kind == "number":
-                edit = Fix(lexemes.span(at, at), f"weight {self.item.text}")
-                return with_edit(found, edit, certain=True)
-            start = self.item.start
-            hint = (
-                f"write `score {word} weight 10 {self.item.text}`, with the weight before the block"
-            )
-            return with_edit(found, Fix(Span(start, start), "weight 10 "), hint)
-        return None
+        """A name without quotes, or the words of a message."""
+        lexemes, at, word = self.lexemes, self.at, self.previous.text
+        if not self.accepted or not self.accepted <= {"STRING", "NAME"}:
+            return None
+        is_clause = self.item.text in CLAUSE_WORDS and lexemes[at + 1].kind == "string"
+        is_read = self.item.text in ("node", "pod") and lexemes[at + 1].text == "."
+        # The word before it is one too many, or the name is lacking.
+        is_other = is_clause or is_read or lexemes[at + 1].text == "("
+        if is_other or self.item.kind not in ("word", "number"):
+            return None
+        last = at
+        while lexemes.touches(last + 1) and (
+            lexemes[last + 1].kind in ("word", "number")
+            or lexemes[last + 1].text in ("-", ".", "/")
+        ):
+            last += 1
+        follows = lexemes[last + 1]
+        is_told = word == "use" or follows.text not in WORDS - {"for", "pods", "nodes"}
+        is_line = "\n" not in self.source.text[lexemes[last].end : follows.start]
+        is_word = follows.kind in ("word", "number") and is_line
+        if word in ITEMS - {"description"} and is_word and is_told:
+            # Words of a wish.
+            return None
+        if word in ("description", "message", "detail"):
+            last = self._line_end(last, () if word == "description" else PARTS)
+        edit = Fix(lexemes.span(at, last), f'"{lexemes.slice(at, last)}"')
+        return with_edit(self.unexpected(at, last), edit, certain=True)
 
     def _line_end(self, at: int, others: Container[str]) -> int:
         """The last of the words that follow on the line, up to one of the others."""
@@ -339,14 +72,6 @@ class ClauseRemedies(Misplaced):
                 break
             at += 1
         return at
-
-    def _formatted(self, at: int) -> str | None:
-        """`sprintf("no %v", [pod.name])` as a text with the expressions in braces."""
-        lexemes, text, closer = self.lexemes, at + 2, self.lexemes.partner.get(at + 1)
-        if closer is None or lexemes[text].kind != "string":
-            return None
-        values = (v.strip(" []") for v in lexemes.slice(text + 1, closer - 1).split(","))
-        return filled(lexemes[text].text, values)
 
     # ---- clauses and parts
 

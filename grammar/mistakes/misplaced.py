@@ -31,6 +31,8 @@ PARTS = frozenset(
 WORDS = ITEMS | PARTS
 # What ends an expression that a remedy repeats.
 STOPS = WORDS - {"of", "pods", "nodes", "min", "at"} | {"at", ";"}
+# Characters that the language has not.
+_NO_CHARACTERS = frozenset("$@;`~^")
 # Terminals of operators and of what an expression can begin with.
 OPERATORS = frozenset({"PLUS", "MULOP", "RELOP"})
 
@@ -53,9 +55,10 @@ class Misplaced:
         self.behind = bool(accepted & OPERATORS)
 
     def unexpected(self, first: int, last: int) -> Diagnostic:
-        return catalogue.unexpected(
-            self.lexemes.slice(first, last), (), self.lexemes.span(first, last)
-        )
+        text, span = self.lexemes.slice(first, last), self.lexemes.span(first, last)
+        if text in _NO_CHARACTERS:
+            return catalogue.bad_character(text, span)
+        return catalogue.unexpected(text, (), span)
 
 
 def with_edit(

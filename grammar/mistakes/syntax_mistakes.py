@@ -15,28 +15,25 @@ from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.messages.helping import Leads
 from grammar.mistakes import examples
-from grammar.mistakes.brackets import ExpressionRemedies, QueryRemedies
+from grammar.mistakes import rewrite_rows as rows
+from grammar.mistakes.brackets import BracketRemedies
 from grammar.mistakes.clauses import ClauseRemedies
-from grammar.mistakes.heads import HeadRemedies
 from grammar.mistakes.misplaced import Misplaced, with_edit
-from grammar.mistakes.of_items import ItemRemedies, function_of_items
-from grammar.mistakes.operators import OperatorRemedies, PresenceRemedies
-from grammar.mistakes.templates import TemplateRemedies
+from grammar.mistakes.rewrites import rewritten
 from grammar.syntax.lexemes import Lexemes
 from grammar.tree.source import Source, Span
 
-# In the order in which they are asked.
-_KINDS = (
-    QueryRemedies,
-    TemplateRemedies,
-    ItemRemedies,
-    PresenceRemedies,
-    ExpressionRemedies,
-    OperatorRemedies,
-    HeadRemedies,
-    ClauseRemedies,
+# Rows and code in the order in which they are asked.
+_ROWS = (
+    rows.LACKING,
+    rows.ITEMS_OF_LISTS,
+    rows.AMOUNTS,
+    rows.OPERATORS,
+    rows.HEADS,
+    rows.SIGNS,
+    rows.NAMES,
+    rows.BOUNDS,
 )
-_SYNONYMS = {"and": "&&", "or": "||", "not": "!", "=": "==", "<>": "!="}
 # The word `not` followed only by spaces, and an operand that no operator follows.
 _NEGATION = re.compile(r"(?<![\w.])not[ \t]+\Z")
 _OPERAND = re.compile(
@@ -44,9 +41,6 @@ _OPERAND = re.compile(
 )
 _SIGNS = {";": "lines need no `;`", "`": 'write a text between `"`'} | dict.fromkeys(
     "\u201c\u201d\u2018\u2019", "write straight quotes"
-)
-_OPERATORS = frozenset(
-    {"PLUS", "MINUS", "MULOP", "RELOP", "IN", "LSQB", "DOT", "QMARK", "QUESTION"}
 )
 # Terminals that are no words of the language.
 _NO_WORDS = frozenset(
@@ -88,8 +82,11 @@ def _ideas(
     source: Source, span: Span, accepted: AbstractSet[str], like: examples.Like
 ) -> Iterator[Diagnostic]:
     words = tuple(t.lower() for t in accepted if t.isalpha() and t not in _NO_WORDS)
-    yield from examples.ideas(Misplaced(source, span, accepted, words), like)
-    for kind in _KINDS:
+    place = Misplaced(source, span, accepted, words)
+    yield from examples.ideas(place, like)
+    yield from rows.of_texts(place)
+    yield from rewritten(place, (row for some in _ROWS for row in some))
+    for kind in (BracketRemedies, ClauseRemedies):
         for idea in kind(source, span, accepted, words).ideas:
             if (said := idea()) is not None:
                 yield said
@@ -98,18 +95,11 @@ def _ideas(
         return
     if (negation := _NEGATION.search(source.text, 0, span.start)) is not None:
         yield _not(source, Span(negation.start(), span.start))
-    following = source.text[span.end : span.end + 1]
-    # `=?=` of ClassAds begins with a `=` that is no comparison, and `over` has a second domain.
-    is_domain = re.search(r"\bover\s+\S+\s+\Z", source.text[: span.start]) is not None
-    is_operator = accepted & _OPERATORS and not is_domain and following not in ("?", "!", ">", "~")
-    if is_operator and (operator := _SYNONYMS.get(found)) is not None:
-        edit = Fix(span, operator)
-        yield catalogue.unexpected(found, (), span, hint=f"write `{operator}`", fix=edit)
     if (close := nearest(found, words)) is not None and close != found:
         fix = Fix(span, close) if only_nearest(found, words) else None
         said = catalogue.unexpected(found, (), span, hint=f"did you mean `{close}`?", fix=fix)
         yield replace(said, remedy=Fix(span, close))
-    if found in "&|" and accepted & _OPERATORS:
+    if found in "&|" and place.behind:
         yield catalogue.bad_character(found, span, f"conditions have `{found * 2}` between them")
     elif found in _SIGNS:
         yield catalogue.bad_character(found, span, _SIGNS[found])
@@ -151,6 +141,9 @@ def _built(found: Diagnostic, source: Source) -> Diagnostic:
         declared = f'({name}: string = "…")'
         hint = f"write `{name}`, and `{declared}` behind the name of the policy"
         return replace(found, hint=hint)
-    if word == "function" and (edit := function_of_items(lexemes, at)) is not None:
-        return with_edit(found, edit)
+    if word == "function":
+        place = Misplaced(source, found.span, frozenset(), ())
+        for said in rewritten(place, rows.ITEMS_OF_LISTS):
+            if said.remedy is not None:
+                return with_edit(found, said.remedy)
     return replace(found, hint=f"write {_RESERVED[word]}")

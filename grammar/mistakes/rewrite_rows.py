@@ -1,0 +1,491 @@
+"""Rewrite rows: what people write out of habit where it cannot be parsed, and what it is here.
+
+The first row that leads the parser further is the answer. `grammar.mistakes.rewrites` says how a
+row is written. Rows of whole texts have a regular expression instead, for what is no lexeme here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from grammar.messages import catalogue, habits, plain_words
+from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.placeholders import OWN, PATH, PLACEHOLDER, hint_of
+from grammar.mistakes.misplaced import Misplaced, with_edit
+from grammar.mistakes.rewrites import Part, Rewrite
+from grammar.tree.source import Span
+
+R = Rewrite
+_BIG = "greater|more|above|over|exceeds|larger|older|higher|bigger|longer"
+_SMALL = "less|fewer|below|under|smaller|younger|lower|shorter"
+_NOTHING = "none|null|nil|undefined|empty|missing|absent"
+_THERE = "defined|set|present"
+_IN_CLAUSE = "MESSAGE VALUE PROTECT"
+
+# ---- between operands
+
+_WORDED_OPERATORS = (
+    R(f"{{a}} (is) {_BIG} (than) or equal|equals (to) {{b}}", "{a} >= {b}"),
+    R(f"{{a}} (is) {_SMALL} (than) or equal|equals (to) {{b}}", "{a} <= {b}"),
+    R(f"{{a}} (is) {_BIG} (than) {{b}}", "{a} > {b}"),
+    R(f"{{a}} (is) {_SMALL} (than) {{b}}", "{a} < {b}"),
+    R("{a} ^(is) at least {b}", "{a} >= {b}", needs="REQUIRE RANGE"),
+    R("{a} ^(is) at most {b}", "{a} <= {b}", needs="REQUIRE RANGE"),
+    R("{a} ^!|not in {b}", "!({a} in {b:list})", certain=True),
+    R("{a} < (is|does|must|should) not (be) equal|equals|same (to|as) > {b}", "!="),
+    R("{a} < (is|does|must|should) (be) equal|equals|same to|as > {b}", "=="),
+    R("{a} < must|should not be > {b}", "!="),
+    R("{a} < must|should be > {b}", "=="),
+    R("{a} ^= ~ \\< {b}", "{a} <= {b}", certain=True),
+    R("{a} ^= ~ ! {b}", "{a} != {b}", certain=True),
+    R("{a} ^one|any|among of {b}", "{a} in {b:list}"),
+    R("{a} ^starts|begins with {b}", "{a}.startsWith({b})"),
+    R("{a} ^ends with {b}", "{a}.endsWith({b})"),
+    R("{a} ^is empty", "{a:empty}"),
+    R("{a} ^is not empty", "{a:filled}"),
+    R(f"{{a}} ^is not {_NOTHING}", "has({a})"),
+    R(f"{{a}} ^is not {_THERE}", "!has({a})"),
+    R(f"{{a}} ^is {_NOTHING}", "!has({a})"),
+    R(f"{{a}} ^is {_THERE}", "has({a})"),
+    R("{a} < ^is not > {b}", "!=", certain=True),
+    R("{a} < ^is > {b}", "==", certain=True),
+    R("{a} ^between {b} and|&& {c}", "{a:hours} >= {b} && {a} < {c}"),
+    R("{a} ^between {b} and|&& {c}", "{a} >= {b} && {a} <= {c}"),
+    R("{a} ^exists|present|defined $", "has({a})"),
+    R("{a} ^missing|absent|doesnotexist $", "!has({a})"),
+    R("{a} ^not exists|present|defined $", "!has({a})"),
+    R("exists|defined|has {b}", "has({b:read})"),
+    R("{a} ^like|ilike {s:string}", "{a}{s:like}"),
+    R("{a} ^not like|ilike {s:string}", "!{a}{s:like}"),
+    R("{a} ^not contains|matches {b}", "!{a}.contains({b})"),
+    R("{a} ^has|have key|label|a|the {b}", "{b:quoted} in {a}"),
+    # ---- what is not there
+    R("{a} ??|?: {b}", "{a:optional}.orValue({b})"),
+    R("{a} ??|?: {b}", '{a} != "" ? {a} : {b}'),
+    # ---- a value, and its condition behind
+    R("{d:argument} ^if {c:argument} else {e:expr}", "{c} ? {d} : {e}"),
+    # ---- signs
+    R("< ^{x:foreign} >", "", "leave out the `{x}`: names need no sign"),
+    R("&& < ~ ^& >", "", "leave out this `&`"),
+)
+
+
+def _operator(word: str, here: str) -> Rewrite:
+    """The row of an operator of another language."""
+    sign = here.replace("{0} ", "").replace(" {1}", "")
+    wrong = re.sub(r"([|<>^$(){}~])", r"\\\1", word) if len(word) < 3 else word
+    if sign in ("&&", "||", "==", "!="):
+        is_certain = sign in ("&&", "||") or word in ("=", "===", "!==", "<>")
+        return R(f"{{a}} < ^{wrong} > {{b}}", sign, certain=is_certain)
+    form = ":list" if "in {1}" in here else ":quoted" if "({1})" in here or "{1} in" in here else ""
+    return R(f"{{a}} ^{wrong} {{b}}", here.replace("{0}", "{a}").replace("{1}", f"{{b{form}}}"))
+
+
+OPERATORS = (
+    *_WORDED_OPERATORS,
+    *(_operator(word, row.here) for row in habits.OPERATORS for word in row.words),
+)
+
+# ---- what is said of each item of a list
+
+_RETURNS = "{ (return) {e:argument} (;) }"
+ITEMS_OF_LISTS = (
+    R("{m:word} \\( {l:argument} , {v:word} =>|-> {e:expr} \\)", "{l}.{m:macro}({v}, {e})"),
+    R("{m:word} \\( lambda {v:word} : {e:argument} , {l:expr} \\)", "{l}.{m:macro}({v}, {e})"),
+    R("{m:word} \\( {l:argument} , lambda {v:word} : {e:expr} \\)", "{l}.{m:macro}({v}, {e})"),
+    R("{a} . none|nonematch|nobody \\( {v:word} =>|-> {e:expr} \\)", "!{a}.exists({v}, {e})"),
+    R(
+        "{m:word} \\( (\\() {v:word} (\\)) =>|-> { (return) {e:argument} (;) } \\)",
+        "{m:macro}({v}, {e})",
+    ),
+    R(
+        "{m:word} \\( function \\( {v:word} \\) { (return) {e:argument} (;) } \\)",
+        "{m:macro}({v}, {e})",
+    ),
+    R("{m:word} \\( \\( {v:word} , {w:word} \\) =>|-> {e:expr} \\)", "{m:macro}({v}, {w}, {e})"),
+    R("{m:word} \\( (\\() {v:word} (\\)) =>|-> {e:expr} \\)", "{m:macro}({v}, {e})"),
+    R("{m:word} \\( (lambda|\\|) {v:word} :|\\||;|in {e:expr} \\)", "{m:macro}({v}, {e})"),
+    R("\\) ^=>|->", "", "write a function as `def name(x: TYPE): TYPE = …`", edits=False),
+    R("any \\( ([) {e:argument} ^for {v:word} in {l:argument} (]) \\)", "{l}.exists({v}, {e})"),
+    R("all \\( ([) {e:argument} ^for {v:word} in {l:argument} (]) \\)", "{l}.all({v}, {e})"),
+    R(
+        "any \\( {e:argument} ^for {v:word} in {l:argument} if {c:expr} \\)",
+        "{l}.filter({v}, {c}).exists({v}, {e})",
+    ),
+    R("[ {v:word} ^for {v:word} in {l:argument} if {c:expr} ]", "{l}.filter({v}, {c})"),
+    R(
+        "[ {e:argument} ^for {v:word} in {l:argument} if {c:expr} ]",
+        "{l}.filter({v}, {c}).map({v}, {e})",
+    ),
+    R(
+        "sum|max|min \\( ([) {e:argument} ^for {v:word} in {l:argument} (]) \\)",
+        "{l}.map({v}, {e}).sum()",
+    ),
+    R("[ {e:argument} ^for {v:word} in {l:argument} ]", "{l}.map({v}, {e})"),
+    R(
+        "some|any {v:word} in {l} ;|,|:|satisfies {e:expr}",
+        "require {l}.exists({v}, {e})",
+        needs="REQUIRE",
+    ),
+    R("some|any|exists {v:word} in {l} (;|,|:|satisfies) {e:expr}", "{l}.exists({v}, {e})"),
+    R("every|all {v:word} in {l} { {e:expr} }", "{l}.all({v}, {e})"),
+    R("every|all {v:word} in {l} (;|,|:|satisfies) {e:expr}", "{l}.all({v}, {e})"),
+    R("{a} [ (*) ] {e:expr}", "{a:rooted}.{e:quantifier}(x, x{e})"),
+    R("{a} . {w:word} \\( ^* \\)", "size({a})"),
+)
+
+# ---- amounts, lists and brackets
+
+AMOUNTS = (
+    *(
+        R(f"most|least|exactly < (one|a) {said} >", part)
+        for said, part in plain_words.FRACTIONS.items()
+        if " " not in said
+    ),
+    R("< {n:number} ~ ^{u:unit} >", '"{n}{u:unit}"', amount=True, certain=True),
+    R("< {n:number} ^{u:unit} >", '"{n}{u:unit}"', amount=True),
+    R(
+        "most|least|exactly < {n:number} %|percent|pct|percents|per_cent >",
+        "{n}%",
+        amount=True,
+        certain=True,
+    ),
+    R("< {n:number} %|percent|pct of {a} >", "{n:percent} * {a}", amount=True),
+    R(
+        "{a} {o:any} {n:number} % ",
+        "{a} / {a:allocatable} {o} {n:percent}",
+        amount=True,
+    ),
+    R(
+        "< {n:number} %|percent|pct|percents|per_cent >",
+        "{n:percent}",
+        "write `{made}` for a part of 1",
+        amount=True,
+    ),
+    R("in < {s:string} , {t:texts} >", "[{s}, {t}]"),
+    R("in|==|!=|= < \\( {e:expr} \\) >", "[{e}]"),
+    R("in|==|!=|= < { {e:expr} } >", "[{e}]"),
+    R("{w:word} \\( < \\( {e:expr} \\) > \\)", "[{e}]"),
+    R(
+        "require < \\( {e:argument} ^, {s:string} \\) >",
+        " {e} message {s}",
+        "write `require{made}`",
+    ),
+    R("{k:part} < { {e:expr} ^} >", " {e}", "write `{k}{made}`"),
+    R("^{w:any}", "{w:ticked}"),
+    R(
+        "{a} < [ (0) : {b:expr} ] == {s:string} >",
+        ".startsWith({s})",
+        "write `{made}`, or `.substring(0, {b})` for the text alone",
+    ),
+    R("{a} [ {b:argument} : {c:expr} ]", "{a}.{a:slice}({b}, {c})"),
+)
+
+# ---- signs and words that are too much or too few
+
+_LEAVE_OUT = "leave out the `{x:sign}`"
+_NO_SIGN = "leave out the `{x:comma}`: parts need no sign between them"
+_BRACES = "leave out the `f`: braces in a text hold expressions"
+SIGNS = (
+    R("let {w:word} < ^:= >", "=", certain=True),
+    R("let {w:word} < ^: {t:word} = >", " =", "write `let {w} = …` without a type"),
+    R("let {w:word} < ^: >", " ="),
+    R("let {w:word} < ^as|be|is|to >", "="),
+    R("< ^= >", ":", only="COLON", certain=True),
+    R("< ^- > {k:part}", "", "leave out the `-`: parts need no sign before them"),
+    R("{k:part} < ^{x:any} >", "", "write `{k}` without `{x:sign}`", certain=True),
+    R("{s:string} < ^{x:any} > {", "", _LEAVE_OUT, certain=True),
+    R(
+        "{s:string} < ^{x:any} > {k:part}",
+        "",
+        "leave out the `{x:sign}`",
+        needs="LBRACE",
+        certain=True,
+    ),
+    R(
+        "< ^{x:any} > {k:part}",
+        "",
+        _NO_SIGN,
+        needs="RBRACE",
+        certain=True,
+    ),
+    R(
+        "< ^{x:any} > }",
+        "",
+        _NO_SIGN,
+        needs="RBRACE",
+        certain=True,
+    ),
+    R("< ^,|; >", " &&", "write `&&` between conditions", needs="REQUIRE"),
+    R("{k:part} < ^= > {e:expr}", "", certain=True),
+    R(
+        "message|detail < ^f > ~ {s:string}",
+        "",
+        "leave out the `f`: braces in a text hold expressions",
+        certain=True,
+    ),
+    R("message|detail|description < {w:word} \\( {e:expr} \\) >", "{e:printed}"),
+    R("message|detail < {t:expr} >", "{t:formatted}"),
+    R("< message {t:expr} >", "detail {t:detail}"),
+    R("message|detail < {t:expr} >", "{t:template}"),
+)
+
+# ---- names and weights
+
+_OWN_NAME = 'write `{k} "name" {x}`, with a name of its own'
+_BEFORE_BLOCK = "write `score {s} weight 10 {x}`, with the weight before the block"
+NAMES = (
+    R("weight < ^{n:number} % >", "{n}"),
+    R("weight < ^{s:string} >", "{s:digits}", certain=True),
+    R("{k:item} < > ^{x:head}", '"name" ', _OWN_NAME, only="STRING NAME"),
+    R("< ^\\( {s:string} \\) >", "{s}", only="STRING NAME", certain=True),
+    R("effort < > ^{x:any}", "weight 10 ", "write `best effort weight 10`", only="WEIGHT"),
+    R("{s:string} < ^{n:number} >", "weight {n}", only="WEIGHT", certain=True),
+    R("{s:string} < > ^{x:any}", "weight 10 ", _BEFORE_BLOCK, only="WEIGHT"),
+)
+
+# ---- bounds and places
+
+_PER = "CLUSTER DOMAIN GROUP NODE"
+_BOUNDED = "no|not|maximum|max|up|limit|cap"
+BOUNDS = (
+    R("range {a} < > ^{n:number}", ".. ", "write `.. {n}`"),
+    R("{n:number} < ^rounding (up|down) >", "", "remove it: only a percentage is rounded"),
+    R("skew|repair < ^{n:amount} >", "at most {n}", only="AT"),
+    R("at < ^{n:amount} >", "most {n}", only="MOST LEAST"),
+    *(
+        R(f"< ^{wrong} {{n:amount}} >", f"{here} {{n{form}}}", needs="EXACTLY")
+        for wrong, here, form in (
+            ("no|not more than", "at most", ""),
+            ("no|not less|fewer than", "at least", ""),
+            ("fewer|less|below|under (than)", "at most", ":less"),
+            ("more|above|over (than)", "at least", ":more"),
+            ("maximum|max of", "at most", ""),
+            ("minimum|min of", "at least", ""),
+            ("up|limit|cap to|at", "at most", ""),
+            ("\\<", "at most", ":less"),
+            ("\\>", "at least", ":more"),
+            ("<=", "at most", ""),
+            (">=", "at least", ""),
+            ("==|=", "exactly", ""),
+        )
+    ),
+    *(
+        R(f"< ^{'|'.join(row.words)} (:|=) {{n:amount}} >", f"{row.here} {{n}}", needs="EXACTLY")
+        for row in habits.PARTS
+        if row.here in ("at most", "at least", "exactly")
+    ),
+    R("{x:noamount} < ^{n:amount} >", "at most {n}", needs="EXACTLY"),
+    R("per < {a} >", "domain {a:of_node}"),
+    R("per < ^{w:place} >", "{w:per}", "write `per {made}`", only=_PER),
+)
+
+# ---- words that are lacking, and groups
+
+_INSIDE = "write `{made:line}`, inside the braces"
+_LACKING = {
+    "WHEN": "when",
+    "WHERE": "where",
+    "PODS": "pods where",
+    "NODES": "nodes where",
+    "EFFORT": "effort",
+    "VICTIM": "victim where",
+    "BY": "by",
+    "UNTIL": "until",
+}
+LACKING = (
+    R(
+        "< in ^{x:word} [ {e:expr} ] { >",
+        "{{ for pods where pod.namespace in [{e}]",
+        _INSIDE,
+        only="NAMESPACE",
+    ),
+    R("of < pods|nodes > ^{k:closes}", "replicas", "write `of replicas`", only="WHERE"),
+    R("< ^{t:any} >", 'namespace "{t:bare}"', only="NAMESPACE"),
+    R("< ^{n:number} >", "replicas at least {n}", only="PODS REPLICAS"),
+    R("group < by ^{a} >", "{a:last} by {a:domain}", "write `group {made}`"),
+    R("group < ^{s:string} > by", "{s:plain}"),
+    R("group < ^{s:string} { (by) {a} } >", "{s:plain} by {a}"),
+    R("group {w:word} < ^{ (by) {a} } >", "by {a}"),
+    R("count ^=|:", "", f"leave it out: {habits.OF_MANIFESTS}", edits=False),
+    R("group ^{s:string}", "", f"leave it out: {habits.OF_MANIFESTS}", edits=False),
+    *(
+        row
+        for terminal, word in _LACKING.items()
+        for row in (
+            R("< ^{w:word} > where", word.split()[0], only=terminal, certain=True),
+            R("< ^with|if|when|that|having|for >", word.split()[0], only=terminal),
+            R("< > ^{e:condition}", f"{word} ", f"write `{word} {{e:line}}`", only=terminal),
+        )
+    ),
+)
+
+# ---- heads of policies and of clauses, and what stands between policies
+
+_HEAD = "LBRACE LPAR IN"
+_DECLARED = 'write `{w}: string = "…"`, with its type and a default'
+_ABOUT_ALL = "write `policy {w} in namespace …`: a cluster policy is about all namespaces"
+_IN_POLICY = "write `cluster policy name {{ {k} … }}`: clauses stand in a policy"
+_INNER = "if|when|for|provided|given"
+_IF = "if|when|where|for|provided|given"
+_NOT = "unless|except|excluding|without"
+_BEFORE = "write `{h} {s} when {e:line} {{`, with the condition before the block"
+_CLAUSE = "{h:clause} {s:string} < {"
+_BEFORE_NOT = _BEFORE.replace("{e:line}", "!({e:line})")
+HEADS = (
+    R("{w:word} ^,|\\)", "", _DECLARED, only="COLON", edits=False),
+    R("< ^for namespace|ns {t:any} >", 'in namespace "{t:bare}"', only=_HEAD),
+    R("< cluster policy {w:word} > ^in", "policy {w}", _ABOUT_ALL),
+    R("< {x:any} > ^{k:item} {s:string}", "{x} {{", "write `{{` behind the head", only=_HEAD),
+    R("< ^: > in|{|for", "", "leave out the `:`", only=_HEAD),
+    R(
+        "< ^priority|order|rank|precedence (:|=) {n:number} { >",
+        "{{ weight {n}",
+        _INSIDE,
+        only=_HEAD,
+    ),
+    R("< ^if|when|where {e:before_block} { >", "{{ for pods where {e}", _INSIDE, only=_HEAD),
+    R("< ^{k:item} {e:before_block} { >", "{{ {k} {e}", _INSIDE, only=_HEAD),
+    R("policy < {w:words} > {|in", "{w:dashed}", only=_HEAD),
+    R("< ^strict >", "", "leave out `strict`: what is required always holds", needs="MESSAGE"),
+    R(f"< ^{_IF} (if|when|where|pods) (where) {{e:before_block}} > {{", "when {e}", needs="WHEN"),
+    R("< ^only if|when|for {e:before_block} > {", "when {e}", needs="WHEN"),
+    R(f"< ^{_NOT} {{e:before_block}} > {{", "when !({e})", needs="WHEN"),
+    R(
+        "{h:clause} {s:string} < { ^if|when {e:before_block} { {b:inside} } } >",
+        "when {e} {{ {b} }}",
+        "write `{h} {s} {made}`, with the condition before the block",
+    ),
+    R(
+        f"{{h:clause}} {{s:string}} < {{ ^{_INNER} (pods) (where) {{e:condition}} (then) >",
+        "when {e} {{",
+        _BEFORE,
+    ),
+    R(f"{_CLAUSE} ^only if|when {{e:condition}} >", "when {e} {{", _BEFORE),
+    R(
+        f"{{h:clause}} {{s:string}} < {{ {{b:inside}} ^(only) {_IF} {{e:condition}} >",
+        "when {e} {{ {b}",
+        _BEFORE,
+    ),
+    R(
+        f"{{h:clause}} {{s:string}} < {{ {{b:inside}} ^{_NOT} {{e:condition}} >",
+        "when !({e}) {{ {b}",
+        _BEFORE_NOT,
+    ),
+    # ---- what a test expects
+    *(
+        R(f"< ^{'|'.join(row.words)}{wrong}", f"{row.here}{more}", hint, needs="REJECT")
+        for row in habits.CHOICES["result"]
+        for wrong, more, hint in (
+            (" > {s:string} by", "", ""),
+            (" > {s:string}", "", ""),
+            (" {s:string} >", " {s} by {clause}", "write `{made}`, with the name of the clause"),
+        )
+        if (row.here in ("pass", "bound")) == (wrong == " > {s:string}") or "by" in wrong
+    ),
+    # ---- between policies
+    R("< ^global|clusterwide policy {w:word} >", "cluster policy {w}", needs="POLICY"),
+    R("< ^{x:word} policy {w:word} >", 'policy {w} in namespace "name"', needs="POLICY"),
+    R("< ^clusterpolicy|clusterplacementpolicy|guardrail >", "cluster policy", needs="POLICY"),
+    R(
+        "< ^rule|package|constraint|resource|placementpolicy|job|group >",
+        "policy",
+        "write `policy name {{ … }}`",
+        needs="POLICY",
+    ),
+    R(
+        "^apiversion|kind|metadata|spec",
+        "",
+        "give the file the ending `.yaml`, if it is a manifest",
+        needs="POLICY",
+        edits=False,
+    ),
+    R("^{k:item}", "", _IN_POLICY, needs="POLICY", edits=False),
+)
+
+# ---- texts that are no lexemes here
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A wrong text by a regular expression; only what is in its group `cut` is replaced."""
+
+    wrong: str
+    instead: str
+    hint: str = ""
+    amount: bool = False
+
+
+_READ = r"(?P<a>[a-z]\w*(?:\.\w+|\[[^\]\n]*\])*)"
+_SLASHED = r"/(?P<e>(?:\\.|[^/\n\\])+)/[a-z]*"
+_IS_COMMENT = "write a comment behind `#` or `//`, up to the end of the line"
+TEXTS = (
+    Text(
+        rf"{_READ}\s*(?P<n>!?)(?:[=~]+|like|matches|regexp)\s*{_SLASHED}",
+        "{n}{a}.matches({e:text})",
+    ),
+    Text(rf"{_SLASHED}\.(?:test|match|exec)\({_READ}\)", "{a}.matches({e:text})"),
+    Text(rf"(?<=[(,]){_SLASHED}", "{e:text}"),
+    Text(rf"{_READ}\s*//\s*(?P<o>\"[^\"\n]*\")", "{a:optional}.orValue({o})"),
+    Text(r"[\w)\]]\s*(?P<cut>//)\s*[\d(a-z]", "/", "write `/`: `//` begins a comment"),
+    Text(r"\d+(?:_\d+)+", "{all:digits_alone}"),
+    Text(r"\d+[smhd](?:\d+[smhd])+", '"{all}"', amount=True),
+    Text(r"(?<![\w.\"'])[A-Za-z]+(?:-[A-Za-z]+)*-\d\w*", '"{all}"'),
+    Text(r"(?P<cut>\?\.)\w+\.(?:orValue|value|hasValue)\b", ".?"),
+    Text(r"[a-z]\w*(?:[.?]+\w+|\?*\.?\[[^\]\n]*\])+", "{all:unmarked}"),
+    Text(r"/\*[\s\S]*?\*/", "", _IS_COMMENT),
+    Text(r"\{\{-?\s*\.?(?P<a>(?:node|pod)\b[^{}\n]*?)\s*-?\}\}", "{a}"),
+    Text(r"---+|```+\w*", "", "leave it out: policies and tests stand one behind another"),
+)
+_QUERY = re.compile(
+    r"\b(?:avg|sum|max|min|count|topk|bottomk|quantile|stddev)\s*(?:by|without)\s*\("
+    r"|(?<=[\w)}])\[\d+[smhd](?::\d*[smhd]?)?\]"
+    r"|(?<![\w.\"])[a-z]\w*\{\s*[a-z]\w*\s*(?:=~?|!=|!~)\s*\""
+    r"|(?<![\w.\"])(?:kube|node|container|machine|kubelet|DCGM_FI)_\w+\s*(?:[{\[(<>]|==)"
+)
+
+
+def of_texts(place: Misplaced) -> Iterator[Diagnostic]:
+    """What the regular expressions find around the place where the parser stopped."""
+    text, stop = place.source.text, place.item.start or len(place.source.text)
+    start = text.rfind("\n", 0, stop) + 1
+    yield from _of_others(place, text[start:].partition("\n")[0], start)
+    start = text.rfind("\n", 0, max(0, text.rfind("{", 0, place.previous.end))) + 1
+    for row in TEXTS:
+        for found in re.compile(row.wrong).finditer(text, start):
+            if found.start() > stop:
+                break
+            cut = "cut" if "cut" in found.groupdict() else 0
+            span = Span(*found.span(cut))
+            parts = {name: Part(part) for name, part in found.groupdict("").items()}
+            try:
+                made = row.instead.format_map(parts | {"all": Part(found[0])})
+            except ValueError:
+                continue
+            wrong = catalogue.unexpected(found[cut], (), span)
+            if row.amount:
+                wrong = catalogue.bare_amount(found[cut], span)
+            yield with_edit(wrong, Fix(span, made), row.hint)
+
+
+def _of_others(place: Misplaced, line: str, start: int) -> Iterator[Diagnostic]:
+    """A query of Prometheus, or a placeholder of another program, in the line of the error."""
+    at = place.item.start
+    query = None if re.match(r"\s*(?:limit|spread|share)\b", line) else _QUERY.search(line)
+    if query is not None and place.item.kind != "end":
+        said = query[0].rstrip(" {[(<>=") or query[0]
+        begin = start + query.start()
+        wrong = catalogue.unexpected(said, (), Span(begin, begin + len(said)))
+        yield replace(wrong, hint=habits.OF_PROMETHEUS)
+    for found in PLACEHOLDER.finditer(line):
+        first = start + found.start()
+        inner = next(filter(None, found.groups()), "")
+        root = PATH.match(inner.strip())
+        is_own = root is not None and root[0].strip(".").partition(".")[0] in OWN
+        if not is_own and first <= at < start + found.end():
+            before = place.lexemes[place.lexemes.at(first) - 1].text
+            kind = "int" if before in ("weight", "most", "least", "exactly") else "string"
+            span = Span(first, start + found.end())
+            yield catalogue.placeholder(found[0], span, hint_of(inner, kind))

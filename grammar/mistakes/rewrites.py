@@ -1,0 +1,428 @@
+"""Rewrites: rows of a wrong text around the word that the parser stopped at, and what it is here.
+
+A row is a pattern of lexemes with names for operands and expressions. The rows are in
+`grammar.mistakes.rewrite_rows`; here is what finds them in a text and fills them in.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from grammar.messages import catalogue, habits, plain_words
+from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.texts import filled, template_of
+from grammar.mistakes.misplaced import ITEMS, STOPS, WORDS, Misplaced, with_edit
+from grammar.tree.clauses import CLAUSE_WORDS
+from grammar.tree.printer import print_string
+from grammar.tree.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    r"""A rewrite of a wrong text into what stands for it here.
+
+    In `wrong`, `a|b` is one of two lexemes, `(a)` one that may be left out, `{a}` an operand and
+    `{a:kind}` a part of a kind, such as a word; `\(` is a bracket. `^` marks what the parser
+    stopped at, else it is any lexeme. What stands between `<` and `>` is replaced, else all of it.
+    `{a:form}` in `instead` is the part in a form of `_FORMS`; a part without the form is not meant.
+    Of the terminals of `needs` one must be accepted, and those of `only` alone.
+    """
+
+    wrong: str
+    instead: str
+    hint: str = ""
+    needs: str = ""
+    only: str = ""
+    certain: bool = False
+    amount: bool = False
+    # Whether the hint is an edit.
+    edits: bool = True
+
+
+# ---- kinds of parts in a wrong text
+
+_ENDS_ARGUMENT = STOPS | {",", "for", "if", "else", ";", "in"}
+# Words that are of pods, and no places.
+_OF_PODS = frozenset(
+    "namespace ns team app tenant user label deployment workload statefulset job pod pods replica"
+    " container service".split()
+)
+_BY_WORD: Mapping[str, Callable[[str], object]] = {
+    "word": re.compile(r"[A-Za-z_]\w*").fullmatch,
+    "name": lambda text: re.fullmatch(r"[A-Za-z_]\w*", text) and text not in WORDS,
+    "item": ITEMS.__contains__,
+    "part": WORDS.__contains__,
+    "clause": CLAUSE_WORDS.__contains__,
+    "number": re.compile(r"\d+(?:\.\d+)?").fullmatch,
+    "string": re.compile(r"[rR]?[\"'].*[\"']", re.DOTALL).fullmatch,
+    "unit": lambda text: _unit(text) is not None,
+    "foreign": ("$", "@").__contains__,
+    "place": lambda text: text.strip("\"'") not in _OF_PODS,
+    "head": ("{", "when", "weight").__contains__,
+    "closes": lambda text: text in WORDS or text == "}",
+    "noamount": lambda text: text not in ("sum", "at", "range", ".."),
+    "any": re.compile(r".+", re.DOTALL).fullmatch,
+}
+# ---- forms of parts in what is written instead
+
+
+def _unit(word: str) -> str | None:
+    folded = {w.lower(): unit for w, unit in habits.UNITS.items() if len(w) > 1}
+    return habits.UNITS.get(word, folded.get(word.lower()))
+
+
+def _optional(read: str) -> str | None:
+    """The read of a field or key as an optional."""
+    if (key := re.fullmatch(r"(.+)\[([^\[\]]+)\]", read, re.DOTALL)) is not None:
+        return f"{key[1]}[?{key[2]}]"
+    field = re.fullmatch(r"(.+)\.(\w+)", read, re.DOTALL)
+    return f"{field[1]}.?{field[2]}" if field is not None else None
+
+
+def _as_list(text: str) -> str:
+    """A list of SQL in parentheses as one in brackets; a text alone as a list of one."""
+    if text[:1] + text[-1:] in ("()", "{}"):
+        return f"[{text[1:-1]}]"
+    if text[:1] in "\"'" and "," in text and text.count(text[:1]) == 2:
+        return f"[{', '.join(print_string(part.strip()) for part in text[1:-1].split(','))}]"
+    return f"[{text}]" if text[:1] in "\"'" else text
+
+
+def _like(pattern: str) -> str:
+    """What follows a text for a pattern of SQL, by where the `%` stands."""
+    inner = pattern[1:-1] if "%" in pattern else pattern[1:-1].replace("*", "%")
+    method = "matches" if "_" in inner else "contains"
+    if inner.endswith("%") != inner.startswith("%"):
+        method = "startsWith" if inner.endswith("%") else "endsWith"
+    return f'.{method}("{inner.strip("%")}")'
+
+
+def _domain(key: str) -> str:
+    """A place, or the label of a node with this key."""
+    key = key.strip("\"'")
+    label = key if re.match(r"node\.", key) else f"node.labels[{print_string(key)}]"
+    return plain_words.DOMAINS.get(key.lower(), label)
+
+
+def _per(key: str) -> str:
+    domain = _domain(key)
+    return "node" if domain == "node.name" else f"domain {domain}"
+
+
+def _macro(word: str) -> str | None:
+    row = habits.find(habits.MACROS, word)
+    here = "sortBy" if word == "sort" else row.here if row is not None else word
+    return None if here.startswith("!") else here
+
+
+def _allocatable(read: str) -> str | None:
+    found = re.fullmatch(r"node\.(?:free|requested)(\[[^\]]*\])", read)
+    return f"node.allocatable{found[1]}" if found is not None else None
+
+
+def rooted(path: str) -> str:
+    """`.spec.taints` of jq with the object that has such a field."""
+    of_node = re.search(r"taints|images|conditions|addresses|unschedulable|\bpods\b", path)
+    return f"{'node' if of_node else 'pod'}{path}" if path.startswith(".") else path
+
+
+def _printed(text: str) -> str | None:
+    """What `sprintf("no %v", [a])` is given as a text with the expressions in braces."""
+    written, _, values = text.partition(",")
+    if written[:1] not in "\"'":
+        return None
+    return filled(written, [value.strip(" []") for value in values.split(",")])
+
+
+def _quoted(word: str) -> str:
+    """A word that is no name that anything gives, as a text."""
+    known = habits.find(habits.NAMES, word) or word in ("node", "pod", "peer", "victim", "victims")
+    return print_string(word) if re.fullmatch(r"[A-Za-z]\w*", word) and not known else word
+
+
+_TEXTS_ARE_IN = re.compile(r"(?:name|zone|region|namespace|image|labels\[[^\]]*\])\Z")
+_FORMS: Mapping[str, Callable[[str], str | None]] = {
+    "optional": _optional,
+    "list": _as_list,
+    "quoted": _quoted,
+    "text": print_string,
+    "bare": lambda text: text.strip("\"'"),
+    "digits": lambda text: text.strip("\"'") if text.strip("\"'").isdigit() else None,
+    "domain": _domain,
+    "per": _per,
+    "last": lambda text: (re.findall(r"[A-Za-z]\w*", text) or ["group"])[-1],
+    "plain": lambda text: re.sub(r"\W+", "_", text.strip("\"'")),
+    "dashed": lambda text: "-".join(text.split()),
+    "macro": _macro,
+    "unit": _unit,
+    "ticked": lambda text: f'"{text[1:-1]}"' if text.startswith("`") else None,
+    "percent": lambda number: f"{float(number) / 100:g}",
+    "allocatable": _allocatable,
+    "like": _like,
+    "empty": lambda read: f"!has({read})" if read.endswith("]") else f"size({read}) == 0",
+    "filled": lambda read: f"has({read})" if read.endswith("]") else f"size({read}) > 0",
+    "slice": lambda read: "substring" if _TEXTS_ARE_IN.search(read) else "slice",
+    "rooted": rooted,
+    "quantifier": lambda said: "all" if re.search(r"[<>]|!=", said) else "exists",
+    "less": lambda number: str(int(number) - 1) if number.isdigit() else None,
+    "more": lambda number: str(int(number) + 1) if number.isdigit() else None,
+    "template": lambda text: template_of(text) if "+" in text else None,
+    "detail": lambda text: template_of(text) if "+" in text and "node" in text else None,
+    "formatted": lambda text: _printed(",".join(re.split(r"\.format\(|\)\Z", text)[:2])),
+    "digits_alone": lambda text: text.replace("_", ""),
+    "unmarked": lambda text: re.sub(r"\?\.(?=\[)|\?(?=[.\[])", "", text) if "?." in text else None,
+    "sign": lambda text: text if text in (":", "=") else None,
+    "comma": lambda text: text if text in (",", ";") else None,
+    "printed": _printed,
+    "rule": lambda said: "filter" if re.search(r"\bnode\.", said) else None,
+    "hours": lambda read: read if re.search(r"(?i)hours?(\(\))?\Z", read) else None,
+    "read": lambda text: text if re.match(r"(?:node|pod|peer|victim)\b", text) else None,
+    "of_node": lambda text: text if text.startswith("node.") else None,
+    "line": lambda text: " ".join(text.split()),
+}
+
+
+_CLAUSE_NAMES = re.compile(rf'\b(?:{"|".join(CLAUSE_WORDS)})\s+("[^"\n]+")')
+
+
+class Part(str):
+    """A part of a text, which `{a:form}` changes."""
+
+    __slots__ = ()
+
+    def __format__(self, form: str) -> str:
+        made = _FORMS[form](str(self)) if form else str(self)
+        if made is None:
+            raise ValueError(form)
+        return made
+
+
+# ---- where a row is in a text
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """One lexeme, part or mark of a pattern."""
+
+    texts: frozenset[str] = frozenset()
+    name: str = ""
+    kind: str = ""
+    optional: bool = False
+    mark: str = ""
+
+
+@functools.cache
+def _tokens(wrong: str) -> tuple[tuple[_Token, ...], int | None]:
+    """The tokens of a pattern, and which of them the parser stopped at, if it says so."""
+    found, stop = list[_Token](), None
+    for word in wrong.split():
+        text = word.removeprefix("^")
+        stop = len(found) if text != word else stop
+        if text in ("<", ">", "$", "~"):
+            found.append(_Token(mark=text))
+        elif re.fullmatch(r"\{\w+(?::\w+)?\}", text):
+            name, _, kind = text[1:-1].partition(":")
+            found.append(_Token(name=name, kind=kind))
+        else:
+            optional = text.startswith("(") and text.endswith(")") and len(text) > 1
+            texts = re.split(r"(?<!\\)\|(?=.)", text[1:-1] if optional else text)
+            known = frozenset(re.sub(r"\\(.)", r"\1", each) for each in texts)
+            found.append(_Token(known, optional=optional))
+    return tuple(found), stop
+
+
+class _Found:
+    """A row at one place of a text: what its parts are, and what it replaces."""
+
+    def __init__(self, place: Misplaced, tokens: tuple[_Token, ...]) -> None:
+        self.place = place
+        self.lexemes = place.lexemes
+        self.tokens = tokens
+        self.parts: dict[str, Part] = {}
+        self.marks: dict[str, int] = {}
+        self.literal: set[int] = set()
+
+    def at(self, anchor: int, position: int) -> bool:
+        """Whether the row is where its token `anchor` stands at a position."""
+        first: int | None = position
+        for token in reversed(self.tokens[:anchor]):
+            if first is None or (first := self._back(token, first)) is None:
+                return False
+        last: int | None = position
+        for token in self.tokens[anchor:]:
+            if last is None or (last := self._on(token, last)) is None:
+                return False
+        assert first is not None
+        assert last is not None
+        self.marks.setdefault("<", first)
+        self.marks.setdefault(">", last)
+        return first <= self.place.at <= last + 1
+
+    def is_one(self, token: _Token, position: int) -> bool:
+        text = self.lexemes[position].text
+        return text in token.texts or (len(text) > 1 and text.lower() in token.texts)
+
+    def _bound(self, name: str, first: int, last: int) -> bool:
+        """Whether a part can be what stands there: not nothing, and the same in both places."""
+        part = Part(self.lexemes.slice(first, last))
+        return bool(part) and self.parts.setdefault(name, part) == part
+
+    def _on(self, token: _Token, position: int) -> int | None:
+        """The position behind a token that begins at a position."""
+        lexemes = self.lexemes
+        if token.mark in ("<", ">"):
+            self.marks[token.mark] = position
+            return position
+        if token.mark:
+            return position if self._holds(token.mark, position) else None
+        if token.texts:
+            if self.is_one(token, position):
+                self.literal.add(position)
+                return position + 1
+            return position if token.optional else None
+        match token.kind:
+            case "":
+                last = lexemes.operand_after(position)
+                if last is not None and lexemes[last].kind == "number":
+                    unit = _unit(lexemes[last + 1].text)
+                    if unit and lexemes[last + 1].kind == "word":
+                        text = f'"{lexemes[last].text}{unit}"'
+                        self.parts[token.name] = Part(text)
+                        return last + 2
+            case "expr":
+                last = lexemes.expression_end(position, STOPS)
+            case "argument":
+                last = lexemes.expression_end(position, _ENDS_ARGUMENT)
+            case "texts":
+                last = position
+                while lexemes[last + 1].text == "," and lexemes[last + 2].kind == "string":
+                    last += 2
+            case "amount":
+                last = position if lexemes[position].kind == "number" else None
+                if last is not None and lexemes[last + 1].text in habits.PERCENT | {"%"}:
+                    self.parts[token.name] = Part(f"{lexemes[last].text}%")
+                    return last + 2
+            case "condition":
+                last = lexemes.expression_end(position, STOPS | {"then", "pods", "nodes"})
+                if lexemes[position].kind == "end" or lexemes[last + 1].text == "{":
+                    last = None
+            case "before_block":
+                last = (
+                    next(
+                        (n for n in range(position, len(lexemes.items)) if lexemes[n].text in "{}"),
+                        0,
+                    )
+                    - 1
+                )
+                last = last if lexemes[last + 1].text == "{" else None
+            case "inside":
+                last = (lexemes.partner.get(lexemes.opener(position) or -1) or 0) - 1
+            case "words":
+                last = position
+                while lexemes[last].kind == "word" and lexemes[last].text not in ITEMS | {"in"}:
+                    last += 1
+                last -= 1
+            case kind:
+                last = position if _BY_WORD[kind](lexemes[position].text) else None
+        if last is None or not self._bound(token.name, position, last):
+            return None
+        return last + 1
+
+    def _back(self, token: _Token, position: int) -> int | None:
+        """The position of a token that ends before a position."""
+        lexemes = self.lexemes
+        if token.mark in ("<", ">"):
+            self.marks[token.mark] = position
+            return position
+        if token.mark:
+            return position if self._holds(token.mark, position) else None
+        if token.texts:
+            if self.is_one(token, position - 1):
+                self.literal.add(position - 1)
+                return position - 1
+            return position if token.optional else None
+        if token.kind == "":
+            first = lexemes.operand_before(position)
+            last = lexemes[position - 1]
+            if last.text in WORDS and lexemes[position - 2].text != ".":
+                return None
+        elif token.kind == "inside":
+            first = (lexemes.opener(position) or 0) + 1
+        elif token.kind in ("expr", "argument"):
+            first, stops = position, STOPS | {",", "=", ":"}
+            while first > 0 and not (lexemes[first - 1].opens or lexemes[first - 1].text in stops):
+                first = lexemes.partner.get(first - 1, first - 1)
+        else:
+            is_one = _BY_WORD[token.kind](lexemes[position - 1].text)
+            first = position - 1 if is_one else None
+        return first if first is not None and self._bound(token.name, first, position - 1) else None
+
+    def _holds(self, mark: str, position: int) -> bool:
+        """Whether two lexemes touch (`~`), or nothing of an expression follows (`$`)."""
+        following = self.lexemes[position]
+        if mark == "~":
+            return self.lexemes.touches(position)
+        return following.closes or following.text in STOPS | {"&&", "||", ""}
+
+    def told(self, row: Rewrite) -> Diagnostic:
+        """The error with what is to be written; ValueError where a part has no such form."""
+        lexemes, place = self.lexemes, self.place
+        if "{clause}" in row.instead:
+            names = _CLAUSE_NAMES.search(place.source.text)
+            self.parts["clause"] = Part(names[1] if names is not None else '""')
+        made = row.instead.format_map(self.parts)
+        first, last = self.marks["<"], self.marks[">"] - 1
+        start = lexemes[first].start if first < len(lexemes.items) else len(place.source.text)
+        span = lexemes.span(first, last) if first <= last else Span(start, start)
+        if not made and lexemes.touches(first) and lexemes.touches(last + 1):
+            # Between two words a blank stays.
+            made = " "
+        begin = place.at
+        if "^" not in row.wrong and begin not in self.literal and begin - 1 in self.literal:
+            begin -= 1
+        end = begin
+        while begin in self.literal and end + 1 in self.literal and lexemes[end + 1].kind == "word":
+            end += 1
+        found = place.unexpected(begin, end)
+        if row.amount:
+            found = catalogue.bare_amount(lexemes.slice(first, last), span)
+        known: dict[str, str] = {**self.parts, "made": Part(made)}
+        hint = row.hint.format_map(known) if row.hint else None
+        if not row.edits:
+            return replace(found, hint=hint)
+        return with_edit(found, Fix(span, made), hint, certain=row.certain)
+
+
+def rewritten(place: Misplaced, rows: Iterable[Rewrite]) -> Iterator[Diagnostic]:
+    """The error with what each row writes that is where the parser stopped."""
+    for row in rows:
+        if row.needs and not place.accepted & set(row.needs.split()):
+            continue
+        if row.only and not place.accepted <= set(row.only.split()):
+            continue
+        tokens, stop = _tokens(row.wrong)
+        anchors = (
+            [(stop, place.at)]
+            if stop is not None
+            else [
+                (number, position)
+                for number, token in enumerate(tokens)
+                if token.texts
+                for position in (place.at, place.at - 1, place.at - 2)
+            ]
+        )
+        for anchor, position in anchors:
+            found = _Found(place, tokens)
+            token = tokens[anchor]
+            if token.texts and not token.optional and not found.is_one(token, position):
+                continue
+            if not found.at(anchor, position):
+                continue
+            try:
+                yield found.told(row)
+            except ValueError:
+                continue
+            break
