@@ -406,19 +406,23 @@ def check_source(source: Source, schema: Schema, cost_limit: int = LIMIT) -> Che
 
     `cost_limit` is the most steps that an expression may take for one node.
     """
-
-    def look(text: Source) -> CheckedFile:
-        return _check(text, schema, cost_limit)
-
-    file = look(source)
+    file = _check(source, schema, cost_limit)
     if not any(d.fix or d.remedy or d.severity == "error" for d in file.diagnostics):
         return file
     # Whoever checks a text without a mistake needs none of it.
     from policies.hints import shown, with_hints  # noqa: PLC0415
 
     if any(d.severity == "error" for d in file.diagnostics):
-        file = with_hints(lambda: look(source))
-    changed = shown(source, file.diagnostics, lambda text: look(text).diagnostics)
+        file = with_hints(lambda: _check(source, schema, cost_limit))
+
+    # The rules say something about a text only if nothing else is wrong with it.
+    alone = _check(source, schema, cost_limit, by_rules=False)
+    by_rules = all(d.severity != "error" for d in alone.diagnostics)
+
+    def look(text: Source) -> tuple[Diagnostic, ...]:
+        return _check(text, schema, cost_limit, by_rules=by_rules).diagnostics
+
+    changed = shown(source, file.diagnostics, look)
 
     def known(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
         return tuple(changed.get(id(d), d) for d in found)
@@ -427,16 +431,19 @@ def check_source(source: Source, schema: Schema, cost_limit: int = LIMIT) -> Che
     return replace(file, policies=tuple(policies), unread=known(file.unread))
 
 
-def _check(source: Source, schema: Schema, cost_limit: int) -> CheckedFile:
+def _check(
+    source: Source, schema: Schema, cost_limit: int, *, by_rules: bool = True
+) -> CheckedFile:
     """The checked file, with hints only while somebody looks for them."""
     if not is_manifest(source.name):
         read, wrong = parse_file(source)
-        return checked_file(source, read, wrong, schema, cost_limit)
+        return checked_file(source, read, wrong, schema, cost_limit, by_rules=by_rules)
     # Importing YAML takes as long as checking most files.
     from policies.manifests import mendable, parse_manifests  # noqa: PLC0415
 
     parsed, found, others = parse_manifests(source)
-    file = of_objects(checked_file(source, parsed, found, schema, cost_limit))
+    checked = checked_file(source, parsed, found, schema, cost_limit, by_rules=by_rules)
+    file = of_objects(checked)
     file = replace(file, others=others)
     if not any(d.fix is not None for d in file.diagnostics):
         return file
@@ -446,14 +453,23 @@ def _check(source: Source, schema: Schema, cost_limit: int) -> CheckedFile:
 
 
 def checked_file(
-    source: Source, file: File, found: list[Diagnostic], schema: Schema, cost_limit: int = LIMIT
+    source: Source,
+    file: File,
+    found: list[Diagnostic],
+    schema: Schema,
+    cost_limit: int = LIMIT,
+    *,
+    by_rules: bool = True,
 ) -> CheckedFile:
     """Checks a parsed file; `found` are the diagnostics of the parser."""
     whole = not any(d.severity == "error" for d in found)
     policies = (check_policy(policy, schema) for policy in file.policies)
     # The further checks would report the parts that could not be parsed.
-    looked = (_further(p, cost_limit) if whole else _without_echoes(p, source) for p in policies)
-    return CheckedFile(source, whole, tuple(looked), file.tests, tuple(found))
+    if not whole:
+        policies = (_without_echoes(policy, source) for policy in policies)
+    elif by_rules:
+        policies = (_further(policy, cost_limit) for policy in policies)
+    return CheckedFile(source, whole, tuple(policies), file.tests, tuple(found))
 
 
 def of_objects(file: CheckedFile) -> CheckedFile:

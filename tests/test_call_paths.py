@@ -2,7 +2,8 @@
 
 A reader who follows a call opens these files in this order. The bounds are for a share and a score
 on four nodes: from the bytes that arrive on a connection to those that are written to it, and from
-the bytes of a pod event to the cache. Only files of the five packages count.
+the bytes of a pod event to the cache. A check of a file with one mistake has a bound, too. Only
+files of the five packages count.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from types import FrameType
 import pytest
 from prometheus_client import CollectorRegistry
 
+from cli.command import Exit
+from cli.main import main
 from engine.cache import store
 from engine.decision.after import AfterDecision
 from server.app import AppParts, create_app
@@ -37,6 +40,8 @@ PACKAGES = ("cli", "engine", "grammar", "policies", "server")
 FILTER = (20, 71)
 PRIORITIZE = (19, 93)
 POD_EVENT = (11, 51)
+# A mistake is found, its hint is tried, and the text is checked again.
+ONE_MISTAKE = (60, 3200)
 
 POLICY = """
 policy p {
@@ -173,6 +178,25 @@ async def test_a_prioritize_call(extender: Extender) -> None:
 
 async def test_a_pod_event(extender: Extender) -> None:
     path_of(extender.bind_event).check(POD_EVENT)
+
+
+@pytest.mark.parametrize(
+    ("condition", "hint"),
+    [
+        pytest.param("node.ready and node.zone == 'a'", "write `&&`", id="one of the parser"),
+        pytest.param("node.hostname == 'a'", "write `node.name`", id="one of types"),
+    ],
+)
+def test_a_check_of_one_mistake(
+    condition: str, hint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second one: what is read once is there."""
+    path = tmp_path / "web.policy"
+    path.write_text(f'cluster policy web {{ filter "x" {{ require {condition} }} }}\n')
+    assert main(["check", str(path)]) == Exit.FINDINGS
+    found = path_of(lambda: main(["check", str(path)]))
+    assert capsys.readouterr().out.count(hint) == 2
+    found.check(ONE_MISTAKE)
 
 
 # ---- the measurement itself

@@ -6,7 +6,6 @@ begin, the domains that people name, and how each clause is written.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -66,24 +65,6 @@ def with_edit(
 ) -> Diagnostic:
     hint = hint or f"write `{edit.text.strip()}`"
     return replace(found, hint=hint, remedy=edit, fix=edit if certain else None)
-
-
-def find(lexemes: Lexemes, start: int, words: tuple[str, ...]) -> int | None:
-    """The next of the words on the same level of brackets."""
-    at = start
-    while at < len(lexemes.items):
-        if lexemes[at].text in words:
-            return at
-        if lexemes[at].closes:
-            return None
-        at = lexemes.partner.get(at, at) + 1 if lexemes[at].opens else at + 1
-    return None
-
-
-def rooted(path: str) -> str:
-    """`.spec.taints` of jq with the object that has such a field."""
-    of_node = re.search(r"taints|images|conditions|addresses|unschedulable|\bpods\b", path)
-    return f"{'node' if of_node else 'pod'}{path}" if path.startswith(".") else path
 
 
 def one_line(text: str) -> str:
