@@ -14,7 +14,7 @@ from grammar.messages import catalogue, habits, plain_words
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.messages.placeholders import OWN, PATH, PLACEHOLDER, hint_of
 from grammar.mistakes.misplaced import Misplaced, with_edit
-from grammar.mistakes.rewrites import Part, Rewrite
+from grammar.mistakes.rewrites import Rewrite, WrittenPart
 from grammar.tree.source import Span
 
 R = Rewrite
@@ -459,9 +459,9 @@ def of_texts(place: Misplaced) -> Iterator[Diagnostic]:
                 break
             cut = "cut" if "cut" in found.groupdict() else 0
             span = Span(*found.span(cut))
-            parts = {name: Part(part) for name, part in found.groupdict("").items()}
+            parts = {name: WrittenPart(part) for name, part in found.groupdict("").items()}
             try:
-                made = row.instead.format_map(parts | {"all": Part(found[0])})
+                made = row.instead.format_map(parts | {"all": WrittenPart(found[0])})
             except ValueError:
                 continue
             wrong = catalogue.unexpected(found[cut], (), span)

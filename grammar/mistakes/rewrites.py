@@ -188,7 +188,7 @@ _FORMS: Mapping[str, Callable[[str], str | None]] = {
 _CLAUSE_NAMES = re.compile(rf'\b(?:{"|".join(CLAUSE_WORDS)})\s+("[^"\n]+")')
 
 
-class Part(str):
+class WrittenPart(str):
     """A part of a text, which `{a:form}` changes."""
 
     __slots__ = ()
@@ -241,7 +241,7 @@ class _Found:
         self.place = place
         self.lexemes = place.lexemes
         self.tokens = tokens
-        self.parts: dict[str, Part] = {}
+        self.parts: dict[str, WrittenPart] = {}
         self.marks: dict[str, int] = {}
         self.literal: set[int] = set()
 
@@ -267,7 +267,7 @@ class _Found:
 
     def _bound(self, name: str, first: int, last: int) -> bool:
         """Whether a part can be what stands there: not nothing, and the same in both places."""
-        part = Part(self.lexemes.slice(first, last))
+        part = WrittenPart(self.lexemes.slice(first, last))
         return bool(part) and self.parts.setdefault(name, part) == part
 
     def _on(self, token: _Token, position: int) -> int | None:
@@ -290,7 +290,7 @@ class _Found:
                     unit = _unit(lexemes[last + 1].text)
                     if unit and lexemes[last + 1].kind == "word":
                         text = f'"{lexemes[last].text}{unit}"'
-                        self.parts[token.name] = Part(text)
+                        self.parts[token.name] = WrittenPart(text)
                         return last + 2
             case "expr":
                 last = lexemes.expression_end(position, STOPS)
@@ -303,7 +303,7 @@ class _Found:
             case "amount":
                 last = position if lexemes[position].kind == "number" else None
                 if last is not None and lexemes[last + 1].text in habits.PERCENT | {"%"}:
-                    self.parts[token.name] = Part(f"{lexemes[last].text}%")
+                    self.parts[token.name] = WrittenPart(f"{lexemes[last].text}%")
                     return last + 2
             case "condition":
                 last = lexemes.expression_end(position, STOPS | {"then", "pods", "nodes"})
@@ -372,7 +372,7 @@ class _Found:
         lexemes, place = self.lexemes, self.place
         if "{clause}" in row.instead:
             names = _CLAUSE_NAMES.search(place.source.text)
-            self.parts["clause"] = Part(names[1] if names is not None else '""')
+            self.parts["clause"] = WrittenPart(names[1] if names is not None else '""')
         made = row.instead.format_map(self.parts)
         first, last = self.marks["<"], self.marks[">"] - 1
         start = lexemes[first].start if first < len(lexemes.items) else len(place.source.text)
@@ -389,7 +389,7 @@ class _Found:
         found = place.unexpected(begin, end)
         if row.amount:
             found = catalogue.bare_amount(lexemes.slice(first, last), span)
-        known: dict[str, str] = {**self.parts, "made": Part(made)}
+        known: dict[str, str] = {**self.parts, "made": WrittenPart(made)}
         hint = row.hint.format_map(known) if row.hint else None
         if not row.edits:
             return replace(found, hint=hint)
