@@ -74,6 +74,8 @@ DICTIONARIES = {
         "grammar/tree/walk.py: Definitions._paths",
         "policies/documents.py: _Builder._built",
         "policies/validation.py: Validator._filled",
+        "grammar/mistakes/rewrites.py: _Found.marks",
+        "grammar/mistakes/rewrites.py: _Found.parts",
         "grammar/mistakes/trial.py: HintTrial._before",
         "server/runtime/card_report.py: _CardSums.amounts",
     ),

@@ -6,7 +6,6 @@ A row is a pattern of lexemes with names for operands and expressions. The rows 
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -214,7 +213,6 @@ class _Token:
     mark: str = ""
 
 
-@functools.cache
 def _tokens(wrong: str) -> tuple[tuple[_Token, ...], int | None]:
     """The tokens of a pattern, and which of them the parser stopped at, if it says so."""
     found, stop = list[_Token](), None
