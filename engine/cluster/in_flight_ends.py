@@ -25,7 +25,6 @@ _REQUEST_SECONDS = 5.0
 # With more pods whose time is over, all pods are listed instead. Of unseen ones, so many are looked
 # at in one turn, and no turn comes earlier than so many seconds after the last one.
 _MOST_REQUESTS, _UNSEEN_SECONDS = 100, 10.0
-_NOT_FOUND = 404
 _LEASE_WORK = "read the Lease of kube-scheduler"
 _POD_WORK = "see whether pods on their way are bound"
 _UNSEEN_WORK = "see whether pods on their way are still there"
@@ -64,16 +63,15 @@ class SchedulerLease:
         """Read the Lease once."""
         began = self._clock()
         try:
-            body = await self._api.request("GET", self._path, timeout_seconds=_REQUEST_SECONDS)
+            body = await read_if_there(self._api, self._path, _REQUEST_SECONDS) or b"{}"
             spec = msgspec.json.decode(body, type=_SchedulerLeaseObject).spec
         except (ApiError, ApiUnreachableError, msgspec.MsgspecError) as error:
-            # Without it, kube-scheduler has no leader election, or a Lease of another name.
-            is_absent = isinstance(error, ApiError) and error.status == _NOT_FOUND
-            self._report(_LEASE_WORK, "" if is_absent else why(_LEASE_WORK, error))
+            self._report(_LEASE_WORK, why(_LEASE_WORK, error))
             return
         self._report(_LEASE_WORK, "")
         if not spec.holderIdentity:
-            # It was released: the process has ended or is ending, and the next one is awaited.
+            # Without a Lease, kube-scheduler has no leader election, or one of another name. If it
+            # was released, the process has ended or is ending, and the next one is awaited.
             return
         acquired = (spec.holderIdentity, spec.acquireTime, spec.leaseTransitions)
         if self._acquired not in (None, acquired):

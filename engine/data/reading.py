@@ -1,7 +1,7 @@
 """Reading: the rows of a table, from what its source has sent.
 
 Pure functions from bytes to rows, without state; a keeper of `engine.cluster` calls them in a
-thread. What they read may be hostile. So all of it is bounded, and goes in steps of a row, between
+thread. What they read may be hostile. So all of it is bounded, and goes in short steps, between
 which other threads run.
 
 A sample is refused as a whole if it is not what the policy declares: a text that is no value of its
@@ -98,7 +98,7 @@ def rows_of_text(
         case "csv":
             records = _records_of_csv(text, by, needed)
         case "json":
-            records = _records_of_json(text, by, most_rows)
+            records = _records_of_json(text, by)
         case "yaml":
             records = _records_of_yaml(text, by)
     time, parsers = Timestamp(at), _parsers(spec.columns)
@@ -114,14 +114,13 @@ def rows_of_text(
     return rows
 
 
-def _text(data: bytes | msgspec.Raw, most: int = MOST_BYTES) -> str:
-    """The text; a part of an answer is not copied first, because it may be most of it."""
-    if memoryview(data).nbytes > most:
+def _text(data: bytes, most: int = MOST_BYTES) -> str:
+    if len(data) > most:
         raise DataError(f"it has more than {most >> 20} MiB")
     try:
-        return str(data, "utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = bytes(data).count(b"\n", 0, error.start) + 1
+        line = data.count(b"\n", 0, error.start) + 1
         raise DataError(f"line {line} is not UTF-8") from None
 
 
@@ -163,72 +162,29 @@ def _check_columns(known: Iterable[str], by: str, columns: Sequence[str]) -> Non
         raise DataError(f"there is no column {_quoted(lost)}{others}")
 
 
-def _records_of_json(text: str, by: str, most: int) -> Iterator[_Record]:
-    start = _after_space(text, 0)
-    is_list = text.startswith("[", start)
-    if not is_list and not text.startswith("{", start):
-        raise DataError("it is neither a list of objects nor a mapping from keys to objects")
-    for number, (key, value) in enumerate(_items(text, most), 1):
-        place = f"row {number}" if is_list else f"row {_quoted(key)}"
-        if not isinstance(value, dict):
-            raise DataError(f"{place} is not an object")
-        yield place, value if is_list else {**value, by: key}
-
-
-def _items(text: str, most: int = MOST_ROWS) -> Iterator[tuple[str, object]]:
-    """The items of a JSON list, or those of an object with their keys, one after the other.
-
-    Raises DataError for anything else, and for more than `most` of them.
-    """
-    at = _after_space(text, 0)
-    ends = {"[": "]", "{": "}"}.get(text[at : at + 1])
-    if ends is None:
-        raise DataError("it is neither a list nor an object")
-    number, at = 0, _after_space(text, at + 1)
+def _records_of_json(text: str, by: str) -> Iterator[_Record]:
     try:
-        while not (number == 0 and text.startswith(ends, at)):
-            if (number := number + 1) > most:
-                raise _too_many(most)
-            key = ""
-            if ends == "}":
-                key, at = _decode(text, at, str)
-                at = _after(text, at, ":")
-            value, at = _decode(text, at, object)
-            yield key, value
-            if text.startswith(ends, at):
-                break
-            at = _after(text, at, ",")
-        if _after_space(text, at + 1) != len(text):
-            raise DataError(f"line {_line(text, at)} has something after the end of the JSON")
+        found = json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_number)
     except json.JSONDecodeError as error:
         raise DataError(f"line {error.lineno} is not JSON: {error.msg.lower()}") from None
-    except RecursionError:
-        raise DataError(f"line {_line(text, at)} is nested too deep") from None
-
-
-def _decode(text: str, at: int, kind: type) -> tuple[Any, int]:
-    value, at = _DECODER.raw_decode(text, at)
-    if not isinstance(value, kind):
-        raise json.JSONDecodeError("a key is a text in quotes", text, at)
-    return value, _after_space(text, at)
-
-
-def _after(text: str, at: int, sign: str) -> int:
-    if not text.startswith(sign, at):
-        raise json.JSONDecodeError(f"`{sign}` is missing", text, at)
-    return _after_space(text, at + 1)
-
-
-_SPACE = re.compile(r"[ \t\n\r]*")
-
-
-def _after_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found is not None else at
-
-
-def _line(text: str, at: int) -> int:
-    return text.count("\n", 0, at) + 1
+    except (ValueError, RecursionError):
+        raise DataError("it is nested too deep, or has a number that is too long") from None
+    rows: Iterable[tuple[str, object]]
+    match found:
+        case list():
+            rows = ((f"row {number}", each) for number, each in enumerate(found, 1))
+        case dict():
+            keyed = (
+                (key, {**each, by: key} if isinstance(each, dict) else each)
+                for key, each in found.items()
+            )
+            rows = ((f"row {_quoted(key)}", each) for key, each in keyed)
+        case _:
+            raise DataError("it is neither a list of objects nor a mapping from keys to objects")
+    for place, each in rows:
+        if not isinstance(each, dict):
+            raise DataError(f"{place} is not an object")
+        yield place, each
 
 
 def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -242,9 +198,6 @@ def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _no_number(name: str) -> object:
     raise DataError(f"`{name}` is not a number")
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_no_number)
 
 
 def _records_of_yaml(text: str, by: str) -> Iterator[_Record]:
@@ -492,7 +445,7 @@ def _quoted(value: object) -> str:
 
 class _NodeMetricsList(msgspec.Struct, frozen=True):
     kind: str
-    items: msgspec.Raw
+    items: list[msgspec.Raw] | None
 
 
 class _Name(msgspec.Struct, frozen=True):
@@ -511,7 +464,7 @@ def rows_of_metrics(spec: TableSpec, data: bytes, now: int) -> RowSample:
     A time after `now` counts as now: otherwise a wrong clock would keep a row for ever. A node with
     an amount below 0 is left out. Raises DataError.
     """
-    found = read_json(_bounded(data), _NodeMetricsList)
+    found = read_json(_text(data), _NodeMetricsList)
     if found is None:
         raise DataError("the answer is not a NodeMetricsList")
     if found.kind != "NodeMetricsList":
@@ -519,11 +472,11 @@ def rows_of_metrics(spec: TableSpec, data: bytes, now: int) -> RowSample:
     rows: dict[str, Row] = {}
     negative, parsers = "", _parsers(spec.columns)
     left_out = 0
-    for _, item in _items(_text(found.items)) if found.items != b"null" else ():
+    for item in found.items or ():
         try:
-            node = msgspec.convert(item, _NodeMetrics)
+            node = msgspec.json.decode(item, type=_NodeMetrics)
             time = Timestamp(min(Timestamp.parse(node.timestamp).nanos, now))
-        except (msgspec.ValidationError, EvaluationError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, EvaluationError) as error:
             raise DataError(f"item {len(rows) + left_out + 1} is no NodeMetrics: {error}") from None
         place = f"node {_quoted(node.metadata.name)}"
         row = _row(spec, time, parsers, node.usage, place)
@@ -532,12 +485,6 @@ def rows_of_metrics(spec: TableSpec, data: bytes, now: int) -> RowSample:
             continue
         _add(rows, _key(node.metadata.name, "name", place), row, place)
     return RowSample(rows, left_out, negative)
-
-
-def _bounded(data: bytes) -> bytes:
-    if len(data) > MOST_BYTES:
-        raise DataError(f"it has more than {MOST_BYTES >> 20} MiB")
-    return data
 
 
 # ---- Prometheus
@@ -551,7 +498,7 @@ class _Answer(msgspec.Struct, frozen=True):
 
 class _Data(msgspec.Struct, frozen=True):
     resultType: str
-    result: msgspec.Raw
+    result: list[msgspec.Raw] = []
 
 
 class _Series(msgspec.Struct, frozen=True):
@@ -568,7 +515,7 @@ def rows_of_prometheus(spec: TableSpec, data: bytes, now: int) -> RowSample:
     """
     assert isinstance(spec.source, FromPrometheus)
     label = spec.source.key
-    answer = read_json(_bounded(data), _Answer)
+    answer = read_json(_text(data), _Answer)
     if answer is not None and answer.status != "success":
         raise DataError(f"Prometheus answers: {shown(answer.error) or answer.status}")
     found = read_json(answer.data, _Data) if answer is not None else None
@@ -579,11 +526,11 @@ def rows_of_prometheus(spec: TableSpec, data: bytes, now: int) -> RowSample:
         raise DataError(f"the result of the query is a {kind}: it must be an instant vector")
     rows: dict[str, Row] = {}
     left_out, unlabelled, cause = 0, 0, ""
-    for number, (_, item) in enumerate(_items(_text(found.result)), 1):
+    for number, item in enumerate(found.result, 1):
         try:
-            series = msgspec.convert(item, _Series)
+            series = msgspec.json.decode(item, type=_Series)
             value, time = _sample_of(series, now)
-        except (msgspec.ValidationError, EvaluationError, ValueError) as error:
+        except (EvaluationError, ValueError) as error:
             raise DataError(f"series {number} has no sample: {error}") from None
         key = series.metric.get(label, "")
         if not key or value is None:

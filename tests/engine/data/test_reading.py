@@ -140,7 +140,7 @@ def test_what_is_no_csv_table(text: str | bytes, said: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "it is neither a list of objects nor a mapping from keys to objects"),
+        ("", "line 1 is not JSON: expecting value"),
         ("7", "it is neither a list of objects nor a mapping from keys to objects"),
         ("[1]", "row 1 is not an object"),
         ('{"r1": 1}', "row `r1` is not an object"),
@@ -152,10 +152,11 @@ def test_what_is_no_csv_table(text: str | bytes, said: str) -> None:
         ('[{"rack": "a", "owner": 7}]', "row 1, column `owner`: `7` is not a text"),
         ('[{"rack": "a", "watts": NaN}]', "`NaN` is not a number"),
         ('[{"rack": "a", "rack": "b"}]', "an object has `rack` twice"),
-        ('{"a": {"watts": 1}, "a": {"watts": 2}}', "row `a` has the key `a` again"),
-        ('[{"rack": "a"}', "line 1 is not JSON: `,` is missing"),
-        ('[{"rack": "a"}] x', "line 1 has something after the end of the JSON"),
-        ("[" * 1_000_000, "line 1 is nested too deep"),
+        ('{"a": {"watts": 1}, "a": {"watts": 2}}', "an object has `a` twice"),
+        ('[{"rack": "a"}', "line 1 is not JSON: expecting ',' delimiter"),
+        ('[{"rack": "a"}] x', "line 1 is not JSON: extra data"),
+        ("[" * 1_000_000, "it is nested too deep, or has a number that is too long"),
+        (f"[{'1' * 5000}]", "it is nested too deep, or has a number that is too long"),
         ("[" + "{}," * 20_001 + "{}]", "row 1 has no `rack`, which is the key"),
     ],
 )
@@ -163,7 +164,7 @@ def test_what_is_no_json_table(text: str, said: str) -> None:
     assert refused(text, "json") == said
 
 
-def test_a_million_rows_of_json_are_not_all_read() -> None:
+def test_too_many_rows_of_json_are_refused() -> None:
     text = "{" + ",".join(f'"{n}":{{}}' for n in range(600_000)) + "}"
     assert refused(text, "json") == "it has more than 20,000 rows"
 
@@ -253,7 +254,7 @@ def test_rows_of_metrics() -> None:
     [
         (b"<html>", "the answer is not a NodeMetricsList"),
         (b'{"kind":"Status","items":[]}', "the answer is a `Status`, and not a NodeMetricsList"),
-        (b'{"kind":"NodeMetricsList","items":7}', "it is neither a list nor an object"),
+        (b'{"kind":"NodeMetricsList","items":7}', "the answer is not a NodeMetricsList"),
         (node_metrics(("n1", "now", {})), "item 1 is no NodeMetrics: write it as in RFC 3339"),
         (
             node_metrics(("n1", "1970-01-01T00:16:00Z", {"cpu": "much"})),
