@@ -35,7 +35,7 @@ from cli.doctor.conversion import convert
 from cli.doctor.extender import ExtenderEntry, placets
 from cli.doctor.findings import examine
 from cli.doctor.generator import OUR_LEASE, OUR_URL, Extender
-from cli.doctor.requirements import Marking, SchedulerRequirements, read_requirements
+from cli.doctor.requirements import Marking, read_requirements
 from cli.render import (
     FieldFinding,
     add_format_argument,
@@ -49,7 +49,6 @@ from cli.streams import put_line
 from cli.version import version
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import escaped
-from grammar.values.time import SECOND, Duration
 
 _COMMENT = re.compile(r"(?m)^\s*#")
 EXAMPLES = """\
@@ -139,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
     if args.policies is not None or objects:
         requirements = read_requirements(args.policies, objects)
     for name in args.files if args.fix else ():
-        _fix(name, args, requirements)
+        _fix(name, args)
     texts = [*map(read_text, args.files), *maps]
     if not texts:
         raise CommandError("no configuration is given", "give a file or --kubeconfig FILE")
@@ -211,18 +210,14 @@ def _summary(
     yield totals(d for d, _ in findings) or "no problems found"
 
 
-def _fix(name: str, args: argparse.Namespace, needs: SchedulerRequirements | None) -> None:
+def _fix(name: str, args: argparse.Namespace) -> None:
     """Rewrites the file of a configuration. Raises CommandError for any other file."""
     source, text = read_text(name)
     found = configurations([(source, text)], existing)
     if name == "-" or len(found) > 1 or found[0].source != name or found[0].before != 0:
         hint = "write its configuration to a file, and give that file"
         raise CommandError(f"`--fix` cannot rewrite `{source}`", hint)
-    new = Extender(OUR_URL)
-    bind_timeout = 0.0 if needs is None else needs.bind_timeout(args.http_timeout)
-    if args.bind and bind_timeout > 0:
-        new = new.binding(Duration.of(round(bind_timeout * SECOND)))
-    converted = convert(found[0], new, url=args.url, binds=args.bind)
+    converted = convert(found[0], Extender(OUR_URL), url=args.url, binds=args.bind)
     if converted.document == found[0].value:
         return
     fixed = json.dumps(converted.document, indent=2) + "\n" if is_json(text) else converted.text

@@ -19,7 +19,6 @@ from cli.doctor.generator import KIND, VERSION, Extender, section
 from cli.doctor.schema import ExtenderFields, SchemaReader
 from engine.objects.api_types import mapping, mappings
 from grammar.messages.texts import named
-from grammar.values.time import SECOND, Duration
 
 _FIT = "NodeResourcesFit"
 # The plugins of 1.36 that do what each predicate of a Policy did. All are on by default.
@@ -92,12 +91,11 @@ def convert(
     """The conversion of any configuration. `new` is added if it has no extenders at all.
 
     Only an extender with the `url` or with a URL of Placet is changed to what Placet needs. `binds`
-    says whether Placet may bind pods; if `new` has a `bind_timeout`, an entry of its own has that
-    verb afterwards.
+    says whether Placet may bind pods.
     """
     notes = list[str]()
     known = _known(configuration, notes)
-    entries = _extenders(known.get("extenders", []), new, url, notes, binds=binds)
+    entries = _extenders(known.get("extenders", []), url, notes, binds=binds)
     known["extenders"] = [each for each, _ in entries]
     is_placet = any(is_ours for _, is_ours in entries)
     if not entries:
@@ -159,7 +157,7 @@ def _is_whole(known: Json) -> bool:
 
 
 def _extenders(
-    given: Sequence[Json], new: Extender, url: str | None, notes: list[str], *, binds: bool
+    given: Sequence[Json], url: str | None, notes: list[str], *, binds: bool
 ) -> list[tuple[Json, bool]]:
     """The extenders, and whether each is Placet."""
     entries = ExtenderEntry.all_of(msgspec.convert(given, list[ExtenderFields]))
@@ -171,17 +169,11 @@ def _extenders(
         if made[entries.index(entry)].pop("bindVerb", None):
             name = f"the `bindVerb` of `{entry.url_prefix}` is left out"
             notes.append(f"{name}, {_WHY_UNBOUND}")
-    found = [
+    return [
         (fields, entry in ours)
         for fields, entry in zip(made, entries, strict=True)
         if binds or not (entry in ours and entry.only_binds)
     ]
-    if ours and binds and new.bind_timeout is not None:
-        binder = next((each for each in entries if each.bind_verb), None)
-        shared = made[entries.index(binder or ours[0])]
-        apart = _bind_apart(shared, binder, ours, new.bind_timeout, notes)
-        found += [(apart, True)] if apart else []
-    return found
 
 
 def _correct(made: Json, entry: ExtenderEntry, notes: list[str], *, is_ours: bool) -> None:
@@ -206,39 +198,6 @@ def _correct(made: Json, entry: ExtenderEntry, notes: list[str], *, is_ours: boo
     if is_ours and not entry.only_binds and not entry.node_cache_capable:
         made["nodeCacheCapable"] = True
         notes.append(f"`nodeCacheCapable` of {name} is true: Placet has its own view of the nodes")
-
-
-def _bind_apart(
-    shared: Json,
-    binder: ExtenderEntry | None,
-    ours: Sequence[ExtenderEntry],
-    timeout: Duration,
-    notes: list[str],
-) -> Json | None:
-    """An entry with the `bindVerb` of Placet alone, which the `shared` one loses; None without."""
-    name = f"`{ours[0].url_prefix}`"
-    if binder is not None and binder not in ours:
-        notes.append(
-            f"`{binder.url_prefix}` has the only `bindVerb` there can be, so no binding waits for "
-            "policies"
-        )
-        return None
-    if binder is not None and binder.only_binds:
-        if binder.patience < timeout.nanos / SECOND:
-            shared["httpTimeout"] = str(timeout)
-            notes.append(f"the `httpTimeout` of the `bindVerb` of {name} is {timeout}")
-        return None
-    apart: Json = {"urlPrefix": shared["urlPrefix"], "bindVerb": shared.pop("bindVerb", "bind")}
-    apart |= {key: shared[key] for key in ("enableHTTPS", "tlsConfig") if key in shared}
-    notes.append(
-        f"the `bindVerb` of {name} is in an entry of its own, with an `httpTimeout` of {timeout}, "
-        "because policies have bindings wait"
-    )
-    if shared.get("managedResources"):
-        notes.append(
-            f"{name} binds every pod, because only one entry may name its managed resources"
-        )
-    return apart | {"httpTimeout": str(timeout), "ignorable": False}
 
 
 # ---- the profile of a Policy

@@ -490,7 +490,7 @@ def waiting_bind(_ours: ExtenderEntry, context: ConfigurationContext) -> Iterato
         message = f"bind has the `httpTimeout` of the other verbs, {has:g} s, and {waits}"
         hint = (
             f"move `bindVerb` to an entry of its own with the same `urlPrefix` and "
-            f"`httpTimeout: {needed:g}s`, as `placet doctor --fix --bind --policies` does"
+            f"`httpTimeout: {needed:g}s`"
         )
     yield error(binder.at("httpTimeout"), message, hint)
 

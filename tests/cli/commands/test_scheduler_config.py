@@ -318,11 +318,6 @@ def test_verbs_that_are_given_are_written(placet: Placet, folder: Path) -> None:
 
 def test_a_conversion_adds_the_entry_of_bind(placet: Placet, folder: Path) -> None:
     (folder / "gang.policy").write_text(GANG, encoding="utf-8")
-    text = placet("scheduler-config", "--verbs", "filter,preempt,bind").out
-    done = placet("scheduler-config", "--from", "-", "--policies", "gang.policy", stdin=text)
-    _, apart = yaml.safe_load(done.out)["extenders"]
-    assert apart == APART
-    assert "is in an entry of its own, with an `httpTimeout` of 125s" in done.err
     done = placet(
         *("scheduler-config", "--from", "-", "--policies", "gang.policy"),
         stdin='{"predicates": []}',

@@ -185,42 +185,7 @@ def test_gangs_of_kube_scheduler_alone(tmp_path: Path) -> None:
     assert examined(needs(tmp_path, WAIT), config) == []
 
 
-@pytest.mark.parametrize(
-    ("entries", "expected"),
-    [
-        ([SHARED], [MAIN, BIND_APART]),
-        ([MAIN], [MAIN, BIND_APART]),
-        ([MAIN, BIND_APART | {"httpTimeout": "5s"}], [MAIN, BIND_APART]),
-        ([BIND_APART | {"httpTimeout": "10m"}, MAIN], [BIND_APART | {"httpTimeout": "10m"}, MAIN]),
-    ],
-    ids=["shared", "none", "short", "long enough"],
-)
-def test_fix_gives_bind_an_entry_of_its_own(
-    placet: Placet, folder: Path, entries: list[Json], expected: list[Json]
-) -> None:
-    (folder / "a.policy").write_text(GANG, encoding="utf-8")
-    (folder / "s.yaml").write_text(json.dumps(configuration(*entries)), encoding="utf-8")
-    arguments = ("--bind", "--policies", "a.policy", "s.yaml")
-    done = placet("doctor", "--fix", *arguments)
-    assert done.code == 0
-    assert "no problems found" in done.out
-    fixed = json.loads((folder / "s.yaml").read_text(encoding="utf-8"))["extenders"]
-    written = [{"httpTimeout": "125s"} if e == BIND_APART else {} for e in expected]
-    assert fixed == [each | more for each, more in zip(expected, written, strict=True)]
-    assert "are taken for Placet" in done.out
-
-
 def test_fix_without_bind_leaves_no_entry_behind(placet: Placet, folder: Path) -> None:
     (folder / "s.yaml").write_text(json.dumps(configuration(MAIN, BIND_APART)), encoding="utf-8")
     assert placet("doctor", "--fix", "s.yaml").code == 0
     assert json.loads((folder / "s.yaml").read_text(encoding="utf-8"))["extenders"] == [MAIN]
-
-
-def test_fix_leaves_the_verb_bind_to_another_extender(placet: Placet, folder: Path) -> None:
-    (folder / "a.policy").write_text(GANG, encoding="utf-8")
-    entries = [OTHER | {"bindVerb": "b"}, MAIN]
-    (folder / "s.yaml").write_text(json.dumps(configuration(*entries)), encoding="utf-8")
-    done = placet("doctor", "--fix", "--bind", "--policies", "a.policy", "s.yaml")
-    assert done.code == 1
-    assert "error[no-binder]" in done.out
-    assert json.loads((folder / "s.yaml").read_text(encoding="utf-8"))["extenders"] == entries
