@@ -139,20 +139,19 @@ class _LeaseObject(msgspec.Struct):
 
 
 class Lease:
-    """The hold of one replica on the Lease, while `run` runs. On one event loop.
+    """Lease as one replica holds it, while `run` runs. On one event loop.
 
-    A replica that `ends` hands over as soon as another one wants the Lease. `holder` is the
-    identity of the holder, and `failure` the reason why the Lease could not be read or written;
-    both may be empty. `is_vacant` says that there is no holder, and that none has released it: it
-    is new, or was edited. `term_began` is the time, by the clock, when the last term began: no
-    other replica has held the Lease since then, as long as this one holds it. It is -inf before.
+    `lease` is its namespace and name. A replica that `ends` hands over as soon as another one wants
+    the Lease. `holder` is the identity of the holder, and `failure` the reason why the Lease could
+    not be read or written; both may be empty. `is_vacant` says that there is no holder, and that
+    none has released it: it is new, or was edited. `term_began` is the time, by the clock, when the
+    last term began: no other replica has held the Lease since then. It is -inf before.
     """
 
     def __init__(
         self,
         api: Api,
-        namespace: str,
-        name: str,
+        lease: tuple[str, str],
         identity: str,
         *,
         ends: Callable[[], bool] = lambda: False,
@@ -170,9 +169,9 @@ class Lease:
         self._hold = ""
         self._hold_began = float("-inf")
         self._api = api
-        self._folder = path_of(COORDINATION, "leases", namespace)
-        self._path = path_of(COORDINATION, "leases", namespace, name)
-        self._name = name
+        self._folder = path_of(COORDINATION, "leases", lease[0])
+        self._path = path_of(COORDINATION, "leases", *lease)
+        self._name = lease[1]
         self._ends = ends
         self._times = times
         self._clock = clock

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 from weakref import ReferenceType
 
@@ -229,38 +230,30 @@ def gang_of_pod(
     its node, also those that are held there.
     """
     members = list(_members(gang, pod, bound, waiting, now))
-    number = quorum if isinstance(quorum, int) else None
-
-    def found(
-        state: GangState,
-        text: str,
-        refusal: str = "",
-        allowed: Collection[str] | None = (),
-        seconds: float = 0.0,
-        again: float = 0.0,
-    ) -> GangOfPod:
-        shown = f"{name.namespace}/{_shared(name, pod)}"
-        refusal = refusal or text
-        return GangOfPod(
-            name.program, shown, number, members, state, text, refusal, allowed, seconds, again
-        )
-
+    shown, number = (
+        f"{name.namespace}/{_shared(name, pod)}",
+        quorum if isinstance(quorum, int) else None,
+    )
+    found = partial(GangOfPod, name.program, shown, number, members)
     if on_nodes := sum(member.presence == "bound" for member in members):
         text = f"{on_nodes} of its members {'is' if on_nodes == 1 else 'are'} on nodes"
         return found("begun", text, ELSEWHERE, None)
     if isinstance(quorum, str):
-        return found("waiting", quorum)
+        return found("waiting", quorum, quorum)
     if gang is not None and gang.gathers:
         text, seconds = f"{len(gang.holds)} of {gang.quorum} members are here", now - gang.began
         if (node := gang.places.get(pod.uid)) is None:
             return found("gathering", text, ENOUGH, seconds=seconds)
         return found("gathering", text, ELSEWHERE, {node}, seconds)
     if len(members) < quorum:
-        return found("waiting", f"{len(members)} of {quorum} members exist")
+        text = f"{len(members)} of {quorum} members exist"
+        return found("waiting", text, text)
     if gang is None or not gang.text:
-        return found("not tried", "whether it fits was not tried yet", allowed=None)
+        text = "whether it fits was not tried yet"
+        return found("not tried", text, text, None)
     again = max(0.0, gang.not_before - now)
-    return found("given up" if gang.is_given_up else "waiting", gang.text, again=again)
+    state: GangState = "given up" if gang.is_given_up else "waiting"
+    return found(state, gang.text, gang.text, again=again)
 
 
 def _members(

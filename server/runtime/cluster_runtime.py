@@ -137,7 +137,7 @@ async def open_cluster(
         lease = None
         if access.lease is not None:
             report = failures.report
-            lease = Lease(client, *access.lease, identity, ends=ends, report=report)
+            lease = Lease(client, access.lease, identity, ends=ends, report=report)
             # If no other replica is there, this one takes over with its first lists.
             await lease.turn()
         log.info("watching the cluster at %s", client.host)

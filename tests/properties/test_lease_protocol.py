@@ -61,7 +61,7 @@ class World:
     def __post_init__(self) -> None:
         self.leases = {
             name: Lease(
-                self.api, "n", "n", name, times=TIMES, clock=lambda: self.seconds, now=self._now
+                self.api, ("n", "n"), name, times=TIMES, clock=lambda: self.seconds, now=self._now
             )
             for name in self.names
         }

@@ -86,7 +86,7 @@ class Replica:
 
     def __init__(self, world: World, name: str) -> None:
         self._world = world
-        self.lease = Lease(world.lease_api, "n", "n", name, clock=world.clock)
+        self.lease = Lease(world.lease_api, ("n", "n"), name, clock=world.clock)
         self.frozen = False
         self._taken: float | None = None
         self.cache = cache_of(world.nodes)

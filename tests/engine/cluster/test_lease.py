@@ -49,7 +49,7 @@ class Replicas:
         def ends() -> bool:
             return name in self.ending
 
-        return Lease(self.api, "placet", "placet", name, ends=ends, clock=clock)
+        return Lease(self.api, ("placet", "placet"), name, ends=ends, clock=clock)
 
     def wait(self, seconds: float) -> None:
         for clock in self.clocks.values():

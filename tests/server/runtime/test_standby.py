@@ -34,7 +34,7 @@ async def replicas(
     async with AsyncExitStack() as stack:
         for name in names:
             clock = asyncio.get_running_loop().time
-            lease = Lease(api, "kube-system", "placet", name, clock=clock)
+            lease = Lease(api, ("kube-system", "placet"), name, clock=clock)
             leader = LeaderGate(lease)
             for work in (lease.run(), leader.run(taken_over)):
                 stack.push_async_callback(end, asyncio.create_task(work))
