@@ -241,7 +241,8 @@ def positive(text: str) -> int:
 # ---- the flags that say what of pods nobody can change
 
 
-def _frozen_key(text: str) -> str:
+def frozen_key(text: str) -> str:
+    """The key of a label or an annotation that nobody can change in a pod."""
     if not is_qualified(text):
         raise ArgumentTypeError(f"`{text}` cannot be the key of a label or an annotation")
     return text
@@ -254,7 +255,7 @@ def add_frozen_arguments(parser: argparse._ActionsContainer) -> None:
             metavar="KEY",
             action="append",
             default=[],
-            type=_frozen_key,
+            type=frozen_key,
             help=f"the key of {'an' if what[0] == 'a' else 'a'} {what} of pods that the cluster "
             "lets nobody change, so that portable policies may depend on it; may be given again",
         )

@@ -187,7 +187,7 @@ def _configured(
     from cli.serving.placet_configuration import placet_configuration  # noqa: PLC0415
 
     start = arguments.index(args.command) + 1
-    found = placet_configuration(_module(args.command).configure, arguments[start:], os.environ)
+    found = placet_configuration(arguments[start:], os.environ)
     configured = parser.parse_args([*arguments[:start], *found.words()])
     configured.configuration, configured.print_config = found, args.print_config
     configured.config = args.config

@@ -75,10 +75,9 @@ def run(args: argparse.Namespace) -> int:
 def _of_configuration() -> Mapping[str, object]:
     """The JSON schema of a PlacetConfiguration."""
     # These imports take longer than all others together.
-    from cli.serving.flags import add_flags  # noqa: PLC0415
-    from cli.serving.placet_configuration import placet_configuration  # noqa: PLC0415
+    from cli.serving.placet_configuration import schema  # noqa: PLC0415
 
-    return placet_configuration(add_flags, [], {}).schema()
+    return schema()
 
 
 def _looked_up(path: str, schema: Schema) -> tuple[Type, Field | None] | Diagnostic:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Iterator
+import stat
+from collections.abc import Collection
+from functools import partial
 from importlib.resources import files
 from importlib.util import find_spec
-from logging import Logger
 from pathlib import Path
+from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 
 from prometheus_client import CollectorRegistry
 
-from cli.command import CommandError, Exit, cannot_listen
+from cli.command import CommandError, Exit, cannot_listen, read_text, unreadable
 from cli.demo.demo_cluster import Demo, QuietStart, announcement, move_taken_ports
 from cli.render import print_error
 from cli.serving.flags import add_flags
-from cli.serving.source_flags import data_access
 from cli.streams import OutputError, close_output, put_text
 from cli.version import version
-from engine.cache.cluster_file import ClusterFileError
 from engine.cache.reflector import Timing
 from engine.cluster.client import Limits
 from engine.cluster.connection_configuration import own_namespace
@@ -29,11 +29,12 @@ from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
 from engine.portable.label_conditions import Frozen
 from grammar.meaning.schema import load_schema
-from policies.disk import Disk
+from policies.disk import Disk, Visit
 from policies.loader import load
-from server.http.tls import Credentials, TlsError, private_file
+from server.http.tls import Credentials, TlsError, load_authority, private_file
 from server.metrics.metrics import Metrics
 from server.runtime.cluster_runtime import Access
+from server.runtime.data_tables import DataAccess
 from server.runtime.file_cluster import ClusterFiles, SnapshotOrigin
 from server.runtime.observers import finish_log, start_logging
 from server.runtime.reloader import PolicyReloader
@@ -53,75 +54,72 @@ from server.view.history import HistoryError
 from server.view.page import DEFAULT_PORT
 
 
-def exemptions(args: argparse.Namespace) -> Exemptions:
+def _exemptions(args: argparse.Namespace) -> Exemptions:
     named = set(args.exempt_namespace)
     always = frozenset() if "none" in named else SYSTEM_NAMESPACES | {own_namespace()}
     return Exemptions(always | (named - {"none"}), by_annotation=not args.no_bypass)
 
 
-def tls_files(args: argparse.Namespace, file: Path | None = None) -> TlsFiles | None:
-    """The files that the flags name; None is plain HTTP. Raises CommandError.
+# Flags without an effect where no cluster is watched.
+_WATCHED = (
+    *("standby", "repair", "policy_first", "tls_secret", "view_listen", "bind", "gate"),
+    *("scheduler_name", "scheduler_lease", "bind_timeout", "permit_timeout"),
+)
+# Flags without an effect unless one of the others is given too.
+_NEEDS = (
+    ("client_name", "client_ca"),
+    ("client_ca", "tls_cert", "tls_secret"),
+    ("tls_cert", "tls_key"),
+    ("tls_key", "tls_cert"),
+    ("tls_name", "tls_secret"),
+    ("webhook_configuration", "tls_secret"),
+    ("tls_secret", "tls_name"),
+)
+# Flags of which one alone may be given.
+_ALTERNATIVES = (
+    ("cluster", "demo", "cluster", "no_cluster", "kubeconfig", "context"),
+    ("certificate", "tls_secret", "tls_cert"),
+)
 
-    `file` is for a certificate that is kept in a Secret.
-    """
-    if args.client_name and args.client_ca is None:
-        hint = "name the CA of those clients with --client-ca FILE"
-        raise CommandError("--client-name has no effect without --client-ca", hint)
+
+def _check_together(given: Collection[str]) -> None:
+    """Raises CommandError for flags that do not go together."""
+    for what, *flags in _ALTERNATIVES:
+        found = [_name(key) for key in flags if key in given]
+        if len(found) > 1 and found != ["--kubeconfig", "--context"]:
+            named = f"{' and '.join(found)} each name a {what}"
+            raise CommandError(named, f"leave out {' or '.join(found)}")
+    for key, *needed in _NEEDS:
+        if key in given and not any(each in given for each in needed):
+            text = f"{_name(key)} has no effect without {_name(needed[0])}"
+            raise CommandError(text, f"add {_name(needed[0])}")
+    unwatched = [key for key in ("demo", "cluster", "no_cluster") if key in given]
+    for key in _WATCHED:
+        if unwatched and key in given:
+            flag, other = _name(key), _name(unwatched[0])
+            hint = f"leave out {flag}, or leave out {other} and name a --kubeconfig"
+            text = f"{flag} has no effect with {other}: no cluster is watched"
+            raise CommandError(text, hint)
+
+
+def _name(key: str) -> str:
+    return f"--{key.replace('_', '-')}"
+
+
+def _tls_files(args: argparse.Namespace, file: Path | None) -> TlsFiles | None:
+    """The files of the certificate; None is plain HTTP. `file` is for one kept in a Secret."""
+    names = frozenset(args.client_name)
     if file is not None:
-        return _kept_file(args, file)
-    names, webhooks = args.tls_name, args.webhook_configuration
-    for flag, given in (("--tls-name", names), ("--webhook-configuration", webhooks)):
-        if given:
-            hint = "name the Secret with --tls-secret NAMESPACE/NAME"
-            raise CommandError(f"{flag} has no effect without --tls-secret", hint)
-    if args.tls_cert is None and args.tls_key is None:
-        if args.client_ca is not None:
-            hint = "name a certificate with --tls-cert FILE and --tls-key FILE"
-            raise CommandError("--client-ca has no effect without --tls-cert", hint)
+        return TlsFiles(file, file, args.client_ca, names, _self_signed(args).shown)
+    if args.tls_cert is None:
         return None
-    if args.tls_cert is None or args.tls_key is None:
-        given, missing = "--tls-cert", "--tls-key"
-        if args.tls_cert is None:
-            given, missing = missing, given
-        raise CommandError(f"{given} has no effect without {missing}", f"add {missing} FILE")
-    return TlsFiles(args.tls_cert, args.tls_key, args.client_ca, frozenset(args.client_name))
+    return TlsFiles(args.tls_cert, args.tls_key, args.client_ca, names)
 
 
-def _kept_file(args: argparse.Namespace, file: Path) -> TlsFiles:
-    """The file of a certificate that Placet keeps in a Secret. Raises CommandError."""
-    for flag in ("--tls-cert", "--tls-key"):
-        if vars(args)[flag.removeprefix("--").replace("-", "_")] is not None:
-            hint = f"leave out --tls-secret or {flag}"
-            raise CommandError(f"--tls-secret and {flag} each name a certificate", hint)
-    if other := _unwatched(args):
-        hint = "leave it out, or name files with --tls-cert and --tls-key"
-        raise CommandError(f"--tls-secret has no effect with {other}: no cluster keeps it", hint)
-    if not args.tls_name:
-        hint = "add the DNS name of Placet for its clients, as --tls-name placet.kube-system.svc"
-        raise CommandError("--tls-secret has no effect without --tls-name", hint)
-    names, origin = frozenset(args.client_name), self_signed(args).shown
-    return TlsFiles(file, file, args.client_ca, names, origin)
-
-
-def self_signed(args: argparse.Namespace) -> SelfSigned:
+def _self_signed(args: argparse.Namespace) -> SelfSigned:
     """The certificate of `--tls-secret`."""
     names = tuple(dict.fromkeys(args.tls_name))
     return SelfSigned(args.tls_secret, names, tuple(args.webhook_configuration))
-
-
-def _unusable(error: TlsError) -> CommandError:
-    hint = "use PEM files: a certificate with its chain, and its key without a password"
-    return CommandError(str(error), hint)
-
-
-def credentials(settings: Settings, metrics: Metrics, log: Logger) -> Credentials | None:
-    """The credentials from the files; None is plain HTTP. Raises CommandError."""
-    if settings.tls is None:
-        return None
-    try:
-        return Credentials(settings.tls, metrics, log)
-    except TlsError as error:
-        raise _unusable(error) from None
 
 
 EXAMPLES = """\
@@ -132,8 +130,7 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    add_flags(parser)
+configure = add_flags
 
 
 def run(args: argparse.Namespace) -> int:
@@ -148,31 +145,37 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace, file: Path | None = None) -> int:
     """Serves; `file` is for a certificate that is kept in a Secret."""
+    given = args.configuration.given.values()
+    _check_together({each.flag.key for each in given if each.value not in (False, "off", [])})
     moved = tuple(move_taken_ports(args, _view_port(args))) if args.demo else ()
     settings = _settings(args, file)
-    _shared_view(args)
-    schedulers = _schedulers(args)
     policies = _policies(args)
-    cluster = _cluster(args)
     log = start_logging(args.log_format, verbose=args.verbose)
     quiet = QuietStart()
     raise_open_files()
-    for warning in filter(None, (too_few_files(settings), *_idle_flags(args))):
+    if warning := too_few_files(settings):
         log.warning("%s", warning)
     metrics = Metrics(CollectorRegistry(), version())
-    tls = credentials(settings, metrics, log) if file is None else None
     options = Options(
         settings,
         policies,
-        cluster,
-        exemptions(args),
+        _cluster(args),
+        _exemptions(args),
         version(),
-        schedulers,
+        Schedulers(
+            frozenset(args.scheduler_name) or DEFAULT_SCHEDULERS.names,
+            args.bind_timeout,
+            args.permit_timeout,
+            args.bind,
+            is_watched=not (args.demo or args.cluster or args.no_cluster),
+            lease=args.scheduler_lease,
+            gate=args.gate,
+        ),
         _view_port(args),
         args.scheduler_name[0] if args.scheduler_name else DEFAULT_SCHEDULER,
         Frozen.of(args.frozen_label, args.frozen_annotation),
-        self_signed(args) if file is not None else None,
-        data_access(args),
+        _self_signed(args) if file is not None else None,
+        _data_access(args),
         frozenset(args.policy_first),
         history=args.history,
         traces=_traces(args),
@@ -193,6 +196,9 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
     if args.demo and not args.policies and not args.verbose:
         log.addFilter(quiet)
     try:
+        tls = None
+        if settings.tls is not None and file is None:
+            tls = Credentials(settings.tls, metrics, log)
         asyncio.run(serve(options, load_schema(), metrics, tls, log, started))
     except KeyboardInterrupt:
         log.info("stopped before it served")
@@ -202,9 +208,8 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
     except CannotListenError as error:
         raise cannot_listen(error.error, error.address, error.flag) from None
     except TlsError as error:
-        raise _unusable(error) from None
-    except ClusterFileError as error:
-        raise CommandError(error.message, error.hint) from None
+        hint = "use PEM files: a certificate with its chain, and its key without a password"
+        raise CommandError(str(error), hint) from None
     except ClusterConfigurationError as error:
         raise CommandError(str(error), error.hint) from None
     else:
@@ -232,17 +237,10 @@ def _settings(args: argparse.Namespace, file: Path | None) -> Settings:
             health=args.health_listen,
             webhooks=args.webhook_listen,
             shared_view=args.view_listen,
-            tls=tls_files(args, file),
+            tls=_tls_files(args, file),
         )
     except SettingsError as error:
         raise CommandError(str(error), "see placet serve --help") from None
-
-
-def _shared_view(args: argparse.Namespace) -> None:
-    """Raises CommandError for a shared view without a cluster that knows its users."""
-    if args.view_listen is not None and (other := _unwatched(args)):
-        hint = f"leave out {other}, or use the view on this host (--view-port)"
-        raise CommandError(f"--view-listen has no effect with {other}: no cluster has users", hint)
 
 
 def _traces(args: argparse.Namespace) -> TraceTarget | None:
@@ -260,10 +258,11 @@ def _traces(args: argparse.Namespace) -> TraceTarget | None:
 
 
 def _view_port(args: argparse.Namespace) -> int | None:
+    if "view_port" in args.configuration.given:
+        given: int | None = args.view_port
+        return given
     # Whoever lets the system choose a port runs several servers on one host.
-    default = DEFAULT_PORT if args.listen[1] else 0
-    given: int | None = vars(args).get("view_port", default)
-    return given
+    return DEFAULT_PORT if args.listen[1] else 0
 
 
 def _policies(args: argparse.Namespace) -> list[Path]:
@@ -285,81 +284,49 @@ def _policies(args: argparse.Namespace) -> list[Path]:
 
 
 def _cluster(args: argparse.Namespace) -> Access | SnapshotOrigin | None:
-    named = {
-        "--demo": args.demo,
-        "--cluster": bool(args.cluster),
-        "--no-cluster": args.no_cluster,
-        "--kubeconfig": args.kubeconfig is not None or args.context is not None,
-    }
-    given = [flag for flag, is_given in named.items() if is_given]
-    if len(given) > 1:
-        hint = f"leave out {' or '.join(given)}"
-        raise CommandError(f"{' and '.join(given)} each name a cluster", hint)
     if args.no_cluster:
         return None
     if args.demo:
         return Demo()
     if args.cluster:
         return ClusterFiles(args.cluster)
-    limits = Limits(args.kube_api_qps, args.kube_api_burst)
-    timing = Timing(idle=args.watch_idle)
-    is_shared = not is_loopback(args.listen[0])
     return Access(
         args.kubeconfig,
         args.context,
         args.lease,
         args.standby,
-        limits,
-        timing,
-        is_shared,
+        Limits(args.kube_api_qps, args.kube_api_burst),
+        Timing(idle=args.watch_idle),
+        not is_loopback(args.listen[0]),
         args.repair,
     )
 
 
-def _unwatched(args: argparse.Namespace) -> str:
-    """The flag with which no cluster is watched; empty if one is."""
-    named = {"--demo": args.demo, "--cluster": args.cluster, "--no-cluster": args.no_cluster}
-    return next((flag for flag, is_given in named.items() if is_given), "")
+def _data_access(args: argparse.Namespace) -> DataAccess:
+    """What the flags give to sources. Raises CommandError for what cannot be used."""
+    access = DataAccess(args.data_folder, args.data_ca, args.data_token)
+    Disk().run(partial(_check_data, access))
+    return access
 
 
-def _idle_flags(args: argparse.Namespace) -> Iterator[str]:
-    """The warnings about flags that do nothing because no cluster is watched."""
-    given = {
-        "--standby": args.standby,
-        "--repair": args.repair != "off",
-        "--policy-first": args.policy_first,
-    }
-    if other := _unwatched(args):
-        for flag in (flag for flag, is_given in given.items() if is_given):
-            hint = f"leave it out, or leave out {other} and name a --kubeconfig"
-            yield f"{flag} has no effect with {other}, as no cluster is watched: {hint}"
-
-
-def _schedulers(args: argparse.Namespace) -> Schedulers:
-    """The schedulers that call this server. Raises CommandError."""
-    given = {
-        "--bind": args.bind,
-        "--scheduler-name": bool(args.scheduler_name),
-        "--scheduler-lease": args.scheduler_lease is not None,
-        "--bind-timeout": args.bind_timeout is not None,
-        "--permit-timeout": args.permit_timeout is not None,
-        "--gate": args.gate,
-    }
-    other = _unwatched(args)
-    for flag in (flag for flag, is_given in given.items() if is_given and other):
-        hint = f"leave out {flag}, or leave out {other} and name a --kubeconfig"
-        message = f"{flag} has no effect with {other}: no pod is bound there"
-        raise CommandError(message, hint)
-    defaults = DEFAULT_SCHEDULERS
-    return Schedulers(
-        frozenset(args.scheduler_name) or defaults.names,
-        defaults.bind_timeout if args.bind_timeout is None else args.bind_timeout,
-        defaults.permit_timeout if args.permit_timeout is None else args.permit_timeout,
-        args.bind,
-        is_watched=not other,
-        lease=args.scheduler_lease or defaults.lease,
-        gate=args.gate,
-    )
+def _check_data(access: DataAccess, visit: Visit) -> None:
+    for path in (access.files, access.ca, access.token):
+        if path is None:
+            continue
+        try:
+            visit(path)
+            is_folder = stat.S_ISDIR(path.stat().st_mode)
+        except OSError as error:
+            raise unreadable(str(path), error, "check the path") from None
+        if path is access.files and not is_folder:
+            raise CommandError(f"`{path}` is not a folder", "name the folder of the files")
+    if access.ca is not None:
+        try:
+            load_authority(SSLContext(PROTOCOL_TLS_CLIENT), access.ca)
+        except TlsError as error:
+            raise CommandError(str(error), "use a PEM file of certificates") from None
+    if access.token is not None and not read_text(str(access.token), "check the path").strip():
+        raise CommandError(f"`{access.token}` contains no token", "write the token into the file")
 
 
 def _folder(package: str, name: str) -> Path:

@@ -243,13 +243,19 @@ def test_a_view_whose_port_is_taken_names_its_flag(placet: Placet) -> None:
         ("--policies missing.policy", "`missing.policy` does not exist"),
         ("--policies latin.policy", "`latin.policy` is not UTF-8 text at byte 0"),
         ("--demo --cluster c.json", "--demo and --cluster each name a cluster"),
-        ("--demo --bind", "--bind has no effect with --demo: no pod is bound there"),
-        ("--no-cluster --bind", "--bind has no effect with --no-cluster: no pod is bound there"),
+        ("--demo --bind", "--bind has no effect with --demo: no cluster is watched"),
+        ("--no-cluster --bind", "--bind has no effect with --no-cluster: no cluster is watched"),
         (
             "--demo --scheduler-name a",
-            "--scheduler-name has no effect with --demo: no pod is bound",
+            "--scheduler-name has no effect with --demo: no cluster is watched",
         ),
-        ("--demo --bind-timeout 9s", "--bind-timeout has no effect with --demo: no pod is bound"),
+        ("--demo --standby", "--standby has no effect with --demo: no cluster is watched"),
+        ("--demo --repair=on", "--repair has no effect with --demo: no cluster is watched"),
+        ("--demo --policy-first a", "--policy-first has no effect with --demo: no cluster is"),
+        (
+            "--demo --bind-timeout 9s",
+            "--bind-timeout has no effect with --demo: no cluster",
+        ),
         ("--demo --bind-timeout 0s", "argument --bind-timeout: `0s` must be greater than 0"),
         ("--demo --permit-timeout 9", "argument --permit-timeout: `9` is not a duration"),
         ("--demo --listen nowhere", "argument --listen: `nowhere` is not an address and a port"),
@@ -318,17 +324,6 @@ def test_what_sources_get_is_taken_if_it_is_there(folder: Path, policies: Path) 
     with serving(folder, "--policies", policies, "--no-cluster", *data) as server:
         token.unlink()
         assert server.ask(BY_NAME)["Error"].startswith("placet: no cluster view")
-
-
-def test_flags_that_do_nothing_without_a_watched_cluster_are_a_warning_each(
-    folder: Path, policies: Path
-) -> None:
-    idle = ("--standby", "--repair=dry-run", "--policy-first=shop")
-    with serving(folder, "--policies", policies, "--no-cluster", *idle) as server:
-        log = server.err.read_text("utf-8").splitlines()
-    for line, flag in zip(log, ("--standby", "--repair", "--policy-first"), strict=False):
-        assert f"WARNING {flag} has no effect with --no-cluster" in line
-        assert "leave it out, or leave out --no-cluster and name a --kubeconfig" in line
 
 
 def test_it_warns_once_at_its_start_if_it_answers_anybody(folder: Path, policies: Path) -> None:

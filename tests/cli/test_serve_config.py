@@ -12,8 +12,7 @@ import pytest
 import yaml
 
 from cli.command import CommandError
-from cli.commands.serve import configure
-from cli.serving.placet_configuration import placet_configuration
+from cli.serving.placet_configuration import FIELDS, placet_configuration
 from engine.cluster.connection_configuration import own_namespace
 from tests.cli.conftest import Placet
 from tests.support.books import section
@@ -103,11 +102,11 @@ def test_the_schema_refuses_no_value_that_is_taken(placet: Placet, file: Path) -
     """And refuses most of the others: a type, a unit or a choice."""
     schema = jsonschema_rs.validator_for(json.loads(placet("schema", "--configuration").out))
     seen = {(taken, valid): 0 for taken in (True, False) for valid in (True, False)}
-    for flag in placet_configuration(configure, [], {}).flags:
+    for flag in FIELDS:
         for value in VALUES:
             file.write_text(f"{HEAD}{flag.field}: {json.dumps(value)}\n")
             try:
-                placet_configuration(configure, ["--config", str(file)], {})
+                placet_configuration(["--config", str(file)], {})
                 taken = True
             except CommandError:
                 taken = False
@@ -208,11 +207,11 @@ def test_mistakes_in_variables(placet: Placet, monkeypatch: pytest.MonkeyPatch) 
 def test_variables_of_a_service_are_not_ours() -> None:
     """Kubernetes sets these in each pod of a namespace with a Service `placet`."""
     names = ("PLACET_SERVICE_HOST", "PLACET_SERVICE_PORT", "PLACET_PORT", "PLACET_PORT_443_TCP")
-    found = placet_configuration(configure, [], dict.fromkeys(names, "tcp://10.0.0.1:443"))
+    found = placet_configuration([], dict.fromkeys(names, "tcp://10.0.0.1:443"))
     assert found.given == {}
 
 
 def test_every_flag_of_the_command_is_a_field() -> None:
-    fields = {flag.field for flag in placet_configuration(configure, [], {}).flags}
+    fields = {flag.field for flag in FIELDS}
     assert {"listen", "policies", "kubeconfig", "viewPort", "clientName", "verbose"} <= fields
     assert fields.isdisjoint({"config", "printConfig"})

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.commands import serve
 from cli.serving.placet_configuration import placet_configuration
 from tests.deploy.chart import CHART, ROOT
 from tests.deploy.kustomize import MANIFESTS, NoHelmError, helm, manifests, program
@@ -119,7 +118,7 @@ def test_placet_reads_its_configuration(name: str, version: str, tmp_path: Path)
     """Every field exists, and has a value that the flag takes."""
     file = tmp_path / "placet.yaml"
     file.write_text(of_ci(name, version)["ConfigMap", "placet-config"]["data"]["placet.yaml"])
-    read = placet_configuration(serve.configure, [f"--config={file}"], {})
+    read = placet_configuration([f"--config={file}"], {})
     fields = {each.flag.field for each in read.given.values()}
     assert {"listen", "healthListen", "lease", "schedulerName"} <= fields
 

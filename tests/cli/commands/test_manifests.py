@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.commands.manifests import FILE
+from cli.commands.manifests import FILE, resource_name
 from cli.main import main
-from cli.serving.source_flags import resource_name
 
 POLICY = """\
 cluster policy p {
