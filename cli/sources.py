@@ -17,18 +17,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from cli.command import CommandError, add_context_arguments
 from cli.streams import put_line
 from cli.world import World, check_data, in_force, policy_files, read_data
 from cli.world import read_world as read_files
 from engine.cache.cluster_copy import ClusterCopy, ClusterDocuments, DataText, NamedPod
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE, POD_TYPES, PodQuery, read_pod
+from engine.cards.node_cards import TAKEN
 from engine.enforced import EnforcedPolicies
-from engine.explanation.application import misspelt_annotations
 from engine.explanation.explanation import Asker
 from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import BYPASS, EARLIER_BYPASS, FORM
 from engine.objects.workload_pods import kind_called
 from grammar.meaning.schema import Schema, load_schema
+from grammar.messages.diagnostics import nearest
 from policies.disk import expanded
 
 if TYPE_CHECKING:
@@ -223,6 +227,28 @@ def asked_pod(args: argparse.Namespace, cluster: ClusterCopy, live: LiveCluster 
         text = f"note: the pod has the annotation `{given}`: did you mean `{meant}`?"
         put_line(text, sys.stderr)
     return pod
+
+
+# The annotations of pods that Placet reads.
+_ANNOTATIONS = (BYPASS, FORM, TAKEN)
+
+
+def misspelt_annotations(body: bytes) -> Iterator[tuple[str, str]]:
+    """The annotations that Placet does not know, each with the known annotation that it resembles.
+
+    It may have the name of a known one with the group of another.
+    """
+    pod = msgspec.json.decode(body)
+    by_name = {known.rpartition("/")[2]: known for known in _ANNOTATIONS}
+    groups = {known.partition("/")[0] for known in (*_ANNOTATIONS, EARLIER_BYPASS)}
+    for key in pod.get("metadata", {}).get("annotations") or {}:
+        if key in (*_ANNOTATIONS, EARLIER_BYPASS):
+            continue
+        group, _, name = key.rpartition("/")
+        if nearest(group, groups) and (close := nearest(name, by_name)) is not None:
+            yield key, by_name[close]
+        elif (whole := nearest(key, _ANNOTATIONS)) is not None:
+            yield key, whole
 
 
 def _pod_of(args: argparse.Namespace, cluster: ClusterCopy, namespace: str) -> NamedPod:

@@ -27,10 +27,8 @@ from engine.cache.cluster_file import CLUSTER_KINDS, ClusterFileError, bodies, d
 from engine.data.reading import FORMS
 from engine.enforced import EnforcedPolicies, enforced
 from engine.errors import BadObjectError, EngineError
-from engine.explanation.analysis import Analyst, PodQuestion
 from engine.explanation.document import PodExplanation
-from engine.explanation.explanation import Asker, explain, undecided
-from engine.explanation.written import Values
+from engine.explanation.explanation import NOBODY, Analyst, Asker, PodQuestion
 from engine.objects.codec import ObjectCodec
 from engine.offline import offline_engine
 from engine.program.tables import TableSpec
@@ -285,9 +283,6 @@ def read_cluster(paths: Sequence[Path], codec: ObjectCodec) -> ClusterCopy:
 # ---- an explanation of a pod of a world
 
 
-NOBODY = Asker()
-
-
 def explained(
     world: World,
     pod: NamedPod,
@@ -302,16 +297,14 @@ def explained(
     explanation has only the `problem`.
     """
     extender = offline_engine(world.policies.registry, world.cluster, world.codec)
-    analyst = Analyst(extender, world.policies, world.schema)
+    analyst = Analyst(extender, world.policies, world.schema, now=lambda: world.cluster.now)
     question = PodQuestion(pod, node, every_node=every_node, offers=True)
     with world.cluster.asking(pod):
         try:
-            found = analyst.at_once(question)
-        except BadObjectError as error:
-            raise CommandError(str(error), "fix the pod") from None
+            return analyst.at_once(question, asker)
         except EngineError as error:
-            return undecided(pod, world.cluster.now, world.policies, str(error), asker)
-        return explain(found, Values(world.schema), asker)
+            hint = "fix the pod" if isinstance(error, BadObjectError) else ""
+            raise CommandError(str(error), hint) from None
 
 
 def decided(found: PodExplanation) -> PodExplanation:

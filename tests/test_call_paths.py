@@ -1,9 +1,9 @@
 """Call paths: how many files a call enters, and how often it moves from one to another.
 
 A reader who follows a call opens these files in this order. The bounds are for a share and a score
-on four nodes: from the bytes that arrive on a connection to those that are written to it, and from
-the bytes of a pod event to the cache. A check of a file with one mistake has a bound, too. Only
-files of the five packages count.
+on four nodes: from the bytes that arrive on a connection to those that are written to it, from the
+bytes of a pod event to the cache, and from a pod to the JSON of its explanation. A check of a file
+with one mistake has a bound, too. Only files of the five packages count.
 """
 
 from __future__ import annotations
@@ -23,13 +23,19 @@ from prometheus_client import CollectorRegistry
 from cli.command import Exit
 from cli.main import main
 from engine.cache import store
+from engine.cache.cluster_copy import NamedPod
 from engine.decision.after import AfterDecision
+from engine.enforced import enforced
+from engine.explanation.explanation import Analyst, Asker, PodQuestion
+from grammar.tree.source import Source
+from policies.validation import Validator
 from server.app import AppParts, create_app
 from server.http.sockets import CONNECTIONS
 from server.metrics.metrics import Metrics
 from server.settings import Settings
+from server.view.page import json_of
 from tests.support.builders import node, pod, raw
-from tests.support.engines import CODEC, cache_of, engine_over
+from tests.support.engines import CODEC, SCHEMA, cache_of, engine_over
 from tests.support.memory_transport import MemoryTransport
 from tests.support.served import LOG
 
@@ -42,6 +48,7 @@ PRIORITIZE = (19, 93)
 POD_EVENT = (11, 51)
 # A mistake is found, its hint is tried, and the text is checked again.
 ONE_MISTAKE = (60, 3200)
+QUESTION = (45, 700)
 
 POLICY = """
 policy p {
@@ -197,6 +204,22 @@ def test_a_check_of_one_mistake(
     found = path_of(lambda: main(["check", str(path)]))
     assert capsys.readouterr().out.count(hint) == 2
     found.check(ONE_MISTAKE)
+
+
+def test_a_question_about_a_pod() -> None:
+    """What `placet explain` and `GET /api/v1/explain` ask, with an analyst who was asked before."""
+    policies = enforced(Validator(SCHEMA).validate([Source("p.policy", POLICY)]))
+    engine = engine_over("", cache_of(NODES))
+    engine.adopt(policies.registry)
+    analyst, asked = Analyst(engine, policies, SCHEMA), PodQuestion(NamedPod.of(raw(WEB)))
+    answers: list[bytes] = []
+
+    def ask() -> None:
+        answers.append(json_of(analyst.at_once(asked, Asker("placet-0", is_live=True))))
+
+    ask()
+    path_of(ask).check(QUESTION)
+    assert json.loads(answers[-1])["nodes"] == len(NODES)
 
 
 # ---- the measurement itself

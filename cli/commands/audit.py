@@ -10,7 +10,7 @@ from cli.command import CommandError, positive
 from cli.console import Part, add_output_argument, put, put_document, table
 from cli.replicas import replicas
 from cli.replicas.replicas import Replica
-from engine.explanation.decision_document import PodAudit, PolicyAuditDetail
+from engine.explanation.decided import PodAudit, PolicyAuditDetail
 from grammar.messages.texts import counted
 from grammar.values.time import SECOND, Timestamp
 

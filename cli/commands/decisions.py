@@ -14,7 +14,7 @@ from cli.console import add_output_argument, put, put_document, put_item
 from cli.replicas import replica_layout, replicas
 from cli.replicas.replicas import Replica
 from cli.sources import pod_namespace
-from engine.explanation.decision_document import Summary
+from engine.explanation.document import Summary
 
 EXAMPLES = """\
 examples:
@@ -69,7 +69,7 @@ async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
             put_document(replicas.document(details), args.output)
         else:
             newest, *others = details
-            put(replica_layout.head(newest, newest.replica if len(found) > 1 else ""))
+            put(replica_layout.head(newest, (newest.replica or "") if len(found) > 1 else ""))
             if args.node is None:
                 put(replica_layout.every_node(newest))
             else:

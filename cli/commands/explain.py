@@ -45,9 +45,8 @@ from cli.world import (
     read_world,
 )
 from engine.explanation.cause import cause_of
-from engine.explanation.decision_document import DecisionDetail
 from engine.explanation.difference import changes
-from engine.explanation.document import Cause, PodExplanation
+from engine.explanation.document import Cause, PodDecision, PodExplanation
 from engine.explanation.explanation import Asker
 from engine.explanation.explanation import not_in_force as broken_policies
 from grammar.meaning.schema import load_schema
@@ -228,7 +227,7 @@ def _without_rights(args: argparse.Namespace, live: LiveCluster, error: Forbidde
 
 async def _running(
     args: argparse.Namespace, found: PodExplanation
-) -> tuple[DecisionDetail, PodExplanation | None]:
+) -> tuple[PodDecision, PodExplanation | None]:
     """What the running Placet decided last about a pod, and its explanation of a pod in a gang.
 
     It is found by the same kubeconfig as the cluster. Raises CommandError.

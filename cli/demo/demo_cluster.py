@@ -23,6 +23,7 @@ from cli.written_objects import Object, objects_of
 from engine.decision import scoring
 from engine.engine import Engine
 from engine.explanation.inspection import Inspection
+from engine.work import finished
 from grammar.meaning.schema import load_schema
 from grammar.syntax.parser import parse_file
 from grammar.tree.clauses import Test, TestNode
@@ -80,9 +81,9 @@ POD: Object = {
 
 def answer(engine: Engine) -> Iterator[str]:
     """The answer of the engine at this moment, in lines; nothing is offered or recorded."""
-    inspection = Inspection.of(engine, msgspec.json.encode(POD))
     nodes = node_names()
-    objections = inspection.all_objections(nodes)
+    inspection = Inspection.of(engine, msgspec.json.encode(POD), nodes)
+    objections = finished(inspection.objections())
     passing: list[str] = []
     failed: dict[str, list[str]] = {}
     for index, name in enumerate(nodes):
@@ -91,7 +92,7 @@ def answer(engine: Engine) -> Iterator[str]:
     yield f"NodeNames, where the pod may go: {', '.join(passing) or 'none'}"
     for reason, names in failed.items():
         yield f"FailedAndUnresolvableNodes: {', '.join(names)}: {reason}"
-    given = inspection.contributions(passing) if passing else ()
+    given = finished(inspection.contributions(passing)) if passing else ()
     if given:
         scores = scoring.scores([(each.weight, each.points) for each in given]).tolist()
         ranked = sorted(zip(passing, scores, strict=True), key=lambda found: -found[1])

@@ -11,12 +11,14 @@ from rich.text import Text
 
 from cli.console import Part, console, lines, table
 from engine.explanation.cause import event_time, pod_scheduled
-from engine.explanation.decision_document import DecisionDetail, PolicyAudit
 from engine.explanation.document import (
     Cause,
     GangExplanation,
     NodeExplanation,
+    PodAnswer,
+    PodDecision,
     PodExplanation,
+    PolicyAudit,
     PolicyNotInForce,
     ReadValue,
     ScoreTerm,
@@ -63,10 +65,7 @@ def head(found: PodExplanation) -> Iterator[Part]:
     if found.exempt:
         yield f"{found.exempt}: no policy applies to the pod"
     elif found.policies:
-        rows = table("policy", "applies", "because")
-        for each in found.policies:
-            rows.add_row(each.address, each.applies, each.because)
-        yield rows
+        yield concerned(found)
     else:
         yield "no policy applies to the namespace of the pod"
     if found.otherPolicies:
@@ -79,6 +78,14 @@ def head(found: PodExplanation) -> Iterator[Part]:
     if found.problem:
         yield f"kube-scheduler would get an error and retry: {found.problem}"
         yield ""
+
+
+def concerned(found: PodAnswer) -> Table:
+    """A row for each policy."""
+    rows = table("policy", "applies", "because")
+    for each in found.policies:
+        rows.add_row(each.address, each.applies, each.because)
+    return rows
 
 
 def gang_of_pod(gang: GangExplanation) -> Iterator[Part]:
@@ -115,20 +122,22 @@ def _gang_state(gang: GangExplanation) -> str:
 
 def every_node(found: PodExplanation) -> Iterator[Part]:
     """A row for each node if the explanation has them, else one for each reason."""
-    yield _by_reason(found) if found.rows is None else _listed(found)
+    yield by_reason(found) if found.rows is None else _listed(found)
     yield ""
     passing = passed(found.passing, found.nodes, found.heldBack)
     yield from _beside_unfit(found, passing, reasons=found.rows is None)
     for audit in found.audits:
-        yield f"{audit.policy}, in audit, {_would(audit)}"
+        yield audited(audit)
 
 
-def _would(audit: PolicyAudit) -> str:
+def audited(audit: PolicyAudit) -> str:
     """What a policy in audit mode would do."""
     by = ", ".join(f"`{each.clause}` {each.nodes}" for each in audit.clauses)
     left = "" if audit.passing else ", and leave none that passes"
     since = f", as since {audit.since}" if audit.since else ""
-    return f"would reject {counted(audit.nodes, 'node')}{f' ({by})' if by else ''}{left}{since}"
+    nodes = counted(audit.nodes, "node")
+    would = f"would reject {nodes}{f' ({by})' if by else ''}{left}{since}"
+    return f"{audit.policy}, in audit, {would}"
 
 
 def _beside_unfit(found: PodExplanation, passing: str, *, reasons: bool = True) -> Iterator[Part]:
@@ -179,7 +188,7 @@ def _listed(found: PodExplanation) -> Table:
     return listed
 
 
-def _by_reason(found: PodExplanation) -> Table:
+def by_reason(found: PodAnswer) -> Table:
     """A row for the nodes that fail the same clauses; passing nodes come first."""
     scores = {each.node: each.score for each in found.scores or ()}
     listed = table("nodes", "verdict", "why", "which", right=("nodes",))
@@ -271,11 +280,8 @@ def then_and_now(found: PodExplanation) -> Iterator[Part]:
     then = found.then
     if then is None:
         return
-    before = passed(then.passing, then.offered, then.held)
-    before = before if then.error is None else f"error: {then.error}"
-    yield f"decided by replica {then.replica} at {then.at}: {before}"
-    now = passed(found.passing, found.nodes, found.heldBack)
-    yield f"now: {f'error: {found.problem}' if found.problem else now}"
+    yield f"decided by replica {then.replica} at {then.at}: {_in_short(then)}"
+    yield f"now: {_in_short(found)}"
     if not found.changes:
         yield "policies, nodes, counts and time are the same"
     else:
@@ -286,7 +292,12 @@ def then_and_now(found: PodExplanation) -> Iterator[Part]:
     yield from preemption(then)
 
 
-def preemption(decided: DecisionDetail) -> Iterator[Part]:
+def _in_short(found: PodAnswer) -> str:
+    passing = passed(found.passing, found.nodes, found.heldBack)
+    return f"error: {found.problem}" if found.problem else passing
+
+
+def preemption(decided: PodDecision) -> Iterator[Part]:
     """What the last call of preempt kept, and the victims that Placet added; nothing without it."""
     found = decided.preemption
     if found is None:

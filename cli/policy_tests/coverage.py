@@ -15,6 +15,7 @@ from engine.decision.verdict import Feasible, Rejected, Verdict
 from engine.explanation.inspection import Inspection
 from engine.program.frame import Evaluate, Frame
 from engine.program.program import Condition, GangProgram, Program
+from engine.work import finished
 from grammar.checker.policy_checker import Checked
 from grammar.messages.texts import excerpt
 from grammar.tree.ast import Expr, Literal
@@ -146,19 +147,19 @@ class Coverage:
                 self._bounds[program.address, name] = _point(owner, clause)
         return program.recorded(_BranchRecorder(checked.policy, written, self._take))
 
-    def record_bounds(self, inspection: Inspection, names: Sequence[str]) -> None:
-        """Records which bounds accept and reject one of the nodes.
+    def record_bounds(self, inspection: Inspection) -> None:
+        """Records which bounds accept and reject one of the nodes of an inspection.
 
         A preferred bound accepts a node that gets points from it, and rejects one that does not get
         all.
         """
-        selection = inspection.selection
         # An inspection evaluates more than a decision, so its branches are not recorded.
         self._paused = True
         try:
-            objections = inspection.all_objections(names)
-            objections += inspection.objections(selection.audited, names)
-            contributions = inspection.contributions(names)
+            objections = finished(inspection.objections())
+            for program in inspection.selection.audited:
+                objections += finished(inspection.objections_of(program))
+            contributions = finished(inspection.contributions())
         finally:
             self._paused = False
         for objection in objections:

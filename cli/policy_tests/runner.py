@@ -166,7 +166,7 @@ class Runner:
             expectations = _expectations(test, fixture, programs)
             engine = FixtureEngine(registry, fixture, self._codec)
             found = [f for e in expectations if (f := _failure(e, engine)) is not None]
-            self.coverage.record_bounds(engine.inspection, fixture.nodes)
+            self.coverage.record_bounds(engine.inspection(fixture.nodes))
             if engine.gang is not None:
                 self.coverage.record_gang(engine.gang, map(engine.verdict, fixture.nodes))
         except BadTestError as error:
@@ -285,15 +285,14 @@ class FixtureEngine:
         names = {pod.uid: key for key, pod in snapshot.pods().items()}
         return {node: sorted(names[uid] for uid in each.uids) for node, each in kept.items()}
 
-    @cached_property
-    def inspection(self) -> Inspection:
-        """Raises EngineError."""
-        return Inspection.of(self._engine, self._fixture.pod.body)
+    def inspection(self, names: Sequence[str]) -> Inspection:
+        """The inspection of the pod on these nodes. Raises EngineError."""
+        return Inspection.of(self._engine, self._fixture.pod.body, names)
 
     def rejecting(self, node: str) -> list[str]:
         """The clauses that reject a node, in order; empty if an error prevents the answer."""
         try:
-            found = self.inspection.all_objections([node])
+            found = finished(self.inspection([node]).objections())
         except EngineError:
             return []
         return [objection.name for objection in found if objection.refused.any()]
@@ -429,7 +428,7 @@ def _score_failure(item: Expectation, verdict: Answer, engine: FixtureEngine) ->
     index = engine.feasible.index(item.node)
     notes = tuple(
         f"{c.name}: {c.points[index]:.3g} of 100, weight {c.weight:g}"
-        for c in engine.inspection.contributions(engine.feasible)
+        for c in finished(engine.inspection(engine.feasible).contributions())
     )
     return _failed(item, f"`{item.node}` has another score", f"it is {score}", notes=notes)
 

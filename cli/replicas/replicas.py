@@ -28,8 +28,8 @@ from engine.cluster.port_forward import PortForward, local_socket
 from engine.cluster.server_url import of_server
 from engine.drift.drift_document import DriftDocument
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, EngineError
-from engine.explanation.decision_document import AuditList, DecisionDetail, Listing
-from engine.explanation.document import PodExplanation
+from engine.explanation.decided import AuditList, Listing
+from engine.explanation.document import PodDecision, PodExplanation
 from engine.simulation.result import SimulationAnswer
 from grammar.messages.texts import os_reason
 from server.answers.simulation_answers import SimulationQuestion
@@ -176,10 +176,10 @@ class Replica:
         only = "" if namespace is None else f"&namespace={quote(namespace, '')}"
         return await self._always(f"/decisions?limit={_LISTED}{only}", Listing)
 
-    async def decision(self, namespace: str, name: str) -> DecisionDetail | None:
+    async def decision(self, namespace: str, name: str) -> PodDecision | None:
         """Its last decision about a pod, or None. Raises CommandError."""
         path = f"/decisions/{quote(namespace, '')}/{quote(name, '')}"
-        return await self._get(path, DecisionDetail)
+        return await self._get(path, PodDecision)
 
     async def audit(self) -> AuditList:
         """What its policies in audit mode would have rejected. Raises CommandError."""
@@ -437,14 +437,14 @@ def document(answers: Sequence[msgspec.Struct]) -> Mapping[str, object]:
 
 async def last_decisions(
     found: Sequence[Replica], pod: str
-) -> tuple[Sequence[DecisionDetail], Sequence[CommandError]]:
+) -> tuple[Sequence[PodDecision], Sequence[CommandError]]:
     """What the replicas decided about a pod, the newest first. Raises CommandError if none did."""
     key, errors = pod, list[CommandError]()
     if "/" not in pod:
         listings, errors = await ask_all(found, Replica.decisions)
         key = _key(pod, [answer for _, answer in listings])
     namespace, _, name = key.partition("/")
-    details: list[DecisionDetail] = []
+    details: list[PodDecision] = []
     if namespace and name:
         answers, errors = await ask_all(found, lambda replica: replica.decision(namespace, name))
         details = [answer for _, answer in answers if answer is not None]

@@ -108,6 +108,13 @@ class PreemptionDetail(msgspec.Struct, frozen=True):
     cutShort: bool
 
 
+class CountedGroup(msgspec.Struct, frozen=True):
+    """A group of nodes of a clause, and the pods or the sum there, without the pod in question."""
+
+    name: str
+    pods: float
+
+
 class RecordedCounts(msgspec.Struct, frozen=True, eq=False):
     """The pods in each group of a strict clause; a sum is in thousandths, which `is_sum` says.
 
@@ -123,12 +130,14 @@ class RecordedCounts(msgspec.Struct, frozen=True, eq=False):
     pods: npt.NDArray[np.int64]
     names: Mapping[Any, int] | None
 
-    def by_name(self) -> Mapping[str, int]:
-        """The pods of each group with any, by the group's name."""
-        name_of = self.group_names()
-        groups = np.flatnonzero(self.pods)
+    def by_group(self) -> tuple[str, str, Sequence[CountedGroup]]:
+        """The policy, the clause, and each group with any pods, the fullest first."""
+        name_of, groups = self.group_names(), np.flatnonzero(self.pods)
+        unit = 1000 if self.is_sum else 1
         pairs = zip(groups.tolist(), self.pods[groups].tolist(), strict=True)
-        return {name_of(group): pods for group, pods in pairs}
+        found = [CountedGroup(name_of(g), n / unit if unit > 1 else n) for g, n in pairs]
+        found.sort(key=lambda each: (-each.pods, each.name))
+        return self.policy, self.clause, found
 
     def group_names(self) -> Callable[[int], str]:
         """What gives the name of a group by its number."""

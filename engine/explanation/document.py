@@ -1,20 +1,21 @@
-"""PodExplanation: the one account of what is decided about a pod, and why.
+"""Document of an explanation: the one account of what is decided about a pod, or was, and why.
 
 `placet explain`, `placet analyze`, the REPL, the page and the view's API show a PodExplanation and
-nothing else. Its keys are the same everywhere; `version` changes where one means something else.
+nothing else; of the last call about a pod there is a PodDecision, which has the same parts. The
+keys are the same everywhere; `version` changes where one means something else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal as OneOf
 
 import msgspec
 
-from engine.explanation.decision_document import ClauseCounts, DecisionDetail, PolicyAudit
+from engine.decision.journal import CountedGroup, PreemptionDetail
 from engine.gangs.gang import Presence
 
-VERSION = 1
+VERSION = 2
 CAVEAT = (
     "kube-scheduler asks only about nodes that passed its own plugins; of these, volumes, devices,"
     " pod affinity and topology spread are not known here, but the event FailedScheduling of the"
@@ -46,7 +47,7 @@ CauseKind = OneOf[
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """Why a pod is pending, and what to do about it; `hint` may be empty."""
+    """The cause why a pod is pending, and what to do about it; `hint` may be empty."""
 
     kind: CauseKind
     text: str
@@ -118,6 +119,13 @@ class NodeGroup(msgspec.Struct, frozen=True):
     heldBack: str = ""
 
 
+def in_order(groups: Iterable[NodeGroup]) -> list[NodeGroup]:
+    """The group that passes first, then the largest."""
+    return sorted(
+        groups, key=lambda g: (bool(g.rejectedBy), bool(g.heldBack), -g.nodes, g.names[0])
+    )
+
+
 class Requirement(msgspec.Struct, frozen=True):
     """One `require` of a filter, and the number of nodes on which it does not hold."""
 
@@ -141,21 +149,21 @@ class ClauseSummary(NamedClause, frozen=True):
 
 
 class NearestMiss(msgspec.Struct, frozen=True):
-    """A node that is rejected by few clauses."""
+    """A near miss: a node that few clauses reject."""
 
     node: str
     rejectedBy: Sequence[RejectionOfNode]
 
 
 class Relaxation(msgspec.Struct, frozen=True):
-    """The clauses without which `gained` more nodes would pass."""
+    """A relaxation: the clauses without which `gained` more nodes would pass."""
 
     without: Sequence[NamedClause]
     gained: int
 
 
 class NodeRow(msgspec.Struct, frozen=True):
-    """A node, whether it passes, whether it is offered, its score, and the reasons as lines.
+    """A row for a node: whether it passes and is offered, its score, and the reasons as lines.
 
     `score` is null for a node that is not scored. The reasons of kube-scheduler's own plugins come
     last; `passes` and `offered` are about policies alone.
@@ -169,15 +177,14 @@ class NodeRow(msgspec.Struct, frozen=True):
 
 
 class ScoredNode(msgspec.Struct, frozen=True):
-    """The score of a node, 0..10, and the same before it was rounded."""
+    """The score of a node, 0..10."""
 
     node: str
     score: int
-    exactly: float
 
 
 class ReadValue(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A part of an expression, and its value in the syntax of the language, or its error.
+    """A value that was read: a part of an expression in the syntax of the language, or its error.
 
     A part of another one has a greater `depth`.
     """
@@ -221,7 +228,7 @@ class ClauseOnNode(RejectingClause, frozen=True, omit_defaults=True):
 
 
 class ScoreTerm(NamedClause, frozen=True):
-    """The points 0..100 that one clause gives a node, and how much they add to the score.
+    """A term of a score: the points 0..100 of one clause, and how much they add to the score.
 
     `missing` says that the clause has no number for the node. `value` is null for a count.
     """
@@ -234,7 +241,7 @@ class ScoreTerm(NamedClause, frozen=True):
 
 
 class NodeExplanation(msgspec.Struct, frozen=True):
-    """What each clause says of one node, with the values that it read.
+    """The explanation of one node: every clause, with the values that it read.
 
     `outcome` says it in short. The `adds` of `terms` add up to the score before it is rounded.
     `score` is null for a node that is not scored. `unfit` are the reasons of kube-scheduler's own
@@ -253,8 +260,8 @@ class NodeExplanation(msgspec.Struct, frozen=True):
 class MemberOfGang(msgspec.Struct, frozen=True):
     """A member as `namespace/name`, how it is there, and its node; null for one that waits.
 
-    It is `bound` to its node, `held` there by its bind call for some seconds, `placed` there on
-    paper, or `waiting`.
+    A member is `bound` to its node, `placed` on paper, `waiting`, or `held` by its bind call for
+    some seconds.
     """
 
     pod: str
@@ -296,55 +303,127 @@ class Change(msgspec.Struct, frozen=True):
     text: str
 
 
-class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
-    """What would be decided about a pod now, over all nodes that are known.
+class AuditedClause(msgspec.Struct, frozen=True):
+    """A clause of an audited policy, and how many of the nodes it rejects."""
 
-    `replica` is null if a command worked it out by itself. `on` is the node of the pod, null for a
-    pending pod; a replica counts the pod there, and a command does not. `cause` is null where
-    nothing is known of a scheduler's answers and some node would take the pod. `said` is what
-    schedulers have said last of the pod, null if that is not known. `problem` is what
-    kube-scheduler would get in the place of an answer, else null. `otherPolicies` is the number of
-    policies of other namespaces. `toldToOthers` says what portable policies have put into the spec
-    of the pod.
+    clause: str
+    nodes: int
 
-    `heldBack` is the number of nodes that pass and are not offered for now; null where there is no
-    answer. `groups` has each node once: the group that passes comes
-    first, then the largest. `unfit` has by reason the nodes that kube-scheduler's own plugins
-    reject, as far as nodes and pods show it; a node may have several reasons. `nearest` are at most
-    20 nodes, those with the fewest rejecting clauses first. `rows` has the nodes by name, null if
-    there are more than 20 and not all are wanted. `scores` has the best node first; null if no
-    score applies. `counts` is what strict clauses count. `then` is the last decision, null if it is
-    not kept or not asked for; `changes` says what is other now. `node` is null unless the question
-    names a node. `gang` is null for a pod that is in none. `caveat` says what an extender cannot
-    see.
+
+class PolicyAudit(msgspec.Struct, frozen=True):
+    """A policy in audit mode, and the number of nodes that it would reject.
+
+    `clauses` are those that do. `passing` is how many of the nodes that pass would be left. `since`
+    is the first call in which it left none, null if there was none or nobody knows.
     """
 
-    version: int = VERSION
+    policy: str
+    nodes: int
+    clauses: Sequence[AuditedClause] = ()
+    passing: int = 0
+    since: str | None = None
+
+
+class ClauseCounts(msgspec.Struct, frozen=True):
+    """The counts of a strict clause: its groups with pods."""
+
+    policy: str
+    clause: str
+    groups: Sequence[CountedGroup]
+
+
+class PodAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer about a pod, decided or explained: which policies concern it, and what nodes get.
+
+    `replica` is null if a command worked it out by itself. `problem` is what kube-scheduler got, or
+    would get, in the place of an answer, else null. Of the `passing` nodes so many are `heldBack`,
+    which are not offered for now; null where there is no answer. `groups` has each node once: the
+    group that passes comes first, then the largest; a decision has none where no policy concerns
+    the pod. `audits` says what policies in audit mode would do. `scores` has the best node first;
+    null if no score applies, or nobody asked for scores. `counts` is what strict clauses count.
+    """
+
     replica: str | None = None
     pod: str
     at: str
-    on: str | None
-    cause: Cause | None = None
-    said: str | None = None
-    notInForce: Sequence[PolicyNotInForce] = ()
     problem: str | None = None
-    exempt: str | None = None
     policies: Sequence[ConcernedPolicy] = ()
-    otherPolicies: int = 0
-    toldToOthers: Sequence[str] = ()
     nodes: int = 0
     passing: int = 0
     heldBack: int | None = None
     groups: Sequence[NodeGroup] = ()
+    audits: Sequence[PolicyAudit] = ()
+    scores: Sequence[ScoredNode] | None = None
+    counts: Sequence[ClauseCounts] = ()
+
+
+class PodDecision(PodAnswer, frozen=True, kw_only=True):
+    """The decision in the last call about a pod, over the nodes that kube-scheduler offered.
+
+    `number` counts the calls of filter since the replica started, and `generation` the sets of
+    policies; `policiesChanged` says whether there is another set since. `seconds` is how long the
+    decision of filter took, and `scoredSeconds` that of prioritize after it; null if there was
+    none. `preemption` is the last call of preempt, which may be older, null if there was none.
+    """
+
+    number: int
+    uid: str
+    generation: int
+    policiesChanged: bool
+    seconds: float | None
+    scoredSeconds: float | None
+    preemption: PreemptionDetail | None = None
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """A summary of the last call about a pod; see PodDecision.
+
+    `governing` is the policy that governs the pod, null if none does.
+    """
+
+    number: int
+    pod: str
+    at: str
+    nodes: int
+    passing: int
+    heldBack: int
+    governing: str | None
+    problem: str | None
+    seconds: float | None
+    scoredSeconds: float | None
+
+
+class PodExplanation(PodAnswer, frozen=True, kw_only=True):
+    """The explanation of what would be decided about a pod now, over all nodes that are known.
+
+    `on` is the node of the pod, null for a pending pod; a replica counts the pod there, and a
+    command does not. `cause` is null where nothing is known of a scheduler's answers and some node
+    would take the pod. `said` is what schedulers have said last of the pod, null if that is not
+    known. `otherPolicies` is the number of policies of other namespaces. `toldToOthers` says what
+    portable policies have put into the spec of the pod.
+
+    `unfit` has by reason the nodes that kube-scheduler's own plugins reject, as far as nodes and
+    pods show it; a node may have several reasons. `nearest` are at most 20 nodes, those with the
+    fewest rejecting clauses first. `rows` has the nodes by name, null if there are more than 20 and
+    not all are wanted. `then` is the last decision, null if it is not kept or not asked for;
+    `changes` says what is other now. `node` is null unless the question names a node. `gang` is
+    null for a pod that is in none. `caveat` says what an extender cannot see.
+    """
+
+    version: int = VERSION
+    on: str | None
+    cause: Cause | None = None
+    said: str | None = None
+    notInForce: Sequence[PolicyNotInForce] = ()
+    exempt: str | None = None
+    otherPolicies: int = 0
+    toldToOthers: Sequence[str] = ()
     unfit: Sequence[UnfitNodes] = ()
     clauses: Sequence[ClauseSummary] = ()
     nearest: Sequence[NearestMiss] = ()
     relaxations: Sequence[Relaxation] = ()
-    audits: Sequence[PolicyAudit] = ()
     rows: Sequence[NodeRow] | None = None
-    scores: Sequence[ScoredNode] | None = None
-    counts: Sequence[ClauseCounts] = ()
-    then: DecisionDetail | None = None
+    then: PodDecision | None = None
     changes: Sequence[Change] = ()
     node: NodeExplanation | None = None
     gang: GangExplanation | None = None

@@ -22,6 +22,7 @@ from engine.errors import EngineError
 from engine.explanation.inspection import Inspection
 from engine.objects.codec import ObjectCodec
 from engine.offline import offline_engine
+from engine.work import finished
 from grammar.messages.texts import counted
 from policies.validation import Validation
 
@@ -117,13 +118,14 @@ def effects_of(
 def _ask(seen: _Seen, engine: Engine, pod: bytes, names: Sequence[str]) -> None:
     """Adds what the policies do with a pod; one that cannot be decided adds nothing."""
     try:
-        inspection = Inspection.of(engine, pod)
+        inspection = Inspection.of(engine, pod, names)
         applying = _add_selection(seen, inspection.selection)
         if all(each.asked >= MOST_OF_A_POLICY for each in applying):
             return
-        objections = inspection.all_objections(names)
-        objections += inspection.objections(inspection.selection.audited, names)
-        given = inspection.contributions(names)
+        objections = finished(inspection.objections())
+        for program in inspection.selection.audited:
+            objections += finished(inspection.objections_of(program))
+        given = finished(inspection.contributions())
     except EngineError:
         # What cannot be decided about a pod is an error of its own.
         return

@@ -1,13 +1,11 @@
-"""Evidence: what each clause says about one node for one pod, and every value behind it.
+"""Evidence: what each clause says about one node for one pod, with the values that it read.
 
-Texts and JSON are made of it. Each value is evaluated in a frame of its own for this node, so no
-other clause or policy can change it.
+A value is evaluated in a frame of its own for this node, so no other clause or policy changes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 
@@ -18,9 +16,15 @@ from engine.cards.card_functions import CardFacts
 from engine.cards.node_cards import Card, holders
 from engine.counting.bounds import OFF, ON, GroupCounts, fewest, wanted_on
 from engine.counting.members import PRESENCES, PodInGroup
-from engine.explanation.document import CountedPod, NodeCounts, TracedPart
-from engine.explanation.inspection import ClauseResults, Contribution, Objection, PodResults
-from engine.explanation.written import Traced, Written, WrittenClauses
+from engine.explanation.document import (
+    ClauseOnNode,
+    CountedPod,
+    NodeCounts,
+    ScoreTerm,
+    TracedPart,
+)
+from engine.explanation.inspection import ClauseResults, Inspection, Objection
+from engine.explanation.written import Written, WrittenClauses
 from engine.objects.peer import Peer, key_of
 from engine.program.frame import Frame
 from engine.program.operations import THOUSANDTHS
@@ -49,74 +53,51 @@ _PODS = 10
 KEPT_OUT = "a pod that is there, or may end there, has this limit"
 
 
-@dataclass(frozen=True, slots=True)
-class ClauseEvidence:
-    """The evidence of one clause about a node.
+def clauses_on(written: WrittenClauses, found: ClauseResults, name: str) -> Iterator[ClauseOnNode]:
+    """What each filter and each strict count says about a node, in the order of the policies.
 
-    `parts` are the expressions that can differ between nodes: the `when` and each `require` of a
-    filter; of a clause that counts, a `when` or a bound that reads groups or named counts. `counts`
-    is None for a clause that counts neither pods nor cards.
+    Its expressions are those that can differ between nodes.
     """
-
-    objection: Objection
-    written: Written
-    refuses: bool
-    detail: str
-    parts: Sequence[tuple[TracedPart, Traced]]
-    counts: NodeCounts | None
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreEvidence:
-    """The evidence of one score: the points of a clause, and its traced value; None for a count."""
-
-    contribution: Contribution
-    written: Written
-    value: Traced | None
-
-
-def clauses_on(
-    written: WrittenClauses, found: ClauseResults, name: str
-) -> Iterator[ClauseEvidence]:
-    """What each filter and each strict count says about a node, in the order of the policies."""
-    against = found.against(name)
+    against, frame = found.against(name), found.inspection.frame_at(name)
     for objection in found.objections:
-        yield _clause(objection, written, found, name, refuses=objection in against)
+        clause = written.find(objection.policy, objection.name)
+        refuses = objection in against
+        yield ClauseOnNode(
+            objection.policy,
+            objection.name,
+            objection.text,
+            not refuses,
+            clause.detail(frame) if refuses else "",
+            [
+                written.expression(part, clause.traced(expr, frame))
+                for part, expr in told(objection.program, clause.clause)
+            ],
+            counted_on(objection, clause, found, name),
+        )
 
 
-def scores_on(
-    clauses: WrittenClauses,
-    found: ClauseResults,
-    contributions: Sequence[Contribution],
-    name: str,
-) -> Iterator[ScoreEvidence]:
-    """What each score gives a node that filter returned; none for another node.
+def scores_on(written: WrittenClauses, found: ClauseResults, name: str) -> Iterator[ScoreTerm]:
+    """The terms of the score of a node; none for a node that filter did not return.
 
-    `contributions` are given to the scores of all scored nodes.
+    The shown values are differences of rounded sums, so that they add up to the rounded sum.
     """
     if name not in found.scores:
         return
-    for contribution in contributions:
-        written = clauses.find(contribution.policy, contribution.name)
-        value = None
-        if isinstance(written.clause, Score):
-            value = written.traced(written.clause.value, found.inspection.frame_at(name))
-        yield ScoreEvidence(contribution, written, value)
+    index, frame = list(found.scores).index(name), found.inspection.frame_at(name)
+    total, so_far = sum(each.weight for each in found.given), 0.0
+    for given in found.given:
+        clause, value = written.find(given.policy, given.name), None
+        if isinstance(clause.clause, Score):
+            value = written.expression("value", clause.traced(clause.clause.value, frame))
+        points = float(given.points[index])
+        end = so_far + given.weight * points / total / 10
+        adds = round(round(end, 2) - round(so_far, 2), 2)
+        lacks = given.lacks_value(index)
+        yield ScoreTerm(given.policy, given.name, given.weight, points, adds, lacks, value)
+        so_far = end
 
 
-def _clause(
-    objection: Objection, clauses: WrittenClauses, found: ClauseResults, name: str, *, refuses: bool
-) -> ClauseEvidence:
-    written = clauses.find(objection.policy, objection.name)
-    frame = found.inspection.frame_at(name)
-    detail = written.detail(frame) if refuses else ""
-    counts = counted_on(objection, written, found, name)
-    told = _told(objection.program, written.clause)
-    parts = [(part, written.traced(expr, frame)) for part, expr in told]
-    return ClauseEvidence(objection, written, refuses, detail, parts, counts)
-
-
-def _told(program: RejectingProgram, clause: Clause) -> Iterator[tuple[TracedPart, Expr]]:
+def told(program: RejectingProgram, clause: Clause) -> Iterator[tuple[TracedPart, Expr]]:
     """The expressions of a clause that can differ between nodes."""
     when = program.count.when if isinstance(program, CountClause) else None
     # The `when` of a clause that counts is the same for every node unless it reads named counts.
@@ -243,19 +224,18 @@ def _left(card: Card, name: str) -> str:
 # ---- the counts of a share, spread or limit for one node
 
 
-def count_pods_on(name: str, work: PodResults) -> Work[None]:
+def count_pods_on(name: str, inspection: Inspection) -> Work[None]:
     """Works out which pods each clause counts for a node, before its evidence is asked for."""
-    inspection = work.inspection
     for program in inspection.selection.enforced:
         for clause in program.counts:
-            yield from work.again(partial(inspection.groups_of, clause))
+            yield from inspection.again(partial(inspection.groups_of, clause))
             counts, group = inspection.group_counts(clause, name)
             yield
             if group < 0:
                 continue
             for wanted in _shown_groups(clause, counts, group):
                 for _ in inspection.counting(clause, wanted):
-                    yield from work.pause()
+                    yield from inspection.pause()
 
 
 def _count_evidence(

@@ -1,9 +1,16 @@
-"""Explanation: makes the PodExplanation of an analysis; pure, so that a thread can do it."""
+"""Explanation: makes the PodExplanation of a pod, from all that its policies say of every node.
+
+It is worked out in portions of a few milliseconds: a running replica does so on the event loop that
+decides, and decisions are made between two portions. The rest needs no event loop, so that a thread
+can do it. A command does both at once.
+"""
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,46 +18,96 @@ import msgspec
 import numpy as np
 
 from engine.cache.cluster_copy import NamedPod
-from engine.decision.verdict import Failed, Feasible, HeldBack, full_reason, message_of
-from engine.enforced import EnforcedPolicies
-from engine.explanation.analysis import Analysis
-from engine.explanation.application import application, told_to_others
+from engine.cache.node_table import KnownRows, without
+from engine.counting.bounds import Mask
+from engine.counting.groups import Headroom
+from engine.decision.journal import recorded_counts
+from engine.decision.plugin_filters import unknown_resources
+from engine.decision.registry import Registry, Selection
+from engine.decision.verdict import Failed, Feasible, HeldBack, Verdict, full_reason, message_of
+from engine.enforced import BrokenPolicy, EnforcedPolicies
+from engine.engine import Engine
+from engine.errors import (
+    BadObjectError,
+    DeadlineExceededError,
+    EngineError,
+    NotSyncedError,
+    UnknownNodeError,
+)
 from engine.explanation.cause import cause_of, last_words
-from engine.explanation.decision_document import DecisionDetail, clause_counts
 from engine.explanation.difference import changes
 from engine.explanation.document import (
-    ClauseOnNode,
+    Applies,
+    AuditedClause,
+    ClauseCounts,
+    ClauseSummary,
     ConcernedPolicy,
     GangExplanation,
     MemberOfGang,
     NamedClause,
+    NearestMiss,
     NodeExplanation,
     NodeGroup,
     NodeRow,
+    PodDecision,
     PodExplanation,
+    PolicyAudit,
     PolicyNotInForce,
-    ReadValue,
     RejectingClause,
+    RejectionOfNode,
     Relaxation,
+    Requirement,
     ScoredNode,
-    ScoreTerm,
-    TracedExpression,
-    TracedPart,
     UnfitNodes,
+    in_order,
 )
-from engine.explanation.evidence import ClauseEvidence, ScoreEvidence
-from engine.explanation.inspection import ClauseResults, Objection
-from engine.explanation.written import Traced, Values
+from engine.explanation.evidence import (
+    clauses_on,
+    count_lines,
+    count_pods_on,
+    counted_on,
+    scores_on,
+)
+from engine.explanation.inspection import ClauseResults, Inspection, Objection, relaxations
+from engine.explanation.written import Values, Written, WrittenClauses
 from engine.gangs.gang import GangOfPod
+from engine.objects.codec import Pod
+from engine.objects.eligibility import unfit as unfit_reasons
+from engine.objects.peer import key_of
+from engine.objects.request_pod import form_versions
+from engine.program.frame import Frame
+from engine.program.program import Program
+from engine.work import Work, finished
+from grammar.meaning.schema import Schema
+from grammar.messages.texts import shown
+from grammar.tree.ast import Expr
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 
-_MOST_RELAXATIONS = 20
+# Explanations of more nodes than this have no row for each, unless it is asked for.
+LISTED = 20
+_MOST_NEAREST = _MOST_RELAXATIONS = 20
+_MOST_MEMBERS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class PodQuestion:
+    """A question about a pod, and how much of it is to be explained.
+
+    `node` is the node to show in full. With `every_node` each node has a row, whatever their
+    number. With `offers` the engine is asked as kube-scheduler asks it, so that nodes are held
+    back; only for an engine that serves nobody else.
+    """
+
+    pod: NamedPod
+    node: str | None = None
+    every_node: bool = False
+    offers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """What a question is asked with: who answers, what schedulers said, and the last decision.
+    """The asker of a question: who answers, what schedulers said, and the last decision.
 
     `replica` is None for a command. `events` are those about the pod. Without `is_live` nobody
     knows what a scheduler has said, unless the pod itself has it. `then` is the last decision.
@@ -59,108 +116,384 @@ class Asker:
     replica: str | None = None
     is_live: bool = False
     events: Sequence[dict[str, Any]] = ()
-    then: DecisionDetail | None = None
+    then: PodDecision | None = None
 
 
-def explain(found: Analysis, values: Values, asker: Asker) -> PodExplanation:
-    """The explanation of an analysed pod."""
-    results, pod = found.results, found.question.pod
-    selection, names = results.inspection.selection, results.names
-    passing = sum(results.holds(name) for name in names)
-    explained = PodExplanation(
-        replica=asker.replica,
-        pod=pod.key,
-        at=results.inspection.frame.now.to_second(),
-        on=pod.node or None,
-        notInForce=not_in_force(found.policies, pod.namespace),
-        problem=found.problem or None,
-        exempt=selection.exempt or None,
-        policies=[
-            ConcernedPolicy(
-                program.address,
-                *application(program, selection, results.inspection.frame),
-                program.digest,
+NOBODY = Asker()
+Told = Callable[[Asker], PodExplanation]
+_NOT_EXPLAINED = (UnknownNodeError, BadObjectError, DeadlineExceededError, NotSyncedError)
+
+
+@dataclass(frozen=True, slots=True)
+class _Analysis:
+    """The analysis of a pod: its explanation as far as portions have worked it out, and the rest.
+
+    `held` has the nodes that pass and are held back, or would be if kube-scheduler asked now.
+    `unfit` has by node the reasons of kube-scheduler's own plugins against it, as far as nodes and
+    pods show them. `whys` has by node what is said of it beside these, None if there are too many.
+    """
+
+    explained: PodExplanation
+    pod: NamedPod
+    results: ClauseResults
+    held: Mapping[str, HeldBack]
+    unfit: Mapping[str, Sequence[str]]
+    whys: Mapping[str, Sequence[str]] | None
+
+
+class Analyst:
+    """The analyst of one engine, who explains pods by the policies that are in force."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        policies: EnforcedPolicies,
+        schema: Schema,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], Timestamp] = Timestamp.now,
+    ) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._now = now
+        self.policies = policies
+        self._broken = [(b.namespace, _not_in_force(b)) for b in policies.broken]
+        self._written = WrittenClauses(policies.policies, policies.texts, Values(schema))
+
+    def at_once(self, question: PodQuestion, asker: Asker = NOBODY) -> PodExplanation:
+        """The explanation, without a rest. Raises as `work`."""
+        return finished(self.work(question))(asker)
+
+    def work(self, question: PodQuestion) -> Work[Told]:
+        """What makes the explanation, for a thread. Yields after each portion.
+
+        Where there would be no decision, the explanation has only the `problem`. Raises
+        UnknownNodeError, BadObjectError, NotSyncedError, and DeadlineExceededError for what gets no
+        further.
+        """
+        # What is in force may change while this works.
+        registry, pod = self._engine.registry, question.pod
+        try:
+            found = yield from self._analysed(question)
+        except _NOT_EXPLAINED:
+            raise
+        except EngineError as error:
+            explained = self._begun(pod, self._now(), str(error))
+            return lambda asker: _with_asker(explained, pod, asker)
+        frame, selection = found.results.inspection.frame, found.results.inspection.selection
+
+        def told(asker: Asker) -> PodExplanation:
+            own = [p for p in registry.programs if p.namespace in (None, pod.namespace)]
+            policies = [
+                ConcernedPolicy(p.address, *_application(p, selection, frame), p.digest)
+                for p in own
+            ]
+            explained = msgspec.structs.replace(
+                found.explained,
+                policies=policies,
+                otherPolicies=len(registry.programs) - len(policies),
+                toldToOthers=list(_told_to_others(pod.body, registry)),
             )
-            for program in found.registry.programs
-            if program.namespace in (None, pod.namespace)
-        ],
-        otherPolicies=sum(
-            program.namespace not in (None, pod.namespace) for program in found.registry.programs
-        ),
-        toldToOthers=list(told_to_others(pod.body, found.registry)),
-        nodes=len(names),
-        passing=passing,
-        heldBack=None if found.problem else len(found.held),
-        groups=_groups(found),
-        unfit=_unfit(found),
-        clauses=found.clauses,
-        nearest=found.nearest,
-        relaxations=_relaxations(found),
-        audits=found.audits,
-        rows=None if found.rows is None else _rows(found, found.rows),
-        scores=_scores(found),
-        counts=[clause_counts(each) for each in found.counts],
-        then=asker.then,
-        node=None if found.question.node is None else _node(found, found.question.node, values),
-        gang=None if found.gang is None else _gang(found, found.gang),
-    )
-    changed = () if asker.then is None else changes(asker.then, explained)
-    return msgspec.structs.replace(_with_cause(explained, pod, asker), changes=changed)
+            return _with_asker(_of_nodes(explained, found), pod, asker)
 
+        return told
 
-def undecided(
-    pod: NamedPod, at: Timestamp, policies: EnforcedPolicies, problem: str, asker: Asker
-) -> PodExplanation:
-    """The explanation of a pod about which nothing is decided, because of a `problem`."""
-    explained = PodExplanation(
-        replica=asker.replica,
-        pod=pod.key,
-        at=at.to_second(),
-        on=pod.node or None,
-        notInForce=not_in_force(policies, pod.namespace),
-        problem=problem,
-        then=asker.then,
-    )
-    return _with_cause(explained, pod, asker)
+    def _begun(self, pod: NamedPod, at: Timestamp, problem: str) -> PodExplanation:
+        """The beginning of an explanation, before anything is said of nodes."""
+        return PodExplanation(
+            pod=pod.key,
+            at=at.to_second(),
+            on=pod.node or None,
+            notInForce=[each for where, each in self._broken if where in ("", pod.namespace)],
+            problem=problem or None,
+        )
 
+    def _analysed(self, question: PodQuestion) -> Work[_Analysis]:
+        inspection = Inspection.of(self._engine, question.pod.body, clock=self._clock)
+        pod, table = question.pod, inspection.table
+        if question.node is not None and question.node not in table.rows:
+            raise UnknownNodeError(f"there is no node `{shown(question.node)}`")
+        objections = yield from inspection.objections()
+        gang = self._engine.gang_of(pod.body, places=question.offers)
+        if gang is not None:
+            objections.append(inspection.gang_objection(gang))
+        verdicts, problem = self._offered(question, inspection.names)
+        if verdicts is None:
+            scored = ClauseResults(inspection, objections).passing()
+        else:
+            scored = [n for n, verdict in verdicts.items() if isinstance(verdict, Feasible)]
+        given = yield from inspection.contributions(scored)
+        results = ClauseResults(inspection, objections, given, scored)
+        held: Mapping[str, HeldBack] = {}
+        if verdicts is not None:
+            held = {n: v for n, v in verdicts.items() if isinstance(v, HeldBack)}
+        elif not pod.node:
+            held = self._held_back(results)
+        clauses, nearest = yield from self._clauses(results)
+        whys = None
+        if question.every_node or len(inspection.names) <= LISTED:
+            whys = yield from self._whys(results)
+        unfit = yield from _unfit(inspection, pod)
+        known_rows = KnownRows(table.find(inspection.names), table.rows)
+        counts = recorded_counts(inspection.headrooms, known_rows)
+        explained = msgspec.structs.replace(
+            self._begun(pod, inspection.frame.now, problem),
+            exempt=inspection.selection.exempt or None,
+            nodes=len(inspection.names),
+            passing=int(results.passes.sum()),
+            heldBack=None if problem else len(held),
+            clauses=clauses,
+            nearest=nearest,
+            audits=(yield from self._audits(results, offers=question.offers)),
+            counts=[ClauseCounts(*c.by_group()) for c in counts],
+            gang=None if gang is None else _gang(gang, inspection, offers=question.offers),
+        )
+        if (name := question.node) is not None:
+            yield from count_pods_on(name, inspection)
+            said = []
+            for clause in clauses_on(self._written, results, name):
+                said.append(clause)
+                yield from inspection.pause()
+            node = NodeExplanation(
+                name,
+                results.holds(name),
+                "has no verdict" if problem else _outcome(results, held, verdicts, name),
+                results.scores.get(name),
+                said,
+                list(scores_on(self._written, results, name)),
+                unfit.get(name, ()),
+            )
+            explained = msgspec.structs.replace(explained, node=node)
+        return _Analysis(explained, pod, results, held, unfit, whys)
 
-def _with_cause(explained: PodExplanation, pod: NamedPod, asker: Asker) -> PodExplanation:
-    """The explanation with the cause, and with what schedulers have said last."""
-    body = msgspec.json.decode(pod.body)
-    whole = {**body, "spec": {**(body.get("spec") or {}), "nodeName": pod.node}}
-    broken = explained.notInForce
-    cause = cause_of(whole, asker.events, explained, broken, is_live=asker.is_live)
-    said = last_words(whole, asker.events) or None
-    return msgspec.structs.replace(explained, cause=cause, said=said)
+    def _held_back(self, results: ClauseResults) -> Mapping[str, HeldBack]:
+        """The nodes that pass and would be held back from a pod that is asked about now."""
+        inspection, opened = results.inspection, results.passes.copy()
+        counted = [*inspection.headrooms, *inspection.kept_out]
+        if not counted or not opened.any():
+            return {}
+        found = dict[str, HeldBack]()
+
+        def hold(headroom: Headroom, left: Mask) -> None:
+            verdict = HeldBack(headroom.rule.policy, headroom.rule.name)
+            held = np.flatnonzero(opened & ~left).tolist()
+            found.update((results.names[index], verdict) for index in held)
+            np.logical_and(opened, left, out=opened)
+
+        for each in counted:
+            hold(each, each.open)
+        if opened.any():
+            uid, table = inspection.peer.uid, inspection.table
+            suits = np.array([results.scores.get(name, 0) for name in results.names], np.float64)
+            for headroom, kept in self._engine.placement.narrowed(
+                uid, table, table.find(results.names), counted, opened.copy(), lambda: suits
+            ):
+                hold(headroom, kept)
+        return found
+
+    def _offered(
+        self, question: PodQuestion, names: Sequence[str]
+    ) -> tuple[Mapping[str, Verdict] | None, str]:
+        """The answer of filter, and the error of a call; None where nothing is offered."""
+        if not question.offers:
+            return None, ""
+        body, verdicts = question.pod.body, dict[str, Verdict]()
+        try:
+            decided = self._engine.filter(body, names, None, math.inf)
+            verdicts = dict(zip(names, decided, strict=True))
+            passing = [n for n, verdict in verdicts.items() if isinstance(verdict, Feasible)]
+            self._engine.prioritize(body, passing, None, math.inf)
+        except EngineError as error:
+            return verdicts, str(error)
+        return verdicts, ""
+
+    def _audits(self, results: ClauseResults, *, offers: bool) -> Work[list[PolicyAudit]]:
+        """What each policy in audit mode would reject, and since when it leaves the pod no node."""
+        inspection, passing = results.inspection, ~results.refused.any(axis=0)
+        audited = inspection.selection.audited
+        known = self._engine.audits.log.of(inspection.peer.uid) if audited and not offers else ()
+        since = {address: pod.since.to_second() for address, pod in known if pod.would_wait}
+        audits = []
+        for program in audited:
+            against = yield from inspection.objections_of(program)
+            would = ClauseResults(inspection, against).refused.any(axis=0)
+            audits.append(
+                PolicyAudit(
+                    program.address,
+                    int(would.sum()),
+                    [AuditedClause(o.name, n) for o in against if (n := int(o.refused.sum()))],
+                    int((passing & ~would).sum()),
+                    since.get(program.address),
+                )
+            )
+        return audits
+
+    # ---- clauses and nodes
+
+    def _clauses(
+        self, results: ClauseResults
+    ) -> Work[tuple[Sequence[ClauseSummary], Sequence[NearestMiss]]]:
+        """Each clause with the nodes that it rejects, and the nodes that few clauses reject."""
+        inspection, refused = results.inspection, results.refused
+        counts = refused.sum(axis=0)
+        order = np.argsort(counts, kind="stable")
+        wanted = order[counts[order] > 0][:_MOST_NEAREST].tolist()
+        nearest = []
+        for name in (results.names[index] for index in wanted):
+            if not inspection.selection.unselectable:
+                reasons = [
+                    RejectionOfNode(*_named(o), "\n".join(self._shortfall(o, results, name)))
+                    for o in results.against(name)
+                ]
+                nearest.append(NearestMiss(name, reasons))
+                yield from inspection.pause()
+        clauses = []
+        for objection in results.objections:
+            written, requires = self._written.find(objection.policy, objection.name), []
+            if written.requires:
+                failing = yield from inspection.parts(objection.program)
+                pairs = zip(written.requires, failing, strict=True)
+                requires = [Requirement(text, int(mask.sum())) for (_, text), mask in pairs]
+            clauses.append(
+                ClauseSummary(
+                    objection.policy,
+                    objection.name,
+                    int(objection.refused.sum()),
+                    int((objection.refused & (counts == 1)).sum()),
+                    len(objection.errors),
+                    objection.message,
+                    objection.program.counts_pods,
+                    requires,
+                )
+            )
+        return clauses, nearest
+
+    def _shortfall(self, objection: Objection, results: ClauseResults, name: str) -> Iterable[str]:
+        """The `detail` of a clause; else its counts, or the failing parts of its filter."""
+        written = self._written.find(objection.policy, objection.name)
+        frame = results.inspection.frame_at(name)
+        if detail := written.detail(frame):
+            return [detail]
+        if (counts := counted_on(objection, written, results, name)) is not None:
+            return count_lines(counts)
+        failing = finished(results.inspection.parts(objection.program, [name]))
+        requires = zip(written.requires, failing, strict=True)
+        return [self._because(written, r, frame) for (r, _), mask in requires if mask[0]]
+
+    def _because(self, written: Written, require: Expr, frame: Frame) -> str:
+        """An expression with the values of its outermost parts, and the part of each error."""
+        traced = self._written.expression("require", written.traced(require, frame))
+        # The parts around an error have the same error, and come before it.
+        failed = {each.error: each.expression for each in traced.values if each.error is not None}
+        known: dict[str, str] = {}
+        for each in traced.values:
+            if each.depth == 1 and each.value is not None:
+                known.setdefault(each.expression, each.value)
+        said = [f"{text} is {value}" for text, value in known.items()]
+        said += [f"{text} has no value: {error}" for error, text in failed.items()]
+        return f"{traced.text}: {', '.join(said)}" if said else traced.text
+
+    def _whys(self, results: ClauseResults) -> Work[Mapping[str, Sequence[str]]]:
+        """By node, the clauses that refuse it with their `detail`, and scores without a value."""
+        whys: dict[str, list[str]] = {}
+        for name in results.names:
+            frame, whys[name] = results.inspection.frame_at(name), []
+            for objection in results.against(name):
+                detail = self._written.find(objection.policy, objection.name).detail(frame)
+                whys[name].append(f"{objection.text} ({detail})" if detail else objection.text)
+            yield from results.inspection.pause()
+        for each in results.given:
+            for index, error in each.errors.items():
+                missing = f"{each.policy}: {each.name} is missing: {error}"
+                whys[results.scored[index]].append(missing)
+        return whys
 
 
 def not_in_force(policies: EnforcedPolicies, namespace: str) -> Sequence[PolicyNotInForce]:
     """The policies that are not in force as written and can concern the pods of a namespace."""
-    broken = policies.broken_in(namespace)
-    return [PolicyNotInForce(each.name, each.instead, each.line) for each in broken]
+    return list(map(_not_in_force, policies.broken_in(namespace)))
+
+
+def _not_in_force(each: BrokenPolicy) -> PolicyNotInForce:
+    return PolicyNotInForce(each.name, each.instead, each.line)
+
+
+def _with_asker(explained: PodExplanation, pod: NamedPod, asker: Asker) -> PodExplanation:
+    """The explanation with the cause, what schedulers have said last, and the last decision."""
+    body = msgspec.json.decode(pod.body)
+    whole = {**body, "spec": {**(body.get("spec") or {}), "nodeName": pod.node}}
+    broken = explained.notInForce
+    return msgspec.structs.replace(
+        explained,
+        replica=asker.replica,
+        cause=cause_of(whole, asker.events, explained, broken, is_live=asker.is_live),
+        said=last_words(whole, asker.events) or None,
+        then=asker.then,
+        changes=() if asker.then is None else changes(asker.then, explained),
+    )
 
 
 # ---- the nodes
 
 
-def _held_back(verdict: HeldBack) -> str:
+def _named(objection: Objection) -> tuple[str, str, str]:
+    return objection.policy, objection.name, objection.text
+
+
+def _held_text(verdict: HeldBack) -> str:
     return full_reason(verdict.policy, verdict.clause, verdict.reason)
 
 
 def _broken(results: ClauseResults) -> list[RejectingClause]:
     """The policies that reject every node, because their `for` cannot be evaluated."""
-    return [
-        RejectingClause(
-            each.program.address,
-            "for",
-            f"{each.program.address}: its `for` cannot be evaluated: {each.error}",
-        )
-        for each in results.inspection.selection.unselectable
-    ]
+    found = results.inspection.selection.unselectable
+    pairs = ((e.program.address, f"its `for` cannot be evaluated: {e.error}") for e in found)
+    return [RejectingClause(address, "for", f"{address}: {text}") for address, text in pairs]
 
 
-def _groups(found: Analysis) -> list[NodeGroup]:
-    """The group that passes first, then the largest."""
+def _outcome(
+    results: ClauseResults,
+    held: Mapping[str, HeldBack],
+    verdicts: Mapping[str, Verdict] | None,
+    name: str,
+) -> str:
+    verdict = verdicts.get(name) if verdicts is not None else None
+    if isinstance(verdict, Failed):
+        return f"fails by {verdict.policy}: {verdict.clause}: {verdict.error}"
+    if name in held:
+        return f"passes; {_held_text(held[name])}"
+    if results.holds(name):
+        return "passes"
+    texts = [*(each.text for each in _broken(results)), *(o.text for o in results.against(name))]
+    if texts:
+        return f"fails by {texts[0]}"
+    assert verdict is not None, "a clause or an answer refuses it"
+    assert not isinstance(verdict, Feasible | HeldBack), "a clause or an answer refuses it"
+    return f"fails by {verdict.policy}: {message_of(verdict)}"
+
+
+def _of_nodes(explained: PodExplanation, found: _Analysis) -> PodExplanation:
+    """The explanation with all that is said of nodes."""
+    results = found.results
+    names = [NamedClause(each.policy, each.name) for each in results.objections]
+    by_reason: dict[str, list[str]] = {}
+    for name, reasons in found.unfit.items():
+        for reason in reasons:
+            by_reason.setdefault(reason, []).append(name)
+    unfit = [UnfitNodes(reason, len(on), on) for reason, on in by_reason.items()]
+    return msgspec.structs.replace(
+        explained,
+        groups=_groups(found),
+        unfit=sorted(unfit, key=lambda each: (-each.nodes, each.text)),
+        relaxations=[
+            Relaxation([names[index] for index in clauses], gained)
+            for clauses, gained in relaxations(results.refused)[:_MOST_RELAXATIONS]
+        ],
+        rows=None if found.whys is None else _rows(found, found.whys),
+        scores=_scores(results),
+    )
+
+
+def _groups(found: _Analysis) -> list[NodeGroup]:
     results = found.results
     indexes: dict[tuple[bytes, str], list[int]] = {}
     bits = [b""] * len(results.names)
@@ -168,79 +501,70 @@ def _groups(found: Analysis) -> list[NodeGroup]:
         columns = np.ascontiguousarray(np.packbits(results.refused, axis=0).T)
         bits = [column.tobytes() for column in columns]
     for index, (name, column) in enumerate(zip(results.names, bits, strict=True)):
-        why = _held_back(found.held[name]) if name in found.held else ""
+        why = _held_text(found.held[name]) if name in found.held else ""
         indexes.setdefault((column, why), []).append(index)
     broken, groups = _broken(results), []
     for (_, why), each in indexes.items():
-        against = [_clause(o) for o in results.objections if o.refused[each[0]]]
+        against = [RejectingClause(*_named(o)) for o in results.objections if o.refused[each[0]]]
         names = [results.names[index] for index in each]
         groups.append(NodeGroup([*broken, *against], len(names), names, why))
-    return sorted(groups, key=lambda g: (bool(g.rejectedBy), -g.nodes, g.names[0]))
+    return in_order(groups)
 
 
-def _unfit(found: Analysis) -> list[UnfitNodes]:
-    """The reasons of kube-scheduler's own plugins, that of the most nodes first."""
-    names: dict[str, list[str]] = {}
-    for name, reasons in found.unfit.items():
-        for reason in reasons:
-            names.setdefault(reason, []).append(name)
-    unfit = [UnfitNodes(reason, len(on), on) for reason, on in names.items()]
-    return sorted(unfit, key=lambda each: (-each.nodes, each.text))
-
-
-def _rows(found: Analysis, reasons: Mapping[str, Sequence[str]]) -> list[NodeRow]:
+def _rows(found: _Analysis, whys: Mapping[str, Sequence[str]]) -> list[NodeRow]:
     results, held = found.results, found.held
     broken = [each.text for each in _broken(results)]
     rows = []
     for name in results.names:
-        holds = results.holds(name)
-        why = [*broken, *([_held_back(held[name])] if name in held else ()), *reasons[name]]
+        why = [*broken, *([_held_text(held[name])] if name in held else ()), *whys[name]]
         why += [f"kube-scheduler: {reason}" for reason in found.unfit.get(name, ())]
-        offered = holds and name not in held and not found.problem
+        holds = results.holds(name)
+        offered = holds and name not in held and not found.explained.problem
         rows.append(NodeRow(name, holds, offered, results.scores.get(name), why))
     return rows
 
 
-def _scores(found: Analysis) -> list[ScoredNode] | None:
-    """The sum of weight times points by the sum of weights, by 10: points are 0..100."""
-    scores = found.results.scores
-    if not scores:
+def _scores(results: ClauseResults) -> list[ScoredNode] | None:
+    """The best first, of equal scores by what they were before they were rounded."""
+    if not results.scores:
         return None
-    total = sum(each.weight for each in found.given)
-    exactly = np.sum([each.weight * each.points for each in found.given], axis=0) / total / 10
-    scored = [
-        ScoredNode(name, score, round(exact, 4))
-        for (name, score), exact in zip(scores.items(), exactly.tolist(), strict=True)
-    ]
-    return sorted(scored, key=lambda each: (-each.score, -each.exactly, each.node))
+    total = sum(each.weight for each in results.given)
+    exactly = np.sum([each.weight * each.points for each in results.given], axis=0) / total / 10
+    scored = zip(results.scores.items(), exactly.round(4).tolist(), strict=True)
+    order = sorted(scored, key=lambda each: (-each[0][1], -each[1], each[0][0]))
+    return [ScoredNode(name, score) for (name, score), _ in order]
 
 
-def _relaxations(found: Analysis) -> list[Relaxation]:
-    names = [NamedClause(each.policy, each.name) for each in found.results.objections]
-    return [
-        Relaxation([names[index] for index in relaxed.clauses], relaxed.gained)
-        for relaxed in found.summary.relaxations[:_MOST_RELAXATIONS]
-    ]
+def _unfit(inspection: Inspection, pod: NamedPod) -> Work[Mapping[str, Sequence[str]]]:
+    """By node, the reasons of kube-scheduler's own plugins, as if the pod was on no node.
+
+    Where cards are given to the pod, it may request a resource that only stands for them.
+    """
+    asked = inspection.frame.pod
+    assert isinstance(asked, Pod), "it is the pod of a request"
+    gives_cards = any(program.cards for program in inspection.selection.enforced)
+    ignored = unknown_resources(asked, inspection.table) if gives_cards else frozenset()
+    found: dict[str, Sequence[str]] = {}
+    for name in inspection.names:
+        node = inspection.table.node(name)
+        assert node is not None, "the names are those of the table"
+        if name == pod.node:
+            node = without(node, [each for each in node.pods or () if key_of(each) == pod.key])
+        if reasons := [each for each in unfit_reasons(asked, node) if each not in ignored]:
+            found[name] = reasons
+        yield from inspection.pause()
+    return found
 
 
-def _clause(objection: Objection) -> RejectingClause:
-    return RejectingClause(objection.policy, objection.name, objection.text)
-
-
-# ---- the gang of the pod
-
-_MOST_MEMBERS = 1000
-
-
-def _gang(found: Analysis, gang: GangOfPod) -> GangExplanation:
+def _gang(gang: GangOfPod, inspection: Inspection, *, offers: bool) -> GangExplanation:
     # Who was asked as kube-scheduler asks has placed the gang only now.
-    fits = gang.state == "gathering" and found.question.offers
+    fits = gang.state == "gathering" and offers
     number = Counter(member.presence for member in gang.members)
     return GangExplanation(
         gang.program.policy,
         gang.program.name,
         gang.name,
-        found.results.inspection.gang_message(gang.program),
+        inspection.gang_message(gang.program),
         gang.quorum,
         "fits" if fits else gang.state,
         "it fits now" if fits else gang.text,
@@ -262,89 +586,63 @@ def _gang(found: Analysis, gang: GangOfPod) -> GangExplanation:
     )
 
 
-# ---- one node
+# ---- the policies
 
 
-def _node(found: Analysis, name: str, values: Values) -> NodeExplanation:
-    results = found.results
-    scored = list(results.scores)
-    index = scored.index(name) if name in results.scores else 0
-    return NodeExplanation(
-        name,
-        results.holds(name),
-        _outcome(found, name),
-        results.scores.get(name),
-        [_on_node(each, values) for each in found.on_node],
-        _terms(found.terms, index, values),
-        found.unfit.get(name, ()),
-    )
+def _application(program: Program, selection: Selection, frame: Frame) -> tuple[Applies, str]:
+    """How a policy that can apply to a pod applies to it, and the reason."""
+    if selection.exempt:
+        return "no", selection.exempt
+    if program in selection.guardrails:
+        return "as a guardrail", "every cluster policy that selects the pod applies"
+    if program is selection.governing:
+        return "governs", _victory(program, selection.gave_way)
+    if program in selection.gave_way:
+        assert selection.governing is not None, "no policy gives way without one that governs"
+        return "gives way", f"`{selection.governing.address}` governs"
+    if program in selection.audited:
+        return "in audit", "it is evaluated, but rejects nothing"
+    for broken in selection.unselectable:
+        if broken.program is program:
+            return "rejects all", f"its `for` cannot be evaluated: {broken.error}"
+    return "no", _unselected(program, frame)
 
 
-def _outcome(found: Analysis, name: str) -> str:
-    results = found.results
-    if found.problem:
-        return "has no verdict"
-    verdict = found.verdicts.get(name) if found.verdicts is not None else None
-    if isinstance(verdict, Failed):
-        return f"fails by {verdict.policy}: {verdict.clause}: {verdict.error}"
-    if name in found.held:
-        return f"passes; {_held_back(found.held[name])}"
-    if results.holds(name):
-        return "passes"
-    if against := [*_broken(results), *map(_clause, results.against(name))]:
-        return f"fails by {against[0].text}"
-    assert verdict is not None, "a clause or an answer refuses it"
-    assert not isinstance(verdict, Feasible | HeldBack), "a clause or an answer refuses it"
-    return f"fails by {verdict.policy}: {message_of(verdict)}"
+def _victory(winner: Program, others: tuple[Program, ...]) -> str:
+    """The first rule of precedence in which the winner and the next policy differ."""
+    if not others:
+        return "no other policy selects the pod"
+    other, name = others[0], f"`{others[0].address}`"
+    if winner.weight != other.weight:
+        return f"its weight {winner.weight} is higher than the {other.weight} of {name}"
+    if winner.strict != other.strict:
+        return f"it can reject, and {name} cannot"
+    if winner.namespace != other.namespace:
+        return f"it belongs to the namespace, and {name} to all namespaces"
+    return f"its name comes before {name}"
 
 
-def _on_node(said: ClauseEvidence, values: Values) -> ClauseOnNode:
-    objection = said.objection
-    return ClauseOnNode(
-        objection.policy,
-        objection.name,
-        objection.text,
-        not said.refuses,
-        said.detail,
-        [traced_expression(*each, values) for each in said.parts],
-        said.counts,
-    )
+def _unselected(program: Program, frame: Frame) -> str:
+    """The result of its `for`, which did not select the pod."""
+    assert program.select is not None, "a policy without a `for` selects every pod"
+    try:
+        program.select(frame)
+    except EvaluationError as error:
+        return f"its `for` has no value: {error}"
+    return "its `for` is false"
 
 
-def _terms(found: Sequence[ScoreEvidence], index: int, values: Values) -> list[ScoreTerm]:
-    """The terms of one node, which is given by its index among the scored nodes.
-
-    The shown values are differences of rounded sums, so that they add up to the rounded sum.
-    """
-    total = sum(each.contribution.weight for each in found)
-    terms, so_far = [], 0.0
-    for each in found:
-        given = each.contribution
-        points = float(given.points[index])
-        end = so_far + given.weight * points / total / 10
-        terms.append(
-            ScoreTerm(
-                given.policy,
-                given.name,
-                given.weight,
-                points,
-                round(round(end, 2) - round(so_far, 2), 2),
-                given.lacks_value(index),
-                None if each.value is None else traced_expression("value", each.value, values),
-            )
-        )
-        so_far = end
-    return terms
-
-
-def traced_expression(part: TracedPart, shown: Traced, values: Values) -> TracedExpression:
-    """An expression with the values of its parts."""
-    return TracedExpression(part, shown.text, list(_read(shown, values)))
-
-
-def _read(shown: Traced, values: Values) -> Iterator[ReadValue]:
-    for depth, text, step in shown.rows:
-        if isinstance(step.outcome, EvaluationError):
-            yield ReadValue(text, depth, error=str(step.outcome))
+def _told_to_others(body: bytes, registry: Registry) -> Iterator[str]:
+    """What portable policies have put into the spec of a pod, and whether it is still true."""
+    pod = msgspec.json.decode(body)
+    told = form_versions(pod.get("metadata", {}).get("annotations") or {})
+    if not told:
+        return
+    now = {program.address: program.digest for program in registry.programs}
+    for address, digest in told.items():
+        if now.get(address) == digest:
+            yield f"others know policy {address} from the spec of the pod"
         else:
-            yield ReadValue(text, depth, values.line(step.outcome, step.expr.type))
+            what = "another version of policy" if address in now else "policy"
+            why = "" if address in now else ", which is not in force,"
+            yield f"others know {what} {address}{why} from the spec of the pod; create it again"

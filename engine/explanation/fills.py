@@ -17,7 +17,7 @@ from engine.counting.bounds import LARGEST, Floats, GroupCounts, fullness
 from engine.counting.groups import CountHeadroom
 from engine.decision.journal import recorded_counts
 from engine.explanation.document import NamedClause
-from engine.explanation.inspection import Inspection, PodResults
+from engine.explanation.inspection import Inspection
 from engine.objects.peer import Peer, placed_pod
 from engine.program.frame import Frame
 from engine.program.operations import THOUSANDTHS
@@ -88,19 +88,20 @@ def fill_of_cards(
     return FilledBound(fill, parts)
 
 
-def fills_of(inspection: Inspection, work: PodResults, node: str) -> Work[list[FilledBound]]:
+def fills_of(inspection: Inspection, node: str) -> Work[list[FilledBound]]:
     """The fill of each bound that holds for a pod, which is on this node, or on none.
 
     Yields after each portion. Raises DeadlineExceededError for what gets no further.
     """
-    yield from work.headrooms_of_pod()
-    return list(_fills(inspection, work, node))
+    yield from inspection.headrooms_of_pod()
+    return list(_fills(inspection, node))
 
 
-def _fills(inspection: Inspection, work: PodResults, node: str) -> Iterator[FilledBound]:
-    known_rows = KnownRows(inspection.table.find(work.names), inspection.table.rows)
-    here = work.names.index(node) if node in inspection.table.rows else None
-    for headroom in work.headrooms:
+def _fills(inspection: Inspection, node: str) -> Iterator[FilledBound]:
+    names, table = inspection.names, inspection.table
+    known_rows = KnownRows(table.find(names), table.rows)
+    here = names.index(node) if node in table.rows else None
+    for headroom in inspection.headrooms:
         used, most = fullness(headroom.clause, _with_pod(headroom, here))
         if headroom.clause.count.peers.amount is not None:
             used, most = used / THOUSANDTHS, most / THOUSANDTHS
@@ -124,7 +125,7 @@ def _fills(inspection: Inspection, work: PodResults, node: str) -> Iterator[Fill
         bounded = set(order.tolist())
         of_node = {
             name: round(float(parts[group]), 3)
-            for name, group in zip(work.names, headroom.groups.tolist(), strict=True)
+            for name, group in zip(names, headroom.groups.tolist(), strict=True)
             if group in bounded
         }
         yield FilledBound(fill, of_node)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from engine.explanation.document import ReadValue, TracedExpression, TracedPart
 from engine.program.compiler import Compiler
 from engine.program.frame import MEMO_BYTES, Frame
 from engine.program.tables import is_row
@@ -44,6 +45,13 @@ class Written:
     clause: Clause
     environment: Environment
     source: Source | None
+    # Each condition of a filter with its text.
+    requires: Sequence[tuple[Expr, str]] = ()
+
+    @classmethod
+    def of(cls, clause: Clause, environment: Environment, source: Source | None) -> Written:
+        plain = cls(clause, environment, source)
+        return replace(plain, requires=[(e, plain.text(e)) for e in clause.requirements])
 
     def text(self, expr: Expr) -> str:
         """The text of the file on one line, or the canonical form if there is no file."""
@@ -108,18 +116,31 @@ class Written:
 class WrittenClauses:
     """The clauses by their names in verdicts: the policy's address and the clause's name."""
 
-    def __init__(self, policies: Iterable[Checked], files: Iterable[CheckedFile]) -> None:
+    def __init__(
+        self, policies: Iterable[Checked], files: Iterable[CheckedFile], values: Values
+    ) -> None:
         """`files` have the texts of these policies."""
+        self._values = values
         self._sources = {_place(c.policy): f.source for f in files for c in f.policies}
         self._clauses: dict[tuple[str, str], Written] = {}
         for checked in policies:
             for part in (checked, *checked.uses):
                 for clause in part.policy.clauses:
-                    written = Written(clause, part.environment, self._source(part))
+                    written = Written.of(clause, part.environment, self._source(part))
                     self._clauses[checked.policy.address, clause.name] = written
 
     def find(self, policy: str, clause: str) -> Written:
         return self._clauses[policy, clause]
+
+    def expression(self, part: TracedPart, traced: Traced) -> TracedExpression:
+        """A traced expression with the texts of the values of its parts."""
+        read = (
+            ReadValue(text, depth, error=str(step.outcome))
+            if isinstance(step.outcome, EvaluationError)
+            else ReadValue(text, depth, self._values.line(step.outcome, step.expr.type))
+            for depth, text, step in traced.rows
+        )
+        return TracedExpression(part, traced.text, list(read))
 
     def _source(self, part: Checked) -> Source | None:
         found = self._sources.get(_place(part.policy))

@@ -9,7 +9,7 @@ from typing import Literal as OneOf
 import msgspec
 from msgspec import Meta
 
-from engine.explanation.decision_document import PolicyAuditDetail
+from engine.explanation.decided import PolicyAuditDetail
 from engine.explanation.effects import EffectOfPolicy
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.source import Source

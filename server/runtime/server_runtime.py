@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
 from logging import Logger
 from pathlib import Path
 
@@ -30,7 +29,6 @@ from engine.decision.recent_answers import LastAnswers, RejectedPods
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import NotSyncedError
-from engine.explanation.decision_document import decision_audits
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import Exemptions
@@ -490,8 +488,7 @@ def _shown(
         explainer,
         Simulator(replica, engine, view, lambda: deciding.data.tables),
     )
-    audits = partial(decision_audits, engine.audits.log)
-    decisions = Decisions(replica, journal, audits, lambda: common.shutdown.has_begun)
+    decisions = Decisions(replica, journal, engine.audits.log, lambda: common.shutdown.has_begun)
     parts = (states, explainer, overview, history, checked)
     return View(replica, status, cluster, decisions, parts)
 

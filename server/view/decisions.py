@@ -12,40 +12,33 @@ from itertools import islice
 
 from aiohttp import web
 
+from engine.decision.audit_log import AuditLog
 from engine.decision.journal import DecisionRecord, Journal
-from engine.explanation.decision_document import DecisionAudit, detail, listing, summary
-from engine.objects.remembered import Remembered
+from engine.explanation.decided import decided, listing, summary
 from grammar.messages.texts import shown
 from server.view.page import HEADERS, json_of
 from server.view.routes import Answer, ViewQuestion
 
 # A stream looks at the journal this often, and sends at most so many decisions each time.
 _LOOK_SECONDS, _MOST_SENT = 0.1, 100
-# The bytes of events that are kept for others who follow.
-_MOST_MADE = 8 << 20
 # A comment that keeps a connection open through proxies.
 _SILENT_SECONDS = 15.0
 
 
 class Decisions:
-    """The decisions of one replica. `ends` says whether the server is shutting down.
-
-    `audits` gives what policies in audit mode would have done with the pod of a uid.
-    """
+    """The decisions of one replica. `ends` says whether the server is shutting down."""
 
     def __init__(
         self,
         replica: str,
         journal: Journal,
-        audits: Callable[[str], Sequence[DecisionAudit]],
+        log: AuditLog,
         ends: Callable[[], bool],
     ) -> None:
         self._replica = replica
         self._journal = journal
-        self._audits = audits
+        self._log = log
         self._ends = ends
-        # The last events of decisions, by their numbers.
-        self._made: Remembered[int, bytes] = Remembered(_MOST_MADE)
 
     @property
     def answers(self) -> Mapping[str, Answer]:
@@ -65,8 +58,8 @@ class Decisions:
         if record is None:
             pod = shown(f"{namespace}/{name}")
             raise web.HTTPNotFound(text=f"there is no recent decision about {pod}\n")
-        generation, audits = self._journal.generation, self._audits(record.uid)
-        return lambda: detail(self._replica, record, generation, audits)
+        generation = self._journal.generation
+        return lambda: decided(self._replica, record, generation, self._log)
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
         """Decisions as server-sent events, until the client or the server ends it."""
@@ -98,17 +91,10 @@ class Decisions:
             silent = 0.0 if records else silent + _LOOK_SECONDS
             if records:
                 parts = [_event("dropped", {"decisions": dropped})] if dropped else []
-                yield b"".join([*parts, *map(self._decision, records)])
+                yield b"".join([*parts, *(_event("decision", summary(each)) for each in records)])
             elif silent >= _SILENT_SECONDS:
                 silent = 0.0
                 yield b": nothing new\n\n"
-
-    def _decision(self, record: DecisionRecord) -> bytes:
-        """The event of a decision, which is made once for all who follow."""
-        event = self._made.get(record.number)
-        if event is None:
-            event = self._made.put(record.number, _event("decision", summary(record)))
-        return event
 
     def _newer(self, number: int) -> tuple[Sequence[DecisionRecord], int]:
         """The last decisions after this number, the oldest first, and the number of others."""

@@ -8,32 +8,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Protocol
 
 from aiohttp import web
 
 from engine.cache.cluster_copy import NamedPod
 from engine.cache.node_table import Snapshot
-from engine.decision.journal import DecisionRecord, Journal
+from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
-from engine.errors import (
-    BadObjectError,
-    DeadlineExceededError,
-    EngineError,
-    NotSyncedError,
-    UnknownNodeError,
-)
-from engine.explanation.analysis import Analysis, Analyst, PodQuestion
-from engine.explanation.decision_document import detail
+from engine.explanation.decided import decided
 from engine.explanation.document import PodExplanation
-from engine.explanation.explanation import Asker, explain, undecided
+from engine.explanation.explanation import Analyst, Asker, PodQuestion, Told
 from engine.explanation.fills import FilledBound, fills_of
-from engine.explanation.inspection import Inspection, PodResults
-from engine.explanation.written import Values
+from engine.explanation.inspection import Inspection
 from grammar.meaning.schema import Schema
 from grammar.messages.texts import shown
-from grammar.values.time import Timestamp
 from server.view.routes import Answer, ViewQuestion
 from server.view.turns import Line, done
 
@@ -71,7 +62,6 @@ class Explainer:
         self._journal = journal
         self._pods = pods
         self._schema = schema
-        self._values = Values(schema)
         self._enforced = enforced
         self._clock = clock
         self._analyst: Analyst | None = None
@@ -92,9 +82,8 @@ class Explainer:
         """
         async with self._line.one():
             pod = await self._pod(namespace, name)
-            inspection = Inspection.of(self._engine, pod.body)
-            work = PodResults(inspection, sorted(inspection.table.rows), self._clock)
-            return await done(fills_of(inspection, work, pod.node), _REST_SECONDS, self._clock)
+            inspection = Inspection.of(self._engine, pod.body, clock=self._clock)
+            return await done(fills_of(inspection, pod.node), _REST_SECONDS, self._clock)
 
     async def explain(
         self, namespace: str, name: str, node: str | None = None
@@ -104,44 +93,33 @@ class Explainer:
 
     async def place(self, pod: NamedPod, node: str | None) -> Callable[[], PodExplanation]:
         """The same of a pod that is not in the cluster. Raises HTTPException and EngineError."""
-        return await self._line.turn(self._analysed(pod, node, None, is_live=False))
+        return await self._line.turn(self._placed(pod, node))
 
     async def _explained(
         self, namespace: str, name: str, node: str | None
     ) -> Callable[[], PodExplanation]:
         pod = await self._pod(namespace, name)
-        record = self._journal.find(namespace, name)
-        return await self._analysed(pod, node, record, is_live=True)
+        told = await self._told(pod, node)
+        record, generation = self._journal.find(namespace, name), self._journal.generation
 
-    async def _analysed(
-        self, pod: NamedPod, node: str | None, record: DecisionRecord | None, *, is_live: bool
-    ) -> Callable[[], PodExplanation]:
-        # What is enforced may change while this works; the texts are those of its beginning.
-        analyst, at = self._analyst_now(), Timestamp.now()
-        found: Analysis | str
-        try:
-            found = await done(analyst.work(PodQuestion(pod, node)), _REST_SECONDS, self._clock)
-        except (UnknownNodeError, BadObjectError, DeadlineExceededError, NotSyncedError):
-            raise
-        except EngineError as error:
-            found = str(error)
-        asker = self._asker(record, self._journal.generation, is_live=is_live)
-        if isinstance(found, str):
-            problem = found
-            return lambda: undecided(pod, at, analyst.policies, problem, asker())
-        analysis = found
-        return lambda: explain(analysis, self._values, asker())
-
-    def _asker(
-        self, record: DecisionRecord | None, generation: int, *, is_live: bool
-    ) -> Callable[[], Asker]:
-        """What makes the rest of a question, which can take long."""
-
-        def made() -> Asker:
-            then = None if record is None else detail(self._replica, record, generation)
-            return Asker(self._replica, is_live=is_live, then=then)
+        def made() -> PodExplanation:
+            log, then = self._engine.audits.log, None
+            if record is not None:
+                then = decided(self._replica, record, generation, log)
+            return told(Asker(self._replica, is_live=True, then=then))
 
         return made
+
+    async def _placed(self, pod: NamedPod, node: str | None) -> Callable[[], PodExplanation]:
+        return partial(await self._told(pod, node), Asker(self._replica))
+
+    async def _told(self, pod: NamedPod, node: str | None) -> Told:
+        # What is enforced may change while this works; the texts are those of its beginning.
+        enforced = self._enforced()
+        if self._analyst is None or self._analyst.policies is not enforced:
+            self._analyst = Analyst(self._engine, enforced, self._schema, self._clock)
+        work = self._analyst.work(PodQuestion(pod, node))
+        return await done(work, _REST_SECONDS, self._clock)
 
     async def _pod(self, namespace: str, name: str) -> NamedPod:
         """The pod as kube-scheduler would send it."""
@@ -152,9 +130,3 @@ class Explainer:
                 text=f"there is no pod `{shown(name)}` in `{shown(namespace)}`\n"
             )
         return NamedPod.of(found[key])
-
-    def _analyst_now(self) -> Analyst:
-        enforced = self._enforced()
-        if self._analyst is None or self._analyst.policies is not enforced:
-            self._analyst = Analyst(self._engine, enforced, self._schema, self._clock)
-        return self._analyst

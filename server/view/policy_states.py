@@ -12,7 +12,7 @@ from engine.cluster.events import PodEvent
 from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
-from engine.explanation.decision_document import (
+from engine.explanation.decided import (
     AuditList,
     audit_list,
     policy_audit,

@@ -16,8 +16,8 @@ import msgspec
 from aiohttp import web
 
 from engine.drift.drift_document import DriftDocument
-from engine.explanation.decision_document import AuditList, DecisionDetail, Listing
-from engine.explanation.document import PodExplanation
+from engine.explanation.decided import AuditList, Listing
+from engine.explanation.document import PodDecision, PodExplanation
 from engine.simulation.result import SimulationAnswer
 from server.answers.overview_answers import (
     FillList,
@@ -143,7 +143,7 @@ ROUTES: Sequence[Route] = (
     Route(
         f"/decisions/{_POD}",
         "the last decision about a pod",
-        DecisionDetail,
+        PodDecision,
         right="path",
         named="decision",
     ),

@@ -26,13 +26,13 @@ from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.enforced import EnforcedPolicies, enforced, needs_of
 from engine.engine import Engine
 from engine.errors import EngineError
-from engine.explanation.difference import PodAnswer, answer_of
 from engine.explanation.effects import EffectOfPolicy, effects
-from engine.explanation.inspection import Inspection
+from engine.explanation.inspection import ClauseResults, Inspection
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import key_of
 from engine.offline import offline_engine
 from engine.simulation.pod_list import PodList, PodReader, pods_in
+from engine.work import finished
 from grammar.meaning.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import UserError
@@ -324,8 +324,26 @@ def _tried(
     return TriedDraft(trial.told, len(names), pods, asked, changed, own)
 
 
-def _answer(engine: Engine, body: bytes, names: Sequence[str]) -> PodAnswer:
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """What the policies answer: the nodes that pass, and the best if scores tell them apart."""
+
+    passing: frozenset[str] = frozenset()
+    best: str | None = None
+    error: str | None = None
+
+
+def _answer(engine: Engine, body: bytes, names: Sequence[str]) -> _Tried:
+    """What the policies answer about a pod and these sorted nodes, or why there is no answer."""
     try:
-        return answer_of(Inspection.of(engine, body), names)
+        inspection = Inspection.of(engine, body, names, time.monotonic)
+        objections = finished(inspection.objections())
+        passing = ClauseResults(inspection, objections).passing()
+        given = finished(inspection.contributions(passing)) if passing else []
     except EngineError as error:
-        return PodAnswer(error=str(error))
+        return _Tried(error=str(error))
+    scores, best = ClauseResults(inspection, objections, given, passing).scores, None
+    if scores and min(scores.values()) < (most := max(scores.values())):
+        # The first of equals, by name.
+        best = min(name for name, score in scores.items() if score == most)
+    return _Tried(frozenset(passing), best)

@@ -126,7 +126,8 @@ def test_shares_and_anti_affinity_agree(pytestconfig: pytest.Config) -> None:
             cache = cache_of(made.nodes, [*made.pods, made.pod])
             engine = Engine(Registry(programs), Known(cache), CODEC, Silent())
             refused = dict.fromkeys(wanted, False)
-            for objection in Inspection.of(engine, raw(made.pod)).objections(programs, [*wanted]):
+            inspection = Inspection.of(engine, raw(made.pod), [*wanted])
+            for objection in (o for p in programs for o in finished(inspection.objections_of(p))):
                 for name, is_refused in zip(wanted, objection.refused, strict=True):
                     refused[name] |= bool(is_refused)
             found += [
@@ -217,8 +218,8 @@ class Comparison:
     def _verdicts(self, programs: list[Program], cache: Cache, made: World) -> Verdicts:
         """Whether the clauses for each plugin pass each node."""
         engine = Engine(Registry(programs), Known(cache), CODEC, Silent())
-        inspection = Inspection.of(engine, raw(made.pod))
         names = [node["metadata"]["name"] for node in made.nodes]
+        inspection = Inspection.of(engine, raw(made.pod), names)
         passing = {
             plugin: dict.fromkeys(names, True)
             for plugin in (
@@ -227,7 +228,7 @@ class Comparison:
             )
         }
         for program in programs:
-            for objection in inspection.objections([program], names):
+            for objection in finished(inspection.objections_of(program)):
                 plugin = program.name if program.name in passing else objection.name
                 for name, refused in zip(names, objection.refused, strict=True):
                     passing[plugin][name] &= not refused
@@ -245,7 +246,7 @@ class Comparison:
         names = [node["metadata"]["name"] for node in made.nodes]
         addresses = {program.address: program.name for program in programs}
         preferred = dict.fromkeys(names, 0.0)
-        for given in Inspection.of(engine, raw(made.pod)).contributions(names):
+        for given in finished(Inspection.of(engine, raw(made.pod), names).contributions()):
             policy, points = addresses[given.policy], dict(zip(names, given.points, strict=True))
             if policy == "preferred NodeAffinity":
                 for name in names:

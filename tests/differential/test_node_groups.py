@@ -20,6 +20,7 @@ from engine.objects.codec import ObjectCodec
 from engine.portable.label_conditions import Frozen
 from engine.portable.portable_clauses import portability
 from engine.program.policy_compiler import compile_policy
+from engine.work import finished
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
@@ -85,7 +86,7 @@ def test_the_right_groups_are_chosen(name: str, pytestconfig: pytest.Config) -> 
     nodes = [node(group, labels=labels) for group, labels in GROUPS.items()]
     after = told(asked, registry).after
     engine = Engine(registry, Known(cache_of(nodes)), CODEC, Silent())
-    (objection,) = Inspection.of(engine, raw(asked)).all_objections([*GROUPS])
+    (objection,) = finished(Inspection.of(engine, raw(asked), [*GROUPS]).objections())
     refusals = dict(zip(GROUPS, objection.refused, strict=True))
     assert [group for group, refused in refusals.items() if not refused] == CHOSEN[name]
     with running(built_plugins(pytestconfig)) as plugins:

@@ -17,6 +17,7 @@ import pytest
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.explanation.inspection import Inspection
+from engine.work import finished
 from tests.differential.plugins import Plugins, running
 from tests.differential.portable_worlds import Policies, nodes_with_labels, told
 from tests.differential.worlds import HOST, World, world
@@ -102,10 +103,12 @@ def _refused(registry: Registry, made: World) -> set[str]:
     """The nodes that Placet rejects for the pod as it was created."""
     cache = cache_of(made.nodes, [*made.pods, made.pod])
     names = [each["metadata"]["name"] for each in made.nodes]
-    inspection = Inspection.of(Engine(registry, Known(cache), CODEC, Silent()), raw(made.pod))
+    inspection = Inspection.of(
+        Engine(registry, Known(cache), CODEC, Silent()), raw(made.pod), names
+    )
     return {
         name
-        for objection in inspection.all_objections(names)
+        for objection in finished(inspection.objections())
         for name, refused in zip(names, objection.refused, strict=True)
         if refused
     }

@@ -13,14 +13,16 @@ from cli.world import World
 from engine.cache.cluster_copy import ClusterDocuments
 from engine.cards.card_functions import with_cards
 from engine.enforced import enforced
-from engine.explanation.analysis import Analysis, Analyst, PodQuestion
 from engine.explanation.document import NodeCounts
-from engine.explanation.evidence import clauses_on, scores_on
-from engine.explanation.written import Traced, Written, WrittenClauses
+from engine.explanation.evidence import KEPT_OUT, clauses_on, told
+from engine.explanation.inspection import ClauseResults, Inspection
+from engine.explanation.written import Traced, Values, Written, WrittenClauses
 from engine.offline import offline_engine
+from engine.work import finished
 from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
 from grammar.tree.ast import Expr, Ident
+from grammar.tree.clauses import Score
 from grammar.tree.source import Source
 from grammar.tree.walk import children
 from grammar.values.errors import EvaluationError
@@ -92,21 +94,31 @@ def outcome(expr: Expr, environment: Environment, variables: dict[str, Any]) -> 
         return str(error), type(error)
 
 
-def analysed(world: World) -> tuple[Analysis, WrittenClauses]:
-    """What is found out about the asked pod, and the clauses that it is about."""
+def analysed(world: World) -> tuple[ClauseResults, WrittenClauses]:
+    """The results of every clause for the asked pod, and the clauses that they are about."""
     engine = offline_engine(world.policies.registry, world.cluster, world.codec)
-    analyst = Analyst(engine, world.policies, SCHEMA)
-    found = analyst.at_once(PodQuestion(world.cluster.pod("shop/p-1"), offers=True))
-    return found, WrittenClauses(world.policies.policies, world.policies.texts)
+    inspection = Inspection.of(engine, world.cluster.pod("shop/p-1").body)
+    objections = finished(inspection.objections())
+    passing = ClauseResults(inspection, objections).passing()
+    given = finished(inspection.contributions(passing))
+    policies = world.policies
+    written = WrittenClauses(policies.policies, policies.texts, Values(SCHEMA))
+    return ClauseResults(inspection, objections, given, passing), written
 
 
-def shown(found: Analysis, clauses: WrittenClauses, name: str) -> Iterator[tuple[Written, Traced]]:
-    for said in clauses_on(clauses, found.results, name):
-        for _, traced in said.parts:
-            yield said.written, traced
-    for score in scores_on(clauses, found.results, found.given, name):
-        if score.value is not None:
-            yield score.written, score.value
+def shown(
+    found: ClauseResults, clauses: WrittenClauses, name: str
+) -> Iterator[tuple[Written, Traced]]:
+    """The traced expressions of everything that is said of a node."""
+    frame = found.inspection.frame_at(name)
+    for objection in found.objections:
+        written = clauses.find(objection.policy, objection.name)
+        for _, expr in told(objection.program, written.clause):
+            yield written, written.traced(expr, frame)
+    for each in found.given if name in found.scores else ():
+        written = clauses.find(each.policy, each.name)
+        if isinstance(written.clause, Score):
+            yield written, written.traced(written.clause.value, frame)
 
 
 @settings(max_examples=examples(150), deadline=None)
@@ -125,7 +137,7 @@ def test_a_value_is_that_of_its_pod_and_node_whatever_other_policies_there_are(
     asked = world.cluster.pod("shop/p-1")
     with world.cluster.asking(asked):
         found, clauses = analysed(world)
-        for name in found.results.names:
+        for name in found.names:
             variables = {
                 "pod": CODEC.pod(asked.body),
                 "node": world.cluster.node(name),
@@ -154,9 +166,9 @@ def test_the_pods_of_a_count_are_as_many_as_it_says(
     asked = world.cluster.pod("shop/p-1")
     with world.cluster.asking(asked):
         found, clauses = analysed(world)
-        for name in found.results.names:
-            for said in clauses_on(clauses, found.results, name):
-                if said.counts is not None and not said.objection.is_mutual:
+        for name in found.names:
+            for said in clauses_on(clauses, found, name):
+                if said.counts is not None and said.counts.text != KEPT_OUT:
                     assert_as_many(said.counts)
 
 

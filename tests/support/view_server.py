@@ -9,7 +9,7 @@ import struct
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from threading import Event, Thread
 
@@ -29,7 +29,6 @@ from engine.drift.drift_document import DriftDocument
 from engine.enforced import EnforcedPolicies, enforced
 from engine.engine import Engine
 from engine.errors import EngineError
-from engine.explanation.decision_document import decision_audits
 from grammar.meaning.costs import UNKNOWN_SIZE
 from grammar.tree.source import Source
 from policies.admission import check_stored
@@ -232,8 +231,7 @@ def view_over(parts: Parts) -> web.Application:
         Simulator(parts.replica, parts.engine, parts.cluster, dict),
     )
     overview = Overview(parts.replica, parts.engine, parts.cluster.state, explainer, states)
-    audits = partial(decision_audits, parts.engine.audits.log)
-    decisions = Decisions(parts.replica, parts.journal, audits, parts.ends)
+    decisions = Decisions(parts.replica, parts.journal, parts.engine.audits.log, parts.ends)
     view = View(
         parts.replica,
         lambda: parts.status(parts.replica, parts.journal),

@@ -12,10 +12,10 @@ const OUTCOMES = {
 };
 
 export function outcome(one) {
-  if (one.error) return "error";
-  if (!one.governing && one.passing === one.offered) return "free";
+  if (one.problem) return "error";
+  if (!one.governing && one.passing === one.nodes) return "free";
   if (one.passing === 0) return "none";
-  return one.passing === one.offered ? "all" : "some";
+  return one.passing === one.nodes ? "all" : "some";
 }
 
 // The newest first, each call once.
@@ -120,8 +120,8 @@ function Row({ one }) {
     <td class="pod"><a href=${podAddress(one.pod)}>${one.pod}</a></td>
     <td>${one.governing
       ? html`<a href=${policyAddress(one.governing)}>${one.governing}</a>` : html`<span class="quiet">none</span>`}</td>
-    <td class="nodes"><span class="number">${one.passing} of ${one.offered}</span>
-      <${Bar} part=${one.passing} whole=${one.offered} kind=${kind} /></td>
+    <td class="nodes"><span class="number">${one.passing} of ${one.nodes}</span>
+      <${Bar} part=${one.passing} whole=${one.nodes} kind=${kind} /></td>
     <td class="took">${one.seconds !== null && html`<span class="number">filter ${duration(one.seconds)}</span>`}
       ${one.scoredSeconds !== null && html` <span class="number">prioritize ${duration(one.scoredSeconds)}</span>`}</td>
     <td><${Badge} kind=${kind}>${text}<//></td></tr>`;

@@ -206,9 +206,9 @@ const short = (number) => Number(number.toFixed(2)).toLocaleString("en");
 // ---- then
 
 const ThenAndNow = ({ found }) => html`<div class="sides">
-  <div><h3>Then, at ${clock(found.then.at)}</h3><${InShort} then=${found.then} /></div>
+  <div><h3>Then, at ${clock(found.then.at)}</h3><${InShort} found=${found.then} /></div>
   <div><h3>Now, at ${clock(found.at)}</h3>
-    <p>${found.passing} of ${count(found.nodes, "node")} ${found.passing === 1 ? "passes" : "pass"}</p></div></div>
+    <${InShort} found=${found} /></div></div>
   ${found.changes.length ? html`<ul class="lines">${found.changes.map((each) => html`<li>
       <${Badge} kind="part">${each.what}<//> <span>${each.text}</span></li>`)}</ul>`
     : html`<p class="quiet">Nothing that the decision follows from has changed.</p>`}
@@ -221,21 +221,13 @@ const Preempted = ({ found }) => found && html`<h3>Preemption, at ${clock(found.
   <ul class="lines">${found.extended.map((each) => each.added.map((pod) => html`<li>
     <span>${pod.pod} on ${each.node} was added because of ${pod.policy}: ${pod.clause}.</span></li>`))}</ul>`;
 
-const InShort = ({ then }) => then.error ? html`<p class="wrong">${sentence(then.error)}</p>`
-  : html`<p>${then.passing} of ${count(then.offered, "node")} ${then.passing === 1 ? "passes" : "pass"}${then.held
-    ? `; ${then.held} held back for now` : ""}</p>`;
+const InShort = ({ found }) => found.problem ? html`<p class="wrong">${sentence(found.problem)}</p>`
+  : html`<p>${found.passing} of ${count(found.nodes, "node")} ${found.passing === 1 ? "passes" : "pass"}${found.heldBack
+    ? `; ${found.heldBack} held back for now` : ""}</p>`;
 
 // The last decision alone, for a pod that cannot be asked about now.
-function Then({ then }) {
-  const name = (node) => podAddress(then.pod, node);
-  return html`<h2>Then, at ${clock(then.at)}</h2>
-    <${InShort} then=${then} />
-    ${then.governing && html`<p><a href=${policyAddress(then.governing)}>${then.governing}</a> governed.</p>`}
-    ${(then.passed || []).length > 0 && html`<${Group} nodes=${then.offered} link=${name}
-      group=${{ rejectedBy: [], nodes: then.passed.length, names: then.passed }} />`}
-    ${then.heldBy.map((each) => html`<${Group} nodes=${then.offered} link=${name}
-      group=${{ rejectedBy: [], nodes: each.nodes, names: each.names, heldBack: each.text }} />`)}
-    ${then.reasons.map((each) => html`<${Group} nodes=${then.offered} link=${name}
-      group=${{ rejectedBy: [each], nodes: each.nodes, names: each.names }} />`)}
-    <${Preempted} found=${then.preemption} />`;
-}
+const Then = ({ then }) => html`<h2>Then, at ${clock(then.at)}</h2>
+  <${InShort} found=${then} />
+  ${then.policies.map((each) => html`<p><a href=${policyAddress(each.address)}>${each.address}</a> ${each.applies}.</p>`)}
+  ${then.groups.map((group, index) => html`<${Group} key=${index} group=${group} nodes=${then.nodes} link=${(node) => podAddress(then.pod, node)} />`)}
+  <${Preempted} found=${then.preemption} />`;

@@ -82,7 +82,7 @@ far/tool    2026-11-21T12:00:00Z     2   2
 DECISION = """\
 pod shop/web-1, asked about at 2026-11-21T12:00:00Z
 
-policy  applies
+policy  applies  because
 web     governs
 
 nodes  verdict  why                           which
@@ -102,7 +102,7 @@ policy web {
 PREEMPTED = """\
 pod shop/web-1, asked about at 2026-11-21T12:00:00Z
 
-policy  applies
+policy  applies  because
 web     governs
 
 preempt kept 2 of 3 nodes where kube-scheduler may evict pods, at 2026-11-21T12:00:00Z
@@ -184,7 +184,7 @@ def test_answers_are_data(placet: Placet, one: Running, form: str) -> None:
     (listing,) = read(placet("decisions", "-o", form, *url).out)["replicas"]
     assert (listing["replica"], len(listing["decisions"])) == ("placet-0", 3)
     (detail,) = read(placet("decisions", "tool", "-o", form, *url).out)["replicas"]
-    assert (detail["pod"], detail["passed"]) == ("far/tool", None)
+    assert (detail["pod"], detail["groups"]) == ("far/tool", [])
 
 
 def test_an_empty_journal_says_so(placet: Placet) -> None:

@@ -100,7 +100,7 @@ async def test_programs_get_documents(placet: Placet, folder: Path, form: str) -
     assert {each["address"]: each["applies"] for each in found["policies"]}["shop/headroom"] == (
         "governs"
     )
-    assert (found["version"], found["cause"]["kind"]) == (1, "not asked yet")
+    assert (found["version"], found["cause"]["kind"]) == (2, "not asked yet")
     assert (shown["node"], shown["passes"]) == ("n-4", False)
     values = shown["clauses"][0]["expressions"][0]["values"]
     assert {"expression": 'node.free["memory"]', "depth": 2, "value": "7Gi"} in values

@@ -2,14 +2,15 @@
 
 import argparse
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from cli.demo.demo_cluster import demo_cluster
-from cli.world import World, read_world
-from engine.decision.verdict import Feasible
-from engine.explanation.analysis import Analysis, Analyst, PodQuestion
+from cli.world import World, explained, read_world
+from engine.decision.verdict import Feasible, Verdict
+from engine.explanation.document import PodExplanation
 from engine.offline import offline_engine
 from grammar.values.time import Timestamp
 from tests.cli import shop
@@ -31,42 +32,47 @@ def world(request: pytest.FixtureRequest, folder: Path) -> World:
     return read_world(argparse.Namespace(cluster=[folder / "cluster.json"], policies=policies))
 
 
-def analysis_of(world: World, key: str) -> Analysis:
+def explanation_of(world: World, key: str) -> tuple[PodExplanation, Mapping[str, Verdict]]:
+    """The explanation of a pod, and the answer of an engine about it."""
     pod = world.cluster.pod(key)
+    names = sorted(world.cluster.snapshot().table.rows)
     engine = offline_engine(world.policies.registry, world.cluster, world.codec)
     with world.cluster.asking(pod):
-        return Analyst(engine, world.policies, world.schema).at_once(PodQuestion(pod, offers=True))
+        decided = engine.filter(pod.body, names, None, math.inf)
+        return explained(world, pod), dict(zip(names, decided, strict=True))
 
 
 def test_a_node_has_an_objection_if_and_only_if_the_engine_refuses_it(world: World) -> None:
     """The first objection is the one that the engine names; counts may offer fewer nodes."""
     for key in world.cluster.snapshot().pods():
-        found = analysis_of(world, key)
+        found, verdicts = explanation_of(world, key)
         assert not found.problem
-        assert found.verdicts
-        for name, verdict in found.verdicts.items():
-            against = found.results.against(name)
+        assert verdicts
+        groups = {name: group for group in found.groups for name in group.names}
+        for name, verdict in verdicts.items():
+            against = groups[name].rejectedBy
             if isinstance(verdict, Feasible):
                 assert not against
+                assert not groups[name].heldBack
             elif against:
-                assert (verdict.policy, verdict.clause) == (against[0].policy, against[0].name)
+                assert (verdict.policy, verdict.clause) == (against[0].policy, against[0].clause)
             else:
-                assert any(p.counts for p in found.results.inspection.selection.enforced)
+                assert groups[name].heldBack
 
 
 def test_scores_are_those_of_the_engine(world: World) -> None:
     scored = 0
     for key in world.cluster.snapshot().pods():
-        found, pod = analysis_of(world, key), world.cluster.pod(key)
-        names = list(found.results.scores)
-        if not names:
+        (found, _), pod = explanation_of(world, key), world.cluster.pod(key)
+        scores = {each.node: each.score for each in found.scores or ()}
+        if not scores:
             continue
         scored += 1
         engine = offline_engine(world.policies.registry, world.cluster, world.codec)
         with world.cluster.asking(pod):
-            given = engine.prioritize(pod.body, names, None, math.inf)
+            given = engine.prioritize(pod.body, sorted(scores), None, math.inf)
         assert given is not None
-        assert given.points.tolist() == list(found.results.scores.values())
+        assert given.points.tolist() == [scores[name] for name in sorted(scores)]
     assert scored
 
 

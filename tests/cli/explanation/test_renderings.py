@@ -28,11 +28,8 @@ from cli.repl.conversation import answer
 from cli.repl.session import ReplSession
 from cli.world import explained, read_world
 from engine.decision.journal import AddedPod, ExtendedNode, PreemptionDetail
-from engine.explanation.decision_document import (
-    DecisionDetail,
-)
 from engine.explanation.difference import changes
-from engine.explanation.document import PodExplanation
+from engine.explanation.document import ConcernedPolicy, NodeGroup, PodDecision, PodExplanation
 from engine.explanation.explanation import Asker
 from tests.cli import shop
 from tests.cli.conftest import Placet
@@ -40,28 +37,21 @@ from tests.support.builders import kubectl_list, raw
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "explanation"
 SAID = "0/4 nodes are available: 1 node(s) had untolerated taint(s), 3 policy shop: zone."
-THEN = DecisionDetail(
+THEN = PodDecision(
     number=1,
     pod="shop/web-1",
     at="2026-11-21T09:58:00Z",
-    offered=3,
+    nodes=3,
     passing=1,
-    governing="shop/shop",
-    error=None,
+    heldBack=0,
     seconds=0.001,
     scoredSeconds=None,
     replica="placet-0",
     uid="u",
     generation=1,
     policiesChanged=False,
-    guardrails=(),
-    gaveWay=(),
-    audited=(),
-    digests={"shop/shop": "an older one"},
-    counts=(),
-    passed=["n-1"],
-    reasons=(),
-    scores=None,
+    policies=[ConcernedPolicy("shop/shop", "governs", "", "an older one")],
+    groups=[NodeGroup([], 1, ["n-1"])],
     preemption=PreemptionDetail(
         "2026-11-21T09:58:01Z",
         offered=2,

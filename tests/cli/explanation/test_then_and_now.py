@@ -8,40 +8,43 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.explanation.decision_document import ClauseCounts, CountedGroup, DecisionDetail, Reason
+from engine.decision.journal import CountedGroup
 from engine.explanation.difference import changes
-from engine.explanation.document import ConcernedPolicy, NodeGroup, PodExplanation
+from engine.explanation.document import (
+    ClauseCounts,
+    ConcernedPolicy,
+    NodeGroup,
+    PodDecision,
+    PodExplanation,
+    RejectingClause,
+)
 
-THEN = DecisionDetail(
+REJECTED = NodeGroup([RejectingClause("web", "fast", "web: fast")], 1, ["n3"])
+THEN = PodDecision(
     number=1,
     pod="shop/web-1",
     at="2026-11-21T12:00:00Z",
-    offered=3,
+    nodes=3,
     passing=2,
-    governing="web",
-    error=None,
+    heldBack=0,
     seconds=0.001,
     scoredSeconds=None,
     replica="placet-0",
     uid="u",
     generation=1,
     policiesChanged=False,
-    guardrails=(),
-    gaveWay=(),
-    audited=(),
-    digests={"web": "aaa"},
+    policies=[ConcernedPolicy("web", "governs", "", "aaa")],
+    groups=[NodeGroup([], 2, ["n1", "n2"]), REJECTED],
     counts=[ClauseCounts("web", "zones", [CountedGroup("a", 3), CountedGroup("b", 1)])],
-    passed=["n1", "n2"],
-    reasons=[Reason("web: fast", "web", "fast", "", "", 1, ["n3"])],
-    scores=None,
 )
+DIGESTS = {"web": "aaa"}
 OTHERS = [ClauseCounts("web", "zones", [CountedGroup("a", 4), CountedGroup("c", 2)])]
 
 
 def now(
     at: str = THEN.at,
     nodes: Sequence[str] = ("n1", "n2", "n3"),
-    digests: Mapping[str, str] = THEN.digests,
+    digests: Mapping[str, str] = DIGESTS,
     counts: Sequence[ClauseCounts] = THEN.counts,
 ) -> PodExplanation:
     """An explanation of the same pod, which all nodes pass."""
@@ -83,7 +86,7 @@ def test_each_of_the_four_is_named(other: dict[str, Any], found: list[tuple[str,
 
 
 def test_where_no_policy_concerned_the_pod_only_the_number_of_nodes_is_known() -> None:
-    then = msgspec.structs.replace(THEN, passed=None)
+    then = msgspec.structs.replace(THEN, groups=())
     assert changes(then, now()) == []
     (found,) = changes(then, now(nodes=["n1", "n2", "n3", "n4"]))
     assert (found.what, found.text) == ("nodes", "3 were offered, and there are 4")

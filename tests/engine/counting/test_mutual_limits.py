@@ -21,6 +21,7 @@ from engine.explanation.inspection import Inspection
 from engine.objects.codec import ObjectCodec, decode_namespace
 from engine.objects.peer import Peer, labelled
 from engine.objects.request_pod import BYPASS, NO_EXEMPTIONS, Exemptions
+from engine.work import finished
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.evaluator import evaluate
 from grammar.tree.ast import Expr
@@ -148,7 +149,7 @@ def test_an_inspection_says_whose_limit_it_is() -> None:
     cache = cache_of(NODES, [db("db-0", on="n1"), web("web-0", on="n2"), web("web-1", on="n2")])
     engine = engine_over(text, cache)
     for asked, whose in ((web("web-2"), [(True, ["n1"])]), (db("db-1"), [(False, ["n1", "n2"])])):
-        found = Inspection.of(engine, raw(asked)).all_objections(["n1", "n2", "n3"])
+        found = finished(Inspection.of(engine, raw(asked)).objections())
         names = [[f"n{i + 1}" for i in o.refused.nonzero()[0]] for o in found]
         assert list(zip((o.is_mutual for o in found), names, strict=True)) == whose
 
@@ -376,10 +377,10 @@ def test_equals_a_plain_model(seed: int) -> None:
             engine.in_flight.offer(flying, table, rows, 0, is_narrow=False)
             places[name] = made, offered
         asked = _pod(random, f"asked-{step}", None)
-        inspection = Inspection.of(engine, raw(asked))
+        inspection = Inspection.of(engine, raw(asked), names)
         refused = {
             n
-            for o, n in product(inspection.all_objections(names), names)
+            for o, n in product(finished(inspection.objections()), names)
             if o.refused[names.index(n)]
         }
         there = [(made, on) for made, on in places.values() if made["spec"].get("nodeName")]

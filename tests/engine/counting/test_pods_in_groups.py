@@ -11,6 +11,7 @@ import pytest
 from engine.counting.groups import CountGroups
 from engine.counting.members import PodInGroup
 from engine.explanation.inspection import Inspection
+from engine.work import finished
 from tests.engine.counting.helpers import ASKED, Counting, clause_of, counting_of, update
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import cache_of, engine_over, peer_of
@@ -119,7 +120,7 @@ def test_the_pods_whose_mutual_limit_keeps_the_pod_out() -> None:
     engine = engine_over(alone, cache)
     engine.filter(raw(pod("db-3", labels=db)), ["n3"], None, math.inf)
     inspection = Inspection.of(engine, raw(ASKED))
-    (objection,) = inspection.all_objections(["n1", "n2", "n3"])
+    (objection,) = finished(inspection.objections())
     assert objection.is_mutual
     clause = objection.program
     keepers = {name: inspection.keepers(clause, name) for name in ("n1", "n2", "n3")}  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from engine.cache.cluster_copy import ClusterDocuments
 from engine.enforced import enforced
 from engine.explanation.evidence import counted_on
 from engine.explanation.inspection import ClauseResults, Inspection, Objection
-from engine.explanation.written import WrittenClauses
+from engine.explanation.written import Values, WrittenClauses
 from engine.offline import offline_engine
 from engine.program.policy_compiler import compile_policy
 from grammar.tree.source import Source
@@ -36,8 +36,8 @@ def text_of(parts: str, **labels: str) -> str:
     inspection = Inspection.of(engine, raw(pod("asked", labels=labels)))
     (gang,) = compile_policy(policies.policies[0]).gangs
     objection = Objection("p", "g", gang, np.array([True]), {}, "6 of 8 members fit")
-    written = WrittenClauses(policies.policies, policies.texts).find("p", "g")
-    found = counted_on(objection, written, ClauseResults(inspection, ["a"], {}, [objection]), "a")
+    written = WrittenClauses(policies.policies, policies.texts, Values(SCHEMA)).find("p", "g")
+    found = counted_on(objection, written, ClauseResults(inspection, [objection]), "a")
     assert found is not None
     return found.text
 

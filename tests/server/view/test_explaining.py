@@ -18,7 +18,7 @@ from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.engine import Engine
 from engine.errors import NotSyncedError
-from engine.explanation.inspection import Inspection, PodResults
+from engine.explanation.inspection import Inspection
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
 from grammar.values.time import Timestamp
 from tests.support.builders import Object, node, pod, raw
@@ -174,7 +174,7 @@ async def test_the_last_decision_is_beside_what_is_other_now(view: Asked) -> Non
     assert (before["then"], before["changes"]) == (None, [])
     view.engine.filter(raw(web()), ["n1", "n2", "n6"], None, math.inf)
     _, found = await view.get("/api/v1/explain/shop/web-1")
-    assert found["then"]["passed"] == ["n1"]
+    assert found["then"]["groups"][0]["names"] == ["n1"]
     assert {"what": "nodes", "text": "not offered then: n3, n4, n5"} in found["changes"]
 
 
@@ -236,11 +236,11 @@ def test_a_portion_is_a_few_nodes_of_one_clause() -> None:
     """With a clock of which each look takes longer than a portion, every look ends one."""
     nodes = [node(f"n{i:03}", labels=place("ssd", "3", "a")) for i in range(40)]
     text = re.sub(r"limit .*?strict\s*}", "", POLICIES, flags=re.DOTALL)
-    inspection = Inspection.of(engine_of(text, nodes), raw(web()))
     ticks = itertools.count()
-    work = PodResults(inspection, sorted(inspection.table.rows), lambda: float(next(ticks)))
+    engine = engine_of(text, nodes)
+    work = Inspection.of(engine, raw(web()), clock=lambda: float(next(ticks)))
     # Three filters and two scores, eight nodes at a time.
-    steps = (work.objections(), work.contributions(work.names))
+    steps = (work.objections(), work.contributions())
     assert sum(1 for step in steps for _ in step) == 5 * 40 / 8
 
 

@@ -103,34 +103,32 @@ async def test_a_decision_has_its_reasons(view: Asked, engine: Engine) -> None:
     engine.filter(WEB, NAMES, None, math.inf)
     engine.prioritize(WEB, ["n5", "n1"], None, math.inf)
     _, detail = await view.get("/api/v1/decisions/shop/web-1")
-    assert {k: detail[k] for k in ("pod", "at", "offered", "passing", "error", "passed")} == {
+    assert {k: detail[k] for k in ("replica", "pod", "at", "nodes", "passing", "problem")} == {
+        "replica": "placet-0",
         "pod": "shop/web-1",
         "at": "2026-11-21T12:00:00Z",
-        "offered": 5,
+        "nodes": 5,
         "passing": 2,
-        "error": None,
-        "passed": ["n1", "n5"],
+        "problem": None,
     }
-    assert (detail["replica"], detail["governing"], detail["gaveWay"]) == (
-        "placet-0",
-        "web",
-        ["all"],
-    )
     digests = {p.address: p.digest for p in engine.registry.programs}
-    assert detail["digests"] == digests
+    assert [(p["address"], p["applies"], p["digest"]) for p in detail["policies"]] == [
+        ("web", "governs", digests["web"]),
+        ("all", "gives way", digests["all"]),
+    ]
     assert not detail["policiesChanged"]
-    first, second = detail["reasons"]
+    passing, first, second = detail["groups"]
+    assert (passing["rejectedBy"], passing["names"]) == ([], ["n1", "n5"])
+    text = "web: fast: wants a fast disk"
     assert first == {
-        "text": "web: fast: wants a fast disk",
-        "policy": "web",
-        "clause": "fast",
-        "message": "wants a fast disk",
-        "error": "",
+        "rejectedBy": [{"policy": "web", "clause": "fast", "text": text}],
         "nodes": 2,
         "names": ["n2", "n4"],
+        "heldBack": "",
     }
-    assert (second["clause"], second["names"]) == ("cool", ["n3"])
-    assert "many" in second["error"]
+    (cool,) = second["rejectedBy"]
+    assert (cool["clause"], second["names"]) == ("cool", ["n3"])
+    assert "many" in cool["text"]
     assert detail["scores"] == [{"node": "n1", "score": 9}, {"node": "n5", "score": 1}]
 
 
@@ -149,12 +147,12 @@ async def test_the_list_has_the_newest_first(view: Asked, engine: Engine) -> Non
         "number": 1,
         "pod": "shop/web-1",
         "at": "2026-11-21T12:00:00Z",
-        "offered": 5,
+        "nodes": 5,
         "passing": 2,
         "governing": "web",
-        "error": None,
+        "problem": None,
         "scoredSeconds": None,
-        "held": 0,
+        "heldBack": 0,
     }
     assert (first["pod"], first["passing"], first["number"]) == ("ads/report", 5, 2)
     _, answer = await view.get(f"{path}?limit=1")
@@ -180,9 +178,8 @@ async def test_after_an_error_no_node_passes(view: Asked, engine: Engine) -> Non
     with pytest.raises(EngineError):
         engine.filter(WEB, NAMES, None, -math.inf)
     _, detail = await view.get("/api/v1/decisions/shop/web-1")
-    assert detail["error"] == "the decision took longer than the request may"
-    assert (detail["offered"], detail["passing"]) == (5, 0)
-    assert (detail["passed"], detail["reasons"]) == (None, [])
+    assert detail["problem"] == "the decision took longer than the request may"
+    assert (detail["nodes"], detail["passing"], detail["groups"]) == (5, 0, [])
 
 
 @pytest.mark.parametrize("path", ["shop/web-2", "web-1/shop"])

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from engine.explanation.application import misspelt_annotations
+from cli.sources import misspelt_annotations
 from engine.objects.request_pod import BYPASS, EARLIER_BYPASS, FORM
 from policies.manifest_text import GROUP
 

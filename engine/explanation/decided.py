@@ -1,0 +1,208 @@
+"""Decided: the last call about a pod as it was recorded, and what policies in audit mode would do.
+
+The view sends it as JSON, and commands decode it with these structs. The journal and the log of
+audits are read, and nothing is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import numpy as np
+
+from engine.decision.audit_log import AuditedPod, AuditLog, PolicyAudits
+from engine.decision.journal import ConcernedPolicies, DecisionRecord
+from engine.decision.verdict import Failed, Feasible, HeldBack, Verdict, full_reason
+from engine.explanation.document import (
+    Applies,
+    AuditedClause,
+    ClauseCounts,
+    ConcernedPolicy,
+    NodeGroup,
+    PodDecision,
+    PolicyAudit,
+    RejectingClause,
+    ScoredNode,
+    Summary,
+    in_order,
+)
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """A listing of the kept decisions of a replica, newest first; `more` says there are others."""
+
+    replica: str
+    decisions: Sequence[Summary]
+    more: bool = False
+
+
+def listing(replica: str, records: Iterable[DecisionRecord], *, more: bool) -> Listing:
+    return Listing(replica, [summary(record) for record in records], more)
+
+
+def summary(record: DecisionRecord) -> Summary:
+    passing, held = 0 if record.error else record.offered, 0
+    if (answered := record.answered) is not None:
+        found = np.bincount(answered.codes, minlength=len(answered.verdicts)).tolist()
+        pairs = list(zip(answered.verdicts, found, strict=True))
+        held = sum(nodes for verdict, nodes in pairs if isinstance(verdict, HeldBack))
+        passing = held + sum(nodes for verdict, nodes in pairs if isinstance(verdict, Feasible))
+    return Summary(
+        number=record.number,
+        pod=f"{record.namespace}/{record.name}",
+        at=record.at.to_second(),
+        nodes=record.offered,
+        passing=passing,
+        heldBack=held,
+        governing=record.policies.governing,
+        problem=record.error or None,
+        seconds=None if record.error else round(record.seconds, 6),
+        scoredSeconds=None if record.scored is None else round(record.scored_seconds, 6),
+    )
+
+
+def decided(replica: str, record: DecisionRecord, generation: int, log: AuditLog) -> PodDecision:
+    """The decision of a record; `generation` is the journal's now."""
+    known = msgspec.structs.asdict(summary(record))
+    del known["governing"]
+    return PodDecision(
+        **known,
+        replica=replica,
+        uid=record.uid,
+        generation=record.generation,
+        policiesChanged=record.generation != generation,
+        policies=_policies(record.policies),
+        groups=_groups(record),
+        audits=[_audit(address, pod) for address, pod in log.of(record.uid)],
+        scores=_scores(record),
+        counts=[ClauseCounts(*each.by_group()) for each in record.counts],
+        preemption=record.preempted,
+    )
+
+
+def _policies(concerned: ConcernedPolicies) -> list[ConcernedPolicy]:
+    winner = concerned.governing
+    parts: tuple[tuple[Applies, str, Sequence[str]], ...] = (
+        ("as a guardrail", "", concerned.guardrails),
+        ("governs", "", () if winner is None else (winner,)),
+        ("gives way", f"`{winner}` governs", concerned.gave_way),
+        ("in audit", "", concerned.audited),
+    )
+    return [
+        ConcernedPolicy(address, applies, because, concerned.digests.get(address, ""))
+        for applies, because, addresses in parts
+        for address in addresses
+    ]
+
+
+def _groups(record: DecisionRecord) -> list[NodeGroup]:
+    """The nodes by their verdicts."""
+    if (answered := record.answered) is None:
+        return []
+    found: dict[int, list[str]] = {}
+    for code, name in zip(answered.codes.tolist(), answered.nodes.names(), strict=True):
+        found.setdefault(code, []).append(name)
+    return in_order([_group(answered.verdicts[code], found[code]) for code in found])
+
+
+def _group(verdict: Verdict, names: list[str]) -> NodeGroup:
+    names = sorted(names)
+    if isinstance(verdict, Feasible):
+        return NodeGroup([], len(names), names)
+    text = full_reason(verdict.policy, verdict.clause, verdict.reason)
+    if isinstance(verdict, HeldBack):
+        return NodeGroup([], len(names), names, text)
+    text = f"{text}: {verdict.error}" if isinstance(verdict, Failed) else text
+    return NodeGroup([RejectingClause(verdict.policy, verdict.clause, text)], len(names), names)
+
+
+def _scores(record: DecisionRecord) -> Sequence[ScoredNode] | None:
+    if record.scored is None:
+        return None
+    pairs = zip(record.scored.nodes.names(), record.scored.points.tolist(), strict=True)
+    return [ScoredNode(n, s) for n, s in sorted(pairs, key=lambda pair: (-pair[1], pair[0]))]
+
+
+# ---- what policies in audit mode would have done
+
+
+def _audit(address: str, pod: AuditedPod) -> PolicyAudit:
+    clauses = [AuditedClause(*pair) for pair in pod.clauses]
+    since = pod.since.to_second() if pod.would_wait else None
+    return PolicyAudit(address, pod.rejected, clauses, pod.offered - pod.rejected, since)
+
+
+class PodAudit(msgspec.Struct, frozen=True):
+    """A pod that a policy in audit mode would have rejected.
+
+    `wouldWait` says that the policy rejects all nodes that were `offered`; else the pod would have
+    gone to another node than its own. `since` is the first such call, and `at` the last one.
+    `workload` is like `Deployment/web`; it and `node` are null where they are not known.
+    """
+
+    pod: str
+    uid: str
+    workload: str | None
+    clauses: Sequence[AuditedClause]
+    wouldWait: bool
+    since: str
+    at: str
+    offered: int
+    rejected: int
+    node: str | None
+
+
+class PolicyAuditDetail(msgspec.Struct, frozen=True):
+    """The audit of a policy in audit mode: what it would have done `since` its last change.
+
+    `waiting` pods of so many `workloads` would have waited, and those `elsewhere` would have gone
+    to another node. `pods` are the last ones, the newest first.
+    """
+
+    policy: str
+    since: str
+    waiting: int
+    workloads: int
+    elsewhere: int
+    pods: Sequence[PodAudit]
+
+
+class AuditList(msgspec.Struct, frozen=True):
+    """The policies in audit mode of a replica."""
+
+    replica: str
+    at: str
+    policies: Sequence[PolicyAuditDetail]
+
+
+def audit_list(replica: str, log: AuditLog) -> AuditList:
+    """All policies in audit mode, by address."""
+    found = [policy_audit(*pair) for pair in sorted(log.policies.items())]
+    return AuditList(replica, log.now().to_second(), found)
+
+
+def policy_audit(address: str, audits: PolicyAudits) -> PolicyAuditDetail:
+    return PolicyAuditDetail(
+        address,
+        audits.since.to_second(),
+        audits.waiting,
+        audits.owners,
+        audits.elsewhere,
+        [pod_audit(pod) for pod in reversed(audits.pods.values())],
+    )
+
+
+def pod_audit(pod: AuditedPod) -> PodAudit:
+    return PodAudit(
+        f"{pod.namespace}/{pod.name}",
+        pod.uid,
+        pod.workload or None,
+        [AuditedClause(*pair) for pair in pod.clauses],
+        pod.would_wait,
+        pod.since.to_second(),
+        pod.at.to_second(),
+        pod.offered,
+        pod.rejected,
+        pod.node or None,
+    )
