@@ -6,7 +6,10 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,11 +19,35 @@ from tests.support.fake_clock import FakeClockLoop
 register_profiles()
 
 
-def pytest_configure() -> None:
+class StartedPrograms:
+    """The programs that tests start: Python for marked ones alone, as its start is slow."""
+
+    MARKS = frozenset({"process", "e2e", "bench", "chaos", "rollouts", "image", "browser"})
+
+    def __init__(self) -> None:
+        self.are_refused = False
+        sys.addaudithook(self.audit)
+
+    def audit(self, event: str, about: tuple[Any, ...]) -> None:
+        if event == "subprocess.Popen" and self.are_refused:
+            folder = Path(os.fsdecode(about[0])).parent
+            assert folder != Path(sys.executable).parent, "who starts Python is marked `process`"
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self.are_refused = self.MARKS.isdisjoint(mark.name for mark in item.iter_markers())
+        try:
+            return (yield)
+        finally:
+            self.are_refused = False
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Use no proxy for loopback, start no threads of numpy, and let Ctrl-C reach what tests start.
 
     A background process of a shell ignores SIGINT, and its child processes do too.
     """
+    config.pluginmanager.register(StartedPrograms())
     os.environ |= {"NO_PROXY": "*", "no_proxy": "*", "OPENBLAS_NUM_THREADS": "1"}
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

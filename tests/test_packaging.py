@@ -72,15 +72,18 @@ def names(wheel: Path) -> list[str]:
         return archive.namelist()
 
 
+@pytest.mark.process
 def test_wheel_claims_one_name(names: list[str]) -> None:
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"placet"}
 
 
+@pytest.mark.process
 def test_wheel_has_no_tests_and_no_leftovers(names: list[str]) -> None:
     assert [name for name in names if "/tests/" in name or "__pycache__" in name] == []
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("package", ["cli", "engine", "grammar", "policies", "server"])
 def test_wheel_has_every_file_of_a_package(package: str, names: list[str]) -> None:
     """Modules, py.typed, grammar, schema, library, demo: every file of the tree."""
@@ -94,11 +97,13 @@ def test_wheel_has_every_file_of_a_package(package: str, names: list[str]) -> No
     assert f"placet/bundle/{package}/py.typed" in wanted
 
 
+@pytest.mark.process
 def test_wheel_has_what_the_language_is_read_from(names: list[str]) -> None:
     data = {"placet/bundle/grammar/syntax/policy.lark", "placet/bundle/grammar/meaning/schema.txt"}
     assert data - set(names) == set()
 
 
+@pytest.mark.process
 def test_wheel_passes_check_wheel_contents(wheel: Path) -> None:
     done = subprocess.run(
         [PROGRAMS / "check-wheel-contents", "--config", ROOT / "pyproject.toml", wheel],
@@ -154,6 +159,7 @@ def test_installed_programs_work(installed: Path, tmp_path: Path) -> None:
     assert run(installed / "python", "-c", asked, cwd=tmp_path) == "Placet made\n"
 
 
+@pytest.mark.process
 def test_wheel_is_the_same_when_built_again(wheel: Path, tmp_path: Path) -> None:
     assert build(tmp_path).read_bytes() == wheel.read_bytes()
 
@@ -173,6 +179,7 @@ def test_no_python_is_claimed_that_is_not_tested() -> None:
     assert PROJECT["project"]["requires-python"] == f">={claimed[0]}"
 
 
+@pytest.mark.process
 def test_scripts_start_the_launcher(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (path,) = (name for name in archive.namelist() if name.endswith("/entry_points.txt"))
@@ -183,6 +190,7 @@ def test_scripts_start_the_launcher(wheel: Path) -> None:
     assert dict(declared["console_scripts"]) == scripts
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("program", "called"), [("placet", "placet"), ("kubectl-placet", "kubectl placet")]
 )

@@ -302,6 +302,7 @@ def test_json_keeps_what_a_text_is(placet: Placet, folder: Path) -> None:
     assert json.loads(done.out) == hostile(5)
 
 
+@pytest.mark.process
 def test_colours_are_only_our_own(folder: Path) -> None:
     write(folder, 6)
     command = [sys.executable, "-m", "cli", "explain", *POD]

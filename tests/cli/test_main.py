@@ -75,6 +75,7 @@ def actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     return found
 
 
+@pytest.mark.process
 def test_a_user_without_a_home_has_all_commands(folder: Path) -> None:
     """As in a container with any user ID."""
     (folder / "a.policy").write_text("cluster policy a {}", encoding="utf-8")
@@ -144,6 +145,7 @@ def test_a_misspelt_command_or_flag_gets_a_suggestion(
     assert done.err.endswith(f"error: {message}\n  = help: {hint}\n")
 
 
+@pytest.mark.process
 def test_reader_that_has_enough_is_no_error(folder: Path) -> None:
     """As in `placet check … | head -1`: no traceback, whatever is still to be written."""
     (folder / "a.policy").write_text("policy a {\n" * 2000, encoding="utf-8")
@@ -171,6 +173,7 @@ def test_rights_that_lack_are_the_hint_of_a_file(error: OSError, hint: str) -> N
     assert unreadable("a", error, "check the path").hint == hint
 
 
+@pytest.mark.process
 def test_a_reader_that_has_enough_of_a_table_is_no_error(folder: Path) -> None:
     """As in `placet explain … | head -1`: it ended with 1 in silence, as if there were findings."""
     (folder / "a.policy").write_text("policy a { for pods where true }", encoding="utf-8")
@@ -191,6 +194,7 @@ def test_a_reader_that_has_enough_of_a_table_is_no_error(folder: Path) -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.process
 def test_check_starts_without_the_libraries_of_the_server() -> None:
     """They take longer to import than all of its own work."""
     code = "import sys, cli.commands.check; print(*sys.modules)"
@@ -205,6 +209,7 @@ def test_check_starts_without_the_libraries_of_the_server() -> None:
     assert heavy & set(done.stdout.split()) == set()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "work",
     [

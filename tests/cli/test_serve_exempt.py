@@ -24,6 +24,7 @@ def files(folder: Path) -> tuple[str, ...]:
     return ("--policies", "a.policy", "--cluster", "c.json")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("flags", "namespaces", "bypasses"),
     [

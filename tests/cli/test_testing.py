@@ -189,6 +189,7 @@ def test_threshold_is_a_percentage(placet: Placet, shop: Path, threshold: str) -
     assert f"`{threshold}` is not a percentage from 0 to 100" in done.err
 
 
+@pytest.mark.process
 def test_watch_runs_again_when_a_file_changes(shop: Path) -> None:
     """Ctrl-C ends it as it ends any command."""
     root = str(Path(__file__).parents[2])

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from cli.version import RELEASE
@@ -46,6 +47,7 @@ def test_the_python_of_the_launcher_is_the_one_that_the_manifest_asks_for() -> N
     assert "needs python3.11 on the PATH" in MANIFEST["spec"]["caveats"]
 
 
+@pytest.mark.process
 def test_the_launcher_finds_its_packages_through_a_link(tmp_path: Path) -> None:
     """As krew does: it unpacks an archive into a folder of its own, and links the program."""
     store, linked = tmp_path / "store", tmp_path / "bin"

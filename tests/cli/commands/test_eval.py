@@ -159,6 +159,7 @@ def test_names_need_a_cluster(placet: Placet) -> None:
     assert "or give --cluster SNAPSHOT" in done.err
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("no_colour", [False, True], ids=["a terminal", "NO_COLOR"])
 def test_a_terminal_has_colour_unless_told_otherwise(folder: Path, no_colour: bool) -> None:
     command = [sys.executable, "-m", "cli", "eval", "node.name", "--all-nodes", *CLUSTER]

@@ -141,6 +141,7 @@ def test_a_real_server_answers_and_keeps_its_port(placet: Placet, tmp_path: Path
     assert "--view-port" in done.err.splitlines()[-1]
 
 
+@pytest.mark.process
 def test_a_server_may_have_no_view(tmp_path: Path) -> None:
     with serving(tmp_path, *BARE, *NO_VIEW) as server:
         assert server.view == ""

@@ -61,6 +61,7 @@ def test_the_page_of_a_replica_is_at_a_port_of_this_machine(tmp_path: Path) -> N
             assert b'"replica":"placet-0"' in fetched(urljoin(match[2], "../api/v1/status"))
 
 
+@pytest.mark.process
 def test_a_replica_is_chosen(tmp_path: Path) -> None:
     with running(Parts(Journal()), Parts(Journal(), "placet-1")) as found:
         file = kubeconfig(tmp_path / "kubeconfig", found.api_url, {"token": "t"})

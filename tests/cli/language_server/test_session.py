@@ -13,7 +13,7 @@ from pytest_lsp.client import make_test_lsp_client
 
 from tests.cli import shop
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.process]
 ROOT = Path(__file__).parents[3]
 OTHER = """\
 policy spot(least: int) {

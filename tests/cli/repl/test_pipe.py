@@ -26,6 +26,7 @@ def piped(folder: Path, text: str, *arguments: str) -> subprocess.CompletedProce
     )
 
 
+@pytest.mark.process
 def test_an_expression_prints_its_values_and_nothing_else(tmp_path: Path) -> None:
     done = piped(tmp_path, "node.free.cpu\n", "--cluster", "cluster.json")
     assert (done.returncode, done.stderr) == (0, "")

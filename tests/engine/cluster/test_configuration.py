@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import ssl
-import sys
 from pathlib import Path
 
 import pytest
@@ -46,27 +46,24 @@ async def test_a_rotated_token_is_read_after_a_refusal(
 async def test_an_exec_plugin_runs_again_after_a_refusal(
     server: FakeApiServer, tmp_path: Path
 ) -> None:
-    token = tmp_path / "token"
-    token.write_text("first")
-    plugin = (
-        "import json, pathlib, sys; print(json.dumps({'kind': 'ExecCredential', 'apiVersion':"
-        " 'client.authentication.k8s.io/v1', 'status': {'token':"
-        " pathlib.Path(sys.argv[1]).read_text()}}))"
-    )
-    command = {
-        "apiVersion": "client.authentication.k8s.io/v1",
-        "command": sys.executable,
-        "args": ["-Sc", plugin, str(token)],
-    }
+    told = tmp_path / "token"
+    version = "client.authentication.k8s.io/v1"
+
+    def tell(token: str) -> None:
+        found = {"kind": "ExecCredential", "apiVersion": version, "status": {"token": token}}
+        told.write_text(json.dumps(found), encoding="utf-8")
+
+    tell("first")
+    command = {"apiVersion": version, "command": "cat", "args": [str(told)]}
     server.authorization = "Bearer first"
     server.put(PODS, "a")
     file = kubeconfig(tmp_path / "k", server.url, {"exec": command})
     async with connect(file, None, version="1") as client:
         await client.request("GET", PODS)
-        token.write_text("second")
+        tell("second")
         server.authorization = "Bearer second"
         await client.request("GET", PODS)
-        token.unlink()
+        told.unlink()
         server.authorization = "Bearer third"
         with pytest.raises(ApiUnreachableError, match="cannot be used: exec: process returned 1"):
             await client.request("GET", PODS)

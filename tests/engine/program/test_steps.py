@@ -153,6 +153,7 @@ def grown(call: str) -> int:
     return int(ended.stdout)
 
 
+@pytest.mark.process
 def test_takes_little_memory() -> None:
     assert grown("grown_by_all") < MEBIBYTES
 
@@ -224,6 +225,7 @@ def grown_by_long_texts() -> int:
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024
 
 
+@pytest.mark.process
 def test_results_of_long_texts_are_not_kept() -> None:
     assert grown("grown_by_long_texts") < MEBIBYTES
 
