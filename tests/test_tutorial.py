@@ -49,6 +49,7 @@ def steps() -> Iterator[tuple[str, str]]:
         yield (name, text) if name else (f"$ {command}", output)
 
 
+@pytest.mark.process
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl to follow the page with")
 def test_the_tutorial_can_be_followed(placet: Placet, folder: Path, servers: ExitStack) -> None:
     server: Server | None = None

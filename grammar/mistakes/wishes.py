@@ -59,8 +59,12 @@ class _Wish:
 def clause_of(text: str) -> str | None:
     """The clause, or the `for`, that says what a text wishes; None unless all of it is read."""
     plain = " ".join(text.split())
-    if len(plain) > _LONGEST:
-        return None
+    return None if len(plain) > _LONGEST else _read(plain)
+
+
+@functools.lru_cache(maxsize=256)
+def _read(plain: str) -> str | None:
+    """The answer to a wish of one line; an editor asks for it again at each keystroke."""
     try:
         answer = _Clauses().transform(_lark().parse(plain))
     except (UnexpectedInput, VisitError):
