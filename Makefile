@@ -67,7 +67,7 @@ hostile: .venv/stamp  ## measure a good client beside hostile ones, and beside h
 	CONNECTIONS=$(or $(CONNECTIONS),2000) .venv/bin/python -m pytest -s -m process tests/server/test_hostile_clients.py
 	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 $(HOSTILE_SOURCES)
 
-answers: .venv/stamp  ## compare the answers in all recorded worlds; `properties` compares a few
+answers: .venv/stamp  ## compare the answers in all recorded worlds; `processes` compares a few
 	.venv/bin/python -m tests.recorder --compare tests/golden/answers.json
 
 check: .venv/stamp  ## check format, lint, types, layers, and the policies that ship

@@ -68,6 +68,7 @@ def test_policies_that_went_wrong(text: str) -> None:
     survives(text)
 
 
+@pytest.mark.process
 def test_atheris_target_says_what_it_needs() -> None:
     """Without atheris it ends with one line; with it, after some runs."""
     target = Path(__file__).with_name("fuzz_language.py")

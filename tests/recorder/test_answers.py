@@ -18,6 +18,7 @@ _PLACET = Path(sys.executable).with_name("placet")
 _RECORDED = record.read(record.GOLDEN)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("lot", record.sample(), ids=lambda lot: lot.theme or lot.worlds[0])
 def test_answers_are_as_recorded(lot: Lot) -> None:
     found = record.digests(lot.play(_PLACET))
