@@ -44,7 +44,7 @@ from grammar.messages.texts import counted
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The documents of the cluster and the pods to schedule: all that policies do not change.
+    """Inputs that policies do not change: documents of the cluster, and the pods to schedule.
 
     `change` is what else is asked about: nodes that come, and nodes that go.
     """
@@ -272,7 +272,7 @@ def _amount(resource: str, amount: float) -> str:
 
 
 class SimulationDifference(msgspec.Struct, frozen=True):
-    """The results under two sets of policies, and the pods that the second one moves."""
+    """Difference of the results under two sets of policies, with the pods that move."""
 
     old: SimulationAnswer
     new: SimulationAnswer

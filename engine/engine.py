@@ -33,8 +33,7 @@ from engine.decision.verb_call import CallOpener, ClusterState, Observer, Offere
 from engine.decision.verdict import Decision, Failed, Rejected, Scores, feasible
 from engine.errors import EngineError, NotSyncedError, RefusedError
 from engine.gangs.gang import GangOfPod
-from engine.gangs.gangs import Gangs
-from engine.gangs.second_looks import SecondLooks
+from engine.gangs.gangs import Gangs, SecondLooks
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer, rooted
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, RequestPodReader

@@ -48,7 +48,7 @@ def read(text: str, name: str) -> list[Document]:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The pod of a kube-scheduler; `flags` are those of its command line, without dashes."""
+    """Manifest of a kube-scheduler's pod; `flags` are those of its command line, without dashes."""
 
     host_network: bool
     dns_policy: str
@@ -64,7 +64,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConfiguration:
-    """A KubeSchedulerConfiguration or a Policy, correct or not.
+    """Scheduler configuration: a KubeSchedulerConfiguration or a Policy, correct or not.
 
     `source` names its file, and `text` is that file or the text of a ConfigMap's key. `before` is
     the number of lines before that text in the file, None if unknown. `fields` are those that are
@@ -97,7 +97,7 @@ class SchedulerConfiguration:
 
     @property
     def is_first(self) -> bool:
-        """Whether no other document is before it in its text."""
+        """Whether this document is the first of the text."""
         head = self.text.splitlines()[: self.document.line("") - 1]
         lines = [line.partition("#")[0].strip() for line in head if not line.startswith("%")]
         return "".join(lines) in ("", "---")

@@ -48,9 +48,9 @@ class ConfigurationContext:
     """One configuration to check. The timeouts of `placet serve` are in seconds.
 
     `entries` are those taken for Placet, that with filter first, and `because` is the reason; both
-    are empty if it is unclear. `requirements` is None if the policies are unknown. `binds` says
-    whether `placet serve` has `--bind`, `lease` is the namespace and name of its `--lease`, None
-    without one, and `gate` its `--gate`. `marking` is None if the cluster is unknown.
+    are empty if it is unclear. `requirements` is None if the policies are unknown. `binds` and
+    `gate` say whether `placet serve` has `--bind` and `--gate`; `lease` is the namespace and name
+    of the `--lease`, None without. `marking` is None if the cluster is unknown.
     """
 
     configuration: SchedulerConfiguration

@@ -71,7 +71,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """A KubeSchedulerConfiguration v1, and a sentence for each thing that is different in it."""
+    """Conversion: a KubeSchedulerConfiguration v1, and a sentence for each difference."""
 
     document: Json
     notes: tuple[str, ...]

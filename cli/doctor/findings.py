@@ -1,11 +1,10 @@
-"""Checks of `placet doctor`: every problem that it reports in a kube-scheduler configuration.
+"""Findings of `placet doctor`: the checks of a kube-scheduler configuration.
 
 A check is a function, whose name is the code of its findings; OF_ALL, OF_OURS and OF_ENTRIES list
-them. Those of OF_ENTRIES look at each entry that is Placet. A binding may be held for its gang or
-for a condition, and kube-scheduler has one `httpTimeout` for all verbs of an entry, so bind then
-has an entry of its own. An error means that kube-scheduler
-refuses to start, that a call cannot succeed, or that a strict bound can be passed. A warning means
-that the configuration works, but not as well as it could.
+them. Those of OF_ENTRIES look at each entry that is Placet. Bindings may be held for a gang or a
+condition. All verbs of an entry share an `httpTimeout`, so bind then has a separate entry. An error
+means that kube-scheduler refuses to start, that a call cannot succeed, or that a strict bound can
+be passed. A warning means that the configuration works, but not as well as it could.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def examine(
 
 
 def _holds(path: str, unread: Sequence[str]) -> bool:
-    """Whether a field is one of those that are not read, or has one in it."""
+    """Whether a field was not read, or has a part that was not."""
     return any(each == path or each.startswith((f"{path}.", f"{path}[")) for each in unread)
 
 

@@ -27,7 +27,7 @@ KIND = "KubeSchedulerConfiguration"
 
 @dataclass(frozen=True, slots=True)
 class Extender:
-    """What kube-scheduler is told of Placet. With a `bind_timeout`, bind has an entry of its own.
+    """Extender as kube-scheduler is told of it. With a `bind_timeout`, bind has an entry apart.
 
     That entry asks about every pod, because only one entry may name a managed resource. `tls` has
     the fields of the `tlsConfig`: bytes are the content of a file, a text is its path on

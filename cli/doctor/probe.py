@@ -1,4 +1,4 @@
-"""Programs that are asked: the running Placet as kube-scheduler would, and a kube-scheduler.
+"""Probe: the running Placet is asked as by kube-scheduler, and a kube-scheduler itself.
 
 The connection is made with the `urlPrefix`, the `tlsConfig` and the `httpTimeout`. Every verb that
 is set is asked about a pod and a node that do not exist, except bind, which has effects. For an
@@ -181,8 +181,8 @@ _SECONDS = 60.0
 def started(program: str, text: str) -> Iterator[Found]:
     """Why this kube-scheduler does not start with a configuration, in its own words.
 
-    It checks the configuration with all plugins before it looks for an API server, so it gets the
-    address of none. Raises CommandError if the program cannot be asked.
+    The program checks a configuration with all plugins before it looks for an API server, so none
+    is there. Raises CommandError if the program cannot be asked.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "kube-scheduler.yaml")

@@ -23,7 +23,7 @@ NO_OBJECTS: Mapping[str, bytes] = {}
 
 @dataclass(frozen=True, slots=True)
 class SchedulerRequirements:
-    """The clauses of policies that need more than a `filterVerb`, each as `policy/clause`.
+    """Requirements of policies: the clauses that need more than a `filterVerb`, as `policy/clause`.
 
     `amounts` are the filters that add up what pods ask for, with or without a check at binding;
     `cards` give pods cards when they are bound, and `waiting` hold bindings: for `longest_wait`
@@ -60,7 +60,7 @@ class SchedulerRequirements:
 
 @dataclass(frozen=True, slots=True)
 class Marking:
-    """`by` are the objects that mark new pods, `namespaces` the namespaces that opt in.
+    """Marking of new pods: `by` are the objects that do it, `namespaces` those that opt in.
 
     `tells` says that new pods get what portable policies say: one of these is the webhook.
     """

@@ -53,7 +53,7 @@ Burst = Annotated[int, _whole(0, 2**31 - 1, "at least 0")]
 
 
 class TlsConfig(Struct, frozen=True, rename="camel"):
-    """The `tlsConfig` of an extender; of each part the file or its content, or neither."""
+    """TLS settings of an extender; of each part the file or its content, or neither."""
 
     insecure: Flag = False
     server_name: Text = ""
@@ -162,7 +162,7 @@ class SchedulerPolicy(Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Misread:
-    """A field that the schema does not take: unknown, or of a wrong type."""
+    """Misread field: unknown to the schema, or of a wrong type."""
 
     path: str
     message: str
@@ -172,7 +172,7 @@ class Misread:
 
 @dataclass(frozen=True, slots=True)
 class SchemaReader:
-    """Reader of one document by its schema, which adds what it does not take to `misread`.
+    """Reader of a document by a schema; `misread` gets the fields that the schema does not take.
 
     With `folded` the case of names does not matter, and durations may be nanoseconds, as in a
     Policy. In JSON a whole number has no decimals.

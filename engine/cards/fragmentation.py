@@ -23,7 +23,7 @@ MILLI = 10**6
 
 
 class CardShape(NamedTuple):
-    """What a pod needs: thousandths of a CPU, and of so many cards an amount."""
+    """Card shape of a pod: thousandths of a CPU, and an amount of so many cards."""
 
     cpu: int
     cards: int
@@ -52,7 +52,7 @@ def need(count: int, amounts: Amounts, cpu: Quantity) -> Need:
 
 
 class _Usable:
-    """What usual pods could use of idle cards, where a node has enough of a CPU for them.
+    """Usable amounts of idle cards for usual pods, where a node has enough of a CPU for them.
 
     An amount counts once for each such pod, so that all of it is in whole numbers.
 
@@ -97,7 +97,7 @@ _NO_ROOM = -math.inf
 
 
 class _Gains(dict[int, float]):
-    """By what a card has left, what usual pods of one card gain once a pod takes so much of it.
+    """Gains of usual pods of one card, once a pod takes so much, by what the card has left.
 
     Fragmentation is what is idle without what is usable: less is idle beside the pod, and less
     usable. `pods` is the number of all usual pods.
@@ -142,7 +142,7 @@ class _Gains(dict[int, float]):
 
 
 class Mix:
-    """The usual pods, by which the fragmentation of cards is measured; these do not change.
+    """Mix of usual pods, by which the fragmentation of cards is measured; it does not change.
 
     Weng et al., Beware of Fragmentation, USENIX ATC 2023: a node is as fragmented as the idle
     amounts of its cards that a usual pod could not use.
@@ -207,7 +207,7 @@ class Mix:
         return chosen, self.gain_of(chosen, cards, needs, cpu)
 
     def _usable_with(self, enough: int) -> _Usable:
-        """What those of the usual pods could use that need one of the so many smallest CPUs."""
+        """The table of the usual pods that need one of so many smallest CPUs."""
         found = self._usable.get(enough)
         if found is None:
             if len(self._usable) >= _MOST_TABLES:

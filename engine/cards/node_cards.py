@@ -27,7 +27,7 @@ Amounts = Mapping[str, int]
 # Not frozen, which takes three times as long to make; nobody writes to one.
 @dataclass(slots=True)
 class Card:
-    """A card of a node: what it has, what the pods there take of it, and what they leave `free`.
+    """A card of a node: the capacity, the amounts that pods there take, and the rest, `free`.
 
     That is below 0 where pods take more than it has.
     """
@@ -71,7 +71,7 @@ class Taken:
 
 
 class Demand(NamedTuple):
-    """What a pod takes: of so many cards, these amounts each.
+    """Demand of a pod: so many cards, and these amounts of each.
 
     It is made by `checked`, because users write the numbers.
     """
@@ -136,7 +136,7 @@ class CardPod(Protocol):
 
 
 class Claim(NamedTuple):
-    """What a pod takes that others have bound, without Placet's annotation.
+    """Claim of a pod that others have bound, without Placet's annotation.
 
     `numbers` are those in the annotation of the clause's `index`, none where it says nothing.
     """
@@ -151,7 +151,7 @@ def no_claim(_name: str, _pod: object) -> Claim | None:
 
 
 class Holder(NamedTuple):
-    """A pod on cards of a node. `is_guessed` says that others have bound it without a number."""
+    """Holder of cards: a pod. `is_guessed` says that others have bound it without a number."""
 
     pod: CardPod
     cards: tuple[int, ...]
@@ -167,8 +167,8 @@ def holders(
 ) -> list[Holder]:
     """The pods on the cards of a clause, also on those that the node does not have any more.
 
-    A pod that others have bound is on the cards of its index annotation, else on the fullest ones
-    that could hold it, else on those with the most left.
+    A pod that others have bound is on the cards of its index annotation. Without that, it is on the
+    fullest cards with room for it, or else on the cards with the most left.
     """
     found, others = list[Holder](), list[tuple[CardPod, Claim]]()
     for pod in pods:
@@ -250,8 +250,8 @@ _ENDLESS = 2**31
 def spare(cards: Cards, amounts: Amounts, count: int) -> int:
     """The number of times that others must take such amounts until fewer cards have room.
 
-    `count` is the number of cards that must have room. It is 0 where fewer have room now, else what
-    is left on those with the least room, until too few are left.
+    `count` is the number of cards that must have room. The number is 0 where fewer have room now.
+    Else the cards with the least room count, until too few are left.
     """
     times = sorted(number for card in cards if (number := _times(card, amounts)) > 0)
     if count <= 0:

@@ -1,4 +1,4 @@
-"""The API server: where it is, our identity, requests within limits, and everything we write.
+"""Cluster: where the API server is, our identity, requests within limits, and all that we write.
 
 Belongs here: kubeconfig, service account, tokens, connections, bindings, the Lease, the Secret of a
 serving certificate, the caBundle of webhooks, statuses,

@@ -76,7 +76,7 @@ NOBODY = BindClient()
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A pod, by name and uid, and the node that kube-scheduler wants it on (C43)."""
+    """Binding of a pod, by name and uid, to the node that kube-scheduler wants (C43)."""
 
     namespace: str
     name: str

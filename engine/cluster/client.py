@@ -1,11 +1,11 @@
-"""ApiClient: requests to the API server and streams from it, as raw bytes, within limits.
+"""Client of the API server: requests and streams, as raw bytes, within limits.
 
-`connect` makes one, and closes it. It sends a request again in one case only: after an answer 401,
-with renewed credentials. The caller knows whether any other request may be repeated.
+`connect` makes an ApiClient, and closes it. It sends a request again in one case only: after an
+answer 401, with renewed credentials. The caller knows whether any other request may be repeated.
 
-Its proxy is the one of the environment, as kubectl reads it: HTTPS_PROXY is for https and
-HTTP_PROXY for http, unless NO_PROXY lists the host: by its name, a domain above it, its address, or
-a network such as `10.96.0.0/12`. Loopback has no proxy.
+The proxy comes from the environment, as kubectl reads it: HTTPS_PROXY is for https and HTTP_PROXY
+for http. NO_PROXY lists hosts without a proxy: by name, domain, address, or network as in
+`10.96.0.0/12`. Loopback has no proxy.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ COORDINATION = "/apis/coordination.k8s.io/v1"
 
 
 def path_of(group: str, resource: str, namespace: str, *names: str) -> str:
-    """The path of a resource, of an object of it, or of a part of one, such as `binding`.
+    """The path of a resource, of an object, or of a part such as `binding`.
 
     `group` is like CORE. An empty namespace is left out. A name is one part, whatever is in it.
     """
@@ -95,7 +95,7 @@ async def read_most(response: aiohttp.ClientResponse, most: int) -> bytes | None
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The request rate in the long run, the requests of a burst, and the requests in flight.
+    """Limits of requests: the rate in the long run, those of a burst, and those in flight.
 
     Somewhat more than the rate at which kube-scheduler binds pods by default. Watches are not
     counted.
@@ -136,7 +136,7 @@ class TokenBucket:
 
 
 class Throttle:
-    """Holds requests back until the limits allow them."""
+    """Throttle that holds requests back until the limits allow them."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
         self._bucket = TokenBucket(limits.requests_per_second, limits.burst, clock)
@@ -144,7 +144,7 @@ class Throttle:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """The right to one request, from its sending until its answer has been read."""
+        """The right to a request, from the sending until the answer has been read."""
         async with self._in_flight:
             if seconds := self._bucket.take():
                 try:
@@ -199,7 +199,7 @@ class _Request:
 
 
 class ApiSession:
-    """Connections with one identity, which is renewed when the server does not accept it.
+    """Session with one identity, which is renewed when the server does not accept it.
 
     `connect` makes one, inside a running loop.
     """
@@ -516,8 +516,7 @@ async def connect(
 ) -> AsyncIterator[ApiClient]:
     """A client for the cluster of this kubeconfig and context, or of the environment.
 
-    `version` is Placet's, which the API server's audit log shows.
-    Raises ClusterConfigurationError.
+    `version` is Placet's, which the API server's audit log shows. Raises ClusterConfigurationError.
     """
     load = find(kubeconfig, context, service_account)
     configuration = await load()

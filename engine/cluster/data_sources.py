@@ -1,6 +1,6 @@
 """DataKeeper: asks and watches the sources of tables of data, each in a task of its own.
 
-A server has one for its whole life, on its event loop. Equal declarations of several policies are
+A server has a DataKeeper for life, on its event loop. Equal declarations of several policies are
 one source. Whatever a source does, it stays in its task: a table changes only when a whole sample
 of it is good, and a source that hangs or lies is stale after the time that its policy says.
 """
@@ -58,7 +58,7 @@ class SourceParts:
 
 
 class SourceState:
-    """What is known of one source: its last table, and what is wrong with it now."""
+    """State of a source: the last table, and the present problem."""
 
     def __init__(self, spec: TableSpec, changed: Callable[[], None], note: Note, now: Now) -> None:
         """`changed` is called when there is another table."""
@@ -147,7 +147,7 @@ class SourceState:
 
 
 class DataKeeper:
-    """The sources that policies declare now, and the last table of each. On one event loop."""
+    """Keeper of the data that policies declare: sources and last tables. On one event loop."""
 
     def __init__(
         self,

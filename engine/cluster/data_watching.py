@@ -61,7 +61,7 @@ _MOST_SHOWN = 120
 
 @dataclass(frozen=True, slots=True)
 class WatchedSource:
-    """One source: what it declares, and who is told of its rows.
+    """A watched source: the declaration, and who is told of the rows.
 
     `take` gets other rows, `works` is called if they are as before, and `fail` gets a reason and a
     text. `parse` runs a function in a thread. `now` is in nanoseconds.
@@ -76,7 +76,7 @@ class WatchedSource:
 
 
 class _TextRows:
-    """The rows of a text that may change: it is read again only when it has other bytes."""
+    """The rows of a text that may change: only other bytes are read again."""
 
     def __init__(self, watched: WatchedSource) -> None:
         self._watched = watched
@@ -391,7 +391,7 @@ class ObjectRows:
         return self._settle(made[0]) or has_changed
 
     def _settle(self, key: str) -> bool:
-        """Puts the row of a key in force: that of its object, if it has one alone."""
+        """Puts the row of a key in force, if the key has one object alone."""
         owners, old = self._owners.get(key, ()), self._rows.get(key)
         if len(owners) == 1:
             self._rows[key] = new = self._known[owners[0]][1]

@@ -27,7 +27,7 @@ _MOST_KNOWN = 32 << 20
 
 
 class Regarding(msgspec.Struct, frozen=True, rename="camel"):
-    """The object that an event is about."""
+    """Regarding: the object that an event is about."""
 
     api_version: str
     kind: str

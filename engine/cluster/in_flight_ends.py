@@ -1,9 +1,9 @@
 """The ends of in-flight pods that only the API server knows of, where Placet does not bind.
 
-SchedulerLease follows the Lease of kube-scheduler: a process that loses it ends, and what it had in
-hand ends with it; the next one asks about all pending pods again. OverduePods looks at pods whose
-time is over: they may have been bound in their time, and a late watch not show it yet. UnseenPods
-looks at those that no watch has shown: they may be gone. All live as long as the engine.
+SchedulerLease follows the Lease of kube-scheduler: a process that loses the Lease ends, with all
+pods in hand; the next one asks about all pending pods again. OverduePods looks at pods whose time
+is over: they may have been bound in their time, and a late watch not show it yet. UnseenPods looks
+at those that no watch has shown: they may be gone. All live as long as the engine.
 """
 
 from __future__ import annotations

@@ -14,15 +14,15 @@ A Lease can be deleted, restored, and edited by others. So a replica believes on
 about in these ways:
 
 - A hold is named by the object's uid, the number of times that it has changed hands, and the time
-  of that. A replica has the Lease only as long as it reads the hold that it wrote itself, and
-  forgets its hold when it reads another one.
-- A Lease is free at once if its last holder has released it, and has written there which hold it
-  gives up. Else it is free when it was the same for 15 s by the clock of the reader, which is
-  longer than any replica goes on without reading it. That is also the case for a new object, so
+  of that. A replica has the Lease only as
+  long as it reads the hold that it wrote itself. Reading another hold makes a replica forget.
+- A Lease is free at once if the last holder has released it, and has written which hold ends. Else
+  it is free after 15 s without a change by the clock of the reader: no replica goes on for so long
+  without reading. That is also the case for a new object, so
   one is made without a holder.
 
-A term is a time in which one replica alone can have been the leader. It goes on when that replica
-loses the Lease and gets it back before another one had it: the Lease still names its hold.
+A term is a time in which one replica alone can have been the leader. A term goes on when that
+replica loses the Lease and gets it back before anybody else had it: the Lease still names its hold.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class LeaseTimes:
 
 
 class LeaseSpec(msgspec.Struct, omit_defaults=True):
-    """The fields of coordination.k8s.io/v1 LeaseSpec that are used here."""
+    """Lease spec of coordination.k8s.io/v1, with the fields that are used here."""
 
     holderIdentity: str | None = None
     leaseDurationSeconds: int | None = None

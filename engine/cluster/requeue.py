@@ -68,7 +68,7 @@ _REJECTED = "Unschedulable"
 
 
 class PodJudge(Protocol):
-    """The engine as the requeuer uses it; see `SecondLooks`. Methods raise EngineError.
+    """Judge of pods: the engine, as the requeuer uses it. Methods raise EngineError.
 
     But `waits_unchanged` raises nothing: it is asked about every pod in each round. The last two
     take a portion of time at most, and raise DeadlineExceededError at its end.

@@ -20,7 +20,7 @@ _INVALID = {400, 413, 422}
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A policy object with its written and its wanted status; `path` is that of the object."""
+    """Reported policy object, with the written and the wanted status; `path` is the object's."""
 
     path: str
     resource_version: str

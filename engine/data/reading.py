@@ -57,12 +57,12 @@ _LEAST_INT, _MOST_INT = -(2**63), 2**63 - 1
 
 
 class DataError(Exception):
-    """What a source has sent is no table; the text is one sentence for people."""
+    """Data that is no table; the text is one sentence for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowSample:
-    """The rows of one answer of a source, and how many were left out because of `cause`."""
+    """Sample of rows: the answer of a source, and how many were left out because of `cause`."""
 
     rows: Mapping[str, Row]
     left_out: int = 0

@@ -49,9 +49,9 @@ class DriftedPod(msgspec.Struct, frozen=True):
     """A pod that breaks a rule on its node. `workload` is like `Deployment/web`, null without one.
 
     Of a bound that is passed by some pods, as many are here, in the `order` of a repair. `places`
-    are the first of the `nodes` where it could go after those before it; `reason` says why there
-    is none. `kept` says why a repair would leave it where it is; empty for a pod that it would
-    move.
+    are the first of the `nodes` where it could go once the pods before it have moved; `reason` says
+    why there is none. `kept` says why a repair would leave it where it is; empty for a pod that it
+    would move.
     """
 
     order: int
@@ -72,7 +72,7 @@ class DriftedPod(msgspec.Struct, frozen=True):
 
 
 class ClauseDrift(msgspec.Struct, frozen=True):
-    """The pods that break a clause: all, those that a repair would move, and those without a place.
+    """Drift from a clause: how many pods break it, would move in a repair, and are stuck.
 
     `since` is the earliest time of one of them.
     """

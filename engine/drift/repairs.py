@@ -1,6 +1,6 @@
 """Repairs: which drifted pods may be evicted now, and what became of those that were.
 
-    drifted --evicted--> gone --a pod of its workload comes--> replaced --it has a node--> placed
+    drifted --evicted--> gone --a pod of the workload comes--> replaced --and has a node--> placed
        ^                                                                                    |
        +---- it breaks the rule again, or is on the same node: a return --------------------+
 
@@ -59,7 +59,7 @@ NO_BUDGET = "a disruption budget does not allow it"
 
 @dataclass(slots=True)
 class Move:
-    """A pod that was evicted at a time of the clock, until its replacement has a node.
+    """Move of a pod that was evicted at a time of the clock, until the replacement has a node.
 
     `clauses` are those of the policy that it broke. `replacement` is the key and the uid of the pod
     that came for it, empty before that.
@@ -78,7 +78,7 @@ class Move:
 
 @dataclass(slots=True)
 class _OfPolicy:
-    """What is known of the repairs of one version of a policy."""
+    """Policy version, with what is known of its repairs."""
 
     digest: str
     evicted: int = 0

@@ -72,7 +72,7 @@ class _Template:
 
 @dataclass(frozen=True, slots=True)
 class _Suspect:
-    """A pod that may break a rule."""
+    """Suspect: a pod that may break a rule."""
 
     pod: Peer
     template: _Template
@@ -87,7 +87,7 @@ def _cost(suspect: _Suspect) -> tuple[bool, int, int, str]:
 
 @dataclass(frozen=True, slots=True)
 class _LastSurvey:
-    """What a survey has seen, to tell what has changed at the next one."""
+    """The last survey, to tell what has changed at the next."""
 
     snapshot: Snapshot | None = None
     digests: Mapping[str, str] = field(default_factory=dict)

@@ -39,7 +39,7 @@ _ENOUGH = 1 << 20
 
 
 class Attempts:
-    """Places gangs on paper. `suits` gives our scores of nodes."""
+    """Attempts to place gangs on paper. `suits` gives our scores of nodes."""
 
     def __init__(self, parts: PlacingParts, suits: Suits) -> None:
         self._calls, self._placement, self._plugins, self._pods = parts

@@ -1,6 +1,6 @@
 """Gang: a group of pods that waits or gathers, and what people see of it.
 
-Gangs own it; it is forgotten when it is released, or when nobody asks about its members any more.
+Gangs own a KnownGang, and forget it at the release, or when nobody asks about members any more.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Numbers = Mapping[str, tuple[bytes | None, int | None]]
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A bind call that waits, since a time."""
+    """Hold of a bind call that waits, since a time."""
 
     since: float
     end: EndOfHold
@@ -40,7 +40,7 @@ _FIT, _TOLD_SECONDS = " members fit", 60.0
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """What was known at an attempt to place a gang that did not fit.
+    """Try to place a gang that did not fit: what was known.
 
     The time, the `table` of nodes, how often places had become free since the start, the uids of
     the waiting members, and the rows that kube-scheduler had asked about, as bytes; None for all.
@@ -72,11 +72,11 @@ class KnownGang:
     their names, `holds` the bind calls that wait; `reserved` is for how many there is room. `bars`
     are the cordons and taints of its nodes when it was placed. It is known `since` a time; it
     `began` to gather at another one, and is given up at `until`; its members are woken again at
-    `remind_at`. The first in `order` goes first. `text` says what it waits for, and `told` is what
-    kube-scheduler knows of that. It is not tried before the time `not_before`; `tried` is the last
-    attempt that failed.
+    `remind_at`. The first in `order` goes first. `text` says the reason to wait, and `told` is the
+    reason that kube-scheduler knows. It is not tried before the time `not_before`; `tried` is the
+    last attempt that failed.
 
-    `is_settled`: what it waits for is known, and stays so until one of its pods changes.
+    `is_settled`: the reason is known, and stays so until a pod of the gang changes.
     `stands_until`: the end of that where too few members exist. `long_until`: before this time no
     look tries it, because an attempt took too long. `sent_at`: when kube-scheduler was last told to
     ask about a member instead.
@@ -198,9 +198,9 @@ class GangOfPod:
     """The gang of one pod. `quorum` is None where it cannot be told.
 
     A gang is `begun` once a member is on a node; `not tried` means that nobody has asked whether it
-    fits. `text` says what it waits for, or how far it is. It has gathered for so many `seconds`,
+    fits. `text` says the reason to wait, or the progress. It has gathered for so many `seconds`,
     and is tried `again` after some, 0 at once. `allowed` are the nodes that it leaves to the pod,
-    None for all; `refusal` is what it says of the others.
+    None for all; `refusal` is the text for all other nodes.
     """
 
     program: GangProgram

@@ -19,19 +19,24 @@ What holds:
 - Once a member is on a node, the others are placed as they come, and within the same value. So
   what an API server that fails in the middle of a release has left behind heals by itself. Until
   it is known of one, nobody is placed: if all Bindings have failed, the gang gathers anew.
-- No two half gangs: a gang is placed beside the places of the gangs that gather. Where only one of
-  two fits, the one of higher priority goes first, then the older one.
+- No two half gangs: a gang is placed beside the places of the gangs that gather. Where
+  two do not fit together, that of higher priority goes first, then the older gang.
 
-A gang is given up when its time is over, a member is deleted or changed, a node of it goes or is
-cordoned, its policy is not in force any more, this replica decides no longer, or a pod or a gang of
-higher priority takes its place. Then it goes behind the others of its priority, and waits a while.
+A gang is given up when the time is over, a member is deleted or changed, a node goes or is
+cordoned, the policy is not in force any more, this replica decides no longer, or a pod or a gang of
+higher priority takes the place. Then it goes behind all others of that priority, and waits.
 
 Gangs belong to the engine and live as long as it does. Everything happens on one event loop.
+
+SecondLooks say whether a rejected pod would pass now, for who may have kube-scheduler ask again.
+Nobody waits for them, so they take small portions of time; they offer nothing, but a gang that fits
+may begin to gather.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -40,9 +45,10 @@ import numpy as np
 from engine.cache.node_table import NodeRows, Snapshot
 from engine.decision.placement import PlacingParts
 from engine.decision.plan import Plan
+from engine.decision.plugin_filters import AskedNodes
 from engine.decision.registry import Registry
 from engine.decision.verb_call import Observer, VerbCall
-from engine.decision.verdict import Decision, Rejected
+from engine.decision.verdict import Decision, Rejected, attributed
 from engine.errors import BriefWaitError, RefusedError, own_text
 from engine.gangs.attempts import Attempts, Quorums
 from engine.gangs.gang import (
@@ -64,7 +70,8 @@ from engine.objects.eligibility import bars
 from engine.objects.peer import Peer
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
-from engine.program.program import GangProgram
+from engine.program.frame import Evaluation
+from engine.program.program import CountProgram, FilterProgram, GangProgram
 
 # A waiting gang that nobody has asked about for so long is forgotten, and so is a released one.
 _FORGOTTEN_SECONDS = 900.0
@@ -81,7 +88,7 @@ _ASKED_BYTES = 300
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A member that was rejected, and what its answer is made of until something changes.
+    """Asked member that was rejected, and the parts of the answer until something changes.
 
     It was seen at the time `at`: in a call about it.
     """
@@ -504,3 +511,71 @@ def _rejected(decided: Decision, kept: Mask, text: str, clause: GangProgram) -> 
     verdict = Rejected(text, clause.policy, clause.name)
     verdicts = (*decided.verdicts, verdict)
     return Decision(codes, verdicts, decided.known_rows, decided.headrooms)
+
+
+# ---- looks at rejected pods
+
+
+class SecondLooks:
+    """The looks of one engine, made of its parts."""
+
+    def __init__(self, parts: PlacingParts, gangs: Gangs) -> None:
+        self._calls, self._placement, self._plugins, self._pods = parts
+        self._gangs = gangs
+
+    def read(self, pod: bytes) -> RequestPod:
+        """A pod to ask about. Raises BadObjectError."""
+        return self._pods.read(pod)
+
+    def waits_unchanged(self, pod: RequestPod) -> bool:
+        """Whether a look would say no: the gang of the pod waits for the same as before."""
+        return self._gangs.waits_unchanged(pod)
+
+    def has_refused(self, pod: RequestPod, reasons: str) -> bool:
+        """Whether kube-scheduler's `reasons` have one that the policies give for this pod.
+
+        Raises EngineError as `would_pass`.
+        """
+        call = self._calls.look(pod)
+        texts = list[str]()
+        for program in call.plan.selection.enforced:
+            counts = (clause.count for clause in program.counts)
+            strict = [count for count in counts if count.weight is None]
+            texts += _event_texts((*program.filters, *strict), call.evaluation)
+        mutual = (limit.clause.count for limit in call.plan.counts.mutual)
+        texts += _event_texts(mutual, call.evaluation)
+        # As in `2 Insufficient cpu, 1 policy web: zone.`; a damped text joins several by `; `.
+        ours = [re.escape(text) for text in texts if text]
+        # The text of a gang goes on with what it waits for; Placet's own may say anything.
+        gangs = (f"{text}: " for text in _event_texts(call.plan.gangs, call.evaluation))
+        ours += [f"{re.escape(text)}[^.;]*" for text in (*gangs, own_text(""))]
+        return re.search(rf"(?:\d|;) (?:{'|'.join(ours)})(?:[,.;]|$)", reasons) is not None
+
+    def would_pass(self, pod: RequestPod, asked: AskedNodes | None = None) -> bool:
+        """Whether filter would offer a node that kube-scheduler would ask about.
+
+        `asked` are the nodes of its last call about the pod, None if not known. Nobody waits for
+        the answer, so a call is a portion of a few milliseconds. Raises DeadlineExceededError at
+        its end: the next call continues. Raises other EngineErrors where there would be no
+        decision.
+        """
+        call = self._calls.look(pod)
+        counts, table = call.plan.counts, call.snapshot.table
+        rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
+        decided = call.plan.filters.decide(table, rows, call.evaluation)
+        passing = rows[decided.codes == 0]
+        if len(passing) and (counts.strict or call.plan.gangs):
+            self._placement.check(call, asked=False)
+            passing = passing[self._placement.open(call, passing)]
+        if not len(passing) or not self._gangs.would_pass(call):
+            return False
+        return self._plugins.offer_any(pod, table, passing, asked, call.evaluation.time.check)
+
+
+def _event_texts(
+    clauses: Iterable[FilterProgram | CountProgram | GangProgram], evaluation: Evaluation
+) -> Iterator[str]:
+    """The texts of clauses as events have them, or had them without the names of policies."""
+    for clause in clauses:
+        text = clause.message(evaluation)
+        yield from (text, attributed(clause.policy, text))

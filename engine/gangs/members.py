@@ -1,6 +1,6 @@
 """Members: the pods of each gang, found by the value that they share.
 
-A gang is named by its clause, its namespace and the value of its pods: of `of pods by`, the name
+A gang is named by the clause, the namespace and the value of the pods: of `of pods by`, the name
 of their PodGroup, or the uid of their workload. Members belong to Gangs and live as long as they
 do; a policy that is not in force any more is forgotten.
 """
@@ -68,7 +68,7 @@ class _Values:
 
 
 class Members:
-    """The waiting pods of each gang, kept event by event, and the numbers of those on nodes."""
+    """Members of each gang: the waiting pods, kept event by event, and the numbers on nodes."""
 
     def __init__(self, slots: Callable[[], int]) -> None:
         self._slots = slots

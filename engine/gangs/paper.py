@@ -1,8 +1,8 @@
 """Paper: where the members of a gang would go, tried before any of them is offered a node.
 
-Members are placed one after another by the rules that kube-scheduler and Placet place them by:
-what its plugins say of nodes, the filters and the strict counts of their policies, and what is left
-of resources. Each pod that is placed counts for the next one. A Paper lives for one attempt.
+Members are placed one after another by the rules that kube-scheduler and Placet place them by: the
+plugins of kube-scheduler, the filters and the strict counts of policies, and free resources. Each
+pod that is placed counts for the next one. A Paper lives for one attempt.
 
 NodeRoom has what nodes have left of each resource. It lives as long as Gangs do, and reads a node
 again only after it has changed.
@@ -30,7 +30,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class FreeColumns:
-    """What the nodes of one table have left; `take` and `give_back` change it for one placement.
+    """Free amounts of the nodes of one table; `take` and `give_back` change them for a placement.
 
     A node of which nothing is known has room for everything.
     """
@@ -105,7 +105,7 @@ Suits = Callable[[VerbCall, NodeTable, NodeRows], Floats]
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A pod to place. `only` are the rows that kube-scheduler asks about, None for all."""
+    """Member to place: a pod. `only` are the rows that kube-scheduler asks about, None for all."""
 
     call: VerbCall
     needs: Mapping[str, int]
@@ -122,7 +122,7 @@ class Member:
 
 @dataclass(slots=True)
 class Paper:
-    """The places of one attempt, and what they take.
+    """Paper of one attempt: the places, and what they take.
 
     `ports` has the rows with a placed member that takes ports of its node: no two share one.
     """

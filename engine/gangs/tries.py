@@ -109,7 +109,7 @@ class Tries:
         return self._clock() < gang.stands_until or (gang.tried is not None and self._rests(gang))
 
     def _rests(self, gang: KnownGang) -> bool:
-        """Whether a gang is not tried yet: it is its turn later, or that of its namespace."""
+        """Whether a gang is not tried yet: the turn comes later, or that of its namespace."""
         now, until = self._clock(), self._tried_until.get(gang.name.namespace, 0.0)
         return now < gang.not_before or (
             gang.tried is not None and not gang.gathers and now < until
@@ -144,7 +144,7 @@ class Tries:
         return {uid: p for uid, p in waiting.items() if numbers.get(uid, (None, None))[1]}
 
     def _take_places(self, gang: KnownGang, call: VerbCall, waiting: Mapping[str, Peer]) -> bool:
-        """Gives up as few gangs of lower priority as it takes for this one to fit, if it does."""
+        """Gives up as few gangs of lower priority as have to go for this gang to fit, if it can."""
         began, gathering = self._clock(), self._known.gathering()
         lower = [other for other in gathering if other.priority < gang.priority]
         lower.sort(key=lambda other: (other.priority, -other.began))

@@ -1,8 +1,8 @@
 """API types: the fields of Kubernetes objects that Placet reads, as msgspec structs.
 
-The names are the API's. None means absent. A decoder skips every field that its struct does not
-name, so a hot path (the head of a watch event, the pod of a request) has a smaller struct of its
-own beside its decoder.
+The names are the API's. None means absent. A decoder skips every field that the struct does not
+name, so a hot path (the head of a watch event, the pod of a request) has a smaller struct beside
+the decoder.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False):
 
 
 class ObjectName(msgspec.Struct, frozen=True, gc=False):
-    """The part of the metadata that names an object."""
+    """Name of an object, as the metadata has it."""
 
     name: str | None = None
     namespace: str | None = None
 
 
 class ObjectHead(msgspec.Struct, frozen=True, gc=False):
-    """The kind and name of an object, or of a list with its items still as bytes."""
+    """Head of an object: kind and name; of a list also the items, still as bytes."""
 
     kind: str | None = None
     apiVersion: str | None = None
@@ -79,7 +79,7 @@ class StatusDetails(msgspec.Struct, frozen=True, gc=False):
 
 
 class ApiStatus(msgspec.Struct, frozen=True, gc=False):
-    """An error answer of the API server (meta/v1 Status)."""
+    """Status of an error answer of the API server (meta/v1)."""
 
     kind: str | None = None
     message: str | None = None
@@ -125,7 +125,7 @@ class Volume(msgspec.Struct, frozen=True, gc=False):
 
 
 class SchedulingGroup(msgspec.Struct, frozen=True, gc=False):
-    """The PodGroup of Kubernetes that a pod belongs to."""
+    """Group for scheduling: the PodGroup of Kubernetes that a pod belongs to."""
 
     podGroupName: str | None = None
 
@@ -151,7 +151,7 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False):
 
 
 class TerminatedState(msgspec.Struct, frozen=True, gc=False):
-    """How a container ended."""
+    """State of a terminated container: how it ended."""
 
     reason: str | None = None
     finishedAt: JsonTimestamp | None = None
@@ -164,7 +164,7 @@ class ContainerState(msgspec.Struct, frozen=True, gc=False):
 
 
 class ContainerStatus(msgspec.Struct, frozen=True, gc=False):
-    """The amounts that a running container has, and those that the kubelet has granted."""
+    """Status of a container: the amounts that it has, and those that the kubelet has granted."""
 
     name: str | None = None
     state: ContainerState | None = None
@@ -214,7 +214,7 @@ class DeploymentStrategy(msgspec.Struct, frozen=True, gc=False):
 
 
 class ControllerSpec(msgspec.Struct, frozen=True, gc=False):
-    """The number of pods that a controller wants: `parallelism` of a Job, else `replicas`."""
+    """Spec of a controller: the pods that it wants, `parallelism` of a Job, else `replicas`."""
 
     replicas: JsonInt | None = None
     parallelism: JsonInt | None = None
@@ -222,7 +222,7 @@ class ControllerSpec(msgspec.Struct, frozen=True, gc=False):
 
 
 class SlimController(msgspec.Struct, frozen=True, gc=False):
-    """A Deployment, ReplicaSet, StatefulSet, DaemonSet or Job."""
+    """Controller: a Deployment, ReplicaSet, StatefulSet, DaemonSet or Job."""
 
     metadata: ObjectMeta | None = None
     spec: ControllerSpec | None = None

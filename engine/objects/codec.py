@@ -1,4 +1,4 @@
-"""ObjectCodec: decodes pods, nodes and peers from their JSON, with requests, limits and workload.
+"""Codec of objects: pods, nodes and peers from their JSON, with requests, limits and workload.
 
 One codec serves one set of loaded rules. It holds decoders only, no objects.
 """
@@ -76,7 +76,7 @@ class Node:
 
 
 class ObjectCodec:
-    """Decodes the JSON of pods and nodes. Construction takes milliseconds, so pass one on.
+    """Codec of the JSON of pods and nodes. Construction takes milliseconds, so pass one on.
 
     `annotations` are the keys of the annotations that loaded rules read; peers keep no others.
     `peer` decodes a Pod to what the cache keeps of it. It raises BadObjectError, naming the path.

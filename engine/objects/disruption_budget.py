@@ -1,7 +1,7 @@
 """DisruptionBudget: a PodDisruptionBudget, and the pods that no budget allows to be evicted.
 
-kube-scheduler may evict such a pod all the same, but avoids it. So the rule here is its own
-(DefaultPreemption of 1.36): what it counts as a violation is one here.
+kube-scheduler may evict such a pod all the same, but avoids it. So the rule here is that of
+DefaultPreemption in 1.36.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _SlimBudget(msgspec.Struct, frozen=True, gc=False):
 
 
 class DisruptionBudget(msgspec.Struct, frozen=True, gc=False):
-    """How many of some pods of a namespace may be evicted now: so many more than `disrupted`.
+    """Disruption budget: how many of some pods of a namespace may be evicted beside `disrupted`.
 
     `disrupted` are the names of pods whose eviction the API server has counted already.
     """

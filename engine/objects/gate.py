@@ -48,7 +48,7 @@ class _GatedSpec(msgspec.Struct, rename="camel"):
 
 
 class NewPod(msgspec.Struct):
-    """What is read of a pod that is to be created."""
+    """New pod that is to be created, as far as it is read."""
 
     spec: _GatedSpec
 

@@ -61,7 +61,7 @@ EVERY_ADDRESS = "0.0.0.0"  # noqa: S104
 
 
 class Workload(msgspec.Struct, frozen=True, gc=False):
-    """A controller of pods. Two pods belong together if their workloads have the same uid.
+    """Workload: a controller of pods. Pods belong together if their workloads have the same uid.
 
     `replicas` is the number of pods that it wants, None if not known, and `surge` how many more it
     may have in a rollout. `created` is None if the controller is not known.
@@ -123,20 +123,19 @@ def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
 
 
 class Peer(msgspec.Struct, frozen=True, gc=False):
-    """A pod as rules and counts see it, in less than 1 KB.
+    """Peer: a pod as rules and counts see it, in less than 1 KB.
 
     The attributes up to `created` are the fields of the schema's Peer. `workload` is the direct
-    controller until `rooted` replaces it by the root; `controller` is the uid of the direct
-    one, empty if there is none. `namespaceLabels` are empty until `labelled` sets them.
-    `group` is the PodGroup that the pod names, None without one.
-    `started` is the time when the kubelet took the pod, None before that. `unscheduled` is the
-    PodScheduled condition while it is not True. `requeued` is the reason of Placet's own
-    condition, another one after each requeue; empty if the pod has none, or has a node.
-    `is_gated` says that the pod has scheduling gates, `has_claims` that it has no node yet, and
-    claims of volumes or devices, which kube-scheduler may have to bind before the pod. `ready` says
-    that its condition Ready is True. `ended` is the time when it ended, as far as that is known,
-    None of a pod that has not, and `reason` says why.
-    Dictionaries are shared: never write to them.
+    controller until `rooted` replaces it by the root; `controller` is the uid of the direct one,
+    empty if there is none. `namespaceLabels` are empty until `labelled` sets them. `group` is the
+    PodGroup that the pod names, None without one. `started` is the time when the kubelet took the
+    pod, None before that. `unscheduled` is the PodScheduled condition while it is not True.
+    `requeued` is the reason of Placet's own condition, another one after each requeue; empty if the
+    pod has none, or has a node. `is_gated` says that the pod has scheduling gates, `has_claims`
+    that it has no node yet, and claims of volumes or devices, which kube-scheduler may have to bind
+    before the pod. `ready` says that its condition Ready is True. `ended` is the time when it
+    ended, as far as that is known, None of a pod that has not, and `reason` says why. Dictionaries
+    are shared: never write to them.
     """
 
     name: str
@@ -350,7 +349,7 @@ class _RawPod(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Contents(NamedTuple):
-    """What pods of one template have in common, which follows from their containers."""
+    """Contents that pods of one template have in common, by their containers."""
 
     requests: PodRequests
     limits: Mapping[str, Quantity]
@@ -380,9 +379,9 @@ class PeerDecoder:
 
     `annotations` are the keys of the annotations to keep: the loaded rules read them.
 
-    Most pods are made from one of few templates. So what follows from the JSON of the containers,
-    of the labels and of the owner is remembered by this JSON, and a pod like another one takes it
-    from there. What nothing reads is not checked then.
+    Most pods are made from one of few templates. So the values of containers, labels and owners are
+    remembered by their JSON, and a similar pod takes them from there. What nothing reads is not
+    checked then.
     """
 
     def __init__(self, annotations: Collection[str] = ()) -> None:
@@ -617,9 +616,9 @@ class PodFailure(msgspec.Struct, frozen=True, gc=False):
 def how_it_ended(status: PodStatus) -> tuple[Timestamp | None, str]:
     """When a pod ended, None if nobody knows, and why.
 
-    It did when its last container ended, or else when a condition of it changed last. The reason is
-    that of the pod, such as `Evicted`, or else of the container that ended last without success,
-    such as `OOMKilled`.
+    The time is when the last container ended, or else when a condition changed last. The reason is
+    the pod's, like `Evicted`, or else that of the container which ended last without success, like
+    `OOMKilled`.
     """
     containers = (*(status.initContainerStatuses or ()), *(status.containerStatuses or ()))
     states = (each.state.terminated for each in containers if each.state is not None)

@@ -52,7 +52,7 @@ class _SchedulingPolicy(msgspec.Struct, frozen=True, gc=False):
 
 
 class _GroupSpec(msgspec.Struct, frozen=True, gc=False):
-    """The fields of both APIs."""
+    """Spec of a group, with the fields of both APIs."""
 
     schedulingPolicy: _SchedulingPolicy | None = None
     minMember: JsonInt | None = None

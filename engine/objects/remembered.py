@@ -1,7 +1,7 @@
 """Remembered: values by key with a bound in bytes, for what can be made again or done without.
 
-Every memory of texts that users write is one. Its owner has it for as long as it likes: whatever
-users write, it takes no more bytes than that. The values that were used least recently go first.
+Every memory of texts that users write is one. Whatever users write, it takes no more
+bytes than that. The values that were used least recently go first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LARGEST = 2
 
 
 class Remembered(Generic[K, V]):
-    """Values by key that take at most so many bytes.
+    """Remembered values by key, which take at most so many bytes.
 
     `size` gives the bytes of an entry; by default they are those of the key and of all that the
     value holds. A value may change afterwards, but not grow.

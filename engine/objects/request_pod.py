@@ -99,7 +99,7 @@ class RequestPod:
     version as a number, 0 if unknown. `owner` is the direct controller, and `controller` its uid or
     empty. `scheduler` is its `schedulerName`. `group` is the group that it names, None without one;
     `own_group` is that of Kubernetes, as in `namespace/name`, empty if it has none: kube-scheduler
-    may ask about all of its pods before it binds one.
+    may ask about all pods of the group before it binds any.
     """
 
     def __init__(self, body: bytes, metadata: _Metadata, spec: _Spec, codec: ObjectCodec) -> None:

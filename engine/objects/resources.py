@@ -1,4 +1,4 @@
-"""The requests and limits of a pod, summed exactly as kube-scheduler 1.36 does.
+"""Resources of a pod: requests and limits, summed exactly as kube-scheduler 1.36 does.
 
 The rules come from resourcehelper.PodRequests and PodLimits (k8s.io/component-helpers/resource)
 with the options of kube-scheduler's NodeInfo: sidecars (KEP-753), pod-level resources (KEP-2837),

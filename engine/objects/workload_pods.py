@@ -1,4 +1,4 @@
-"""Pods of a workload: those that its controller would create from its manifest.
+"""Pods of a workload: those that a controller would create from the manifest.
 
 The rules are those of the controllers of Kubernetes 1.36: names, labels, owners and tolerations of
 new pods (pkg/controller/deployment, statefulset, job, cronjob, daemon).
@@ -54,7 +54,7 @@ def nothing_known(_kind: str, _key: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPods:
-    """What the controller of a workload creates.
+    """Pods that the controller of a workload creates.
 
     `pods` are as many as it wants; of a DaemonSet one, which stands for the pod of each node.
     `example` is one of them, also of a workload that wants none. `controllers` are the objects

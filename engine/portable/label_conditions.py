@@ -54,7 +54,7 @@ _FIXED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """The keys of the labels and annotations that the cluster lets nobody change in a pod."""
+    """Frozen keys of labels and annotations, which the cluster lets nobody change in a pod."""
 
     labels: frozenset[str] = frozenset()
     annotations: frozenset[str] = frozenset()

@@ -58,7 +58,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A clause that only Placet can decide about, and why."""
+    """Left clause, about which only Placet can decide, and why."""
 
     clause: str
     reason: str

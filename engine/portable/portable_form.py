@@ -176,7 +176,7 @@ def patch(pod: RequestPod, addition: PortableAddition) -> list[Json]:
 
 
 class _Adding:
-    """Adds a form to what a pod has."""
+    """Adding of a form to what a pod has."""
 
     def __init__(self, form: PortableForm, spec: _PortableSpec) -> None:
         self._parts = form.parts

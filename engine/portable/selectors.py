@@ -24,7 +24,7 @@ Operator = OneOf["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 
 
 class UnportableError(Exception):
-    """Why a part of a policy cannot be told to others; the text is for users."""
+    """Unportable part of a policy, which cannot be told to others; the text is for users."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -61,7 +61,7 @@ def expressions(term: Term) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Sides of a condition: the objects for which it is true, and those for which it is false.
+    """Sides of a condition: the objects for which it is true, and for which it is false.
 
     For the others it is missing. If it `may_fail`, it is missing or fails for them.
     """
@@ -91,7 +91,7 @@ _OPPOSITE: Mapping[Operator, Operator] = {
 
 
 class Algebra:
-    """Combines selectors. Its work is limited: one serves one policy and one pod.
+    """Algebra of selectors. The work is limited: an Algebra serves a policy and a pod.
 
     The methods raise UnportableError where the result would be too large.
     """

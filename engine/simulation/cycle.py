@@ -92,7 +92,7 @@ _LISTS, _BYTES_OF_A_NAME = 32 << 20, 8
 
 @dataclass(frozen=True, slots=True)
 class Eligibility:
-    """The nodes where a pod may go, and for each node the reason why not, or empty."""
+    """Eligibility of nodes: where a pod may go, and for each node the reason why not, or empty."""
 
     open: Mask
     reasons: Sequence[str]
@@ -141,7 +141,7 @@ _SCALE = 10
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A pod without a node: its JSON as kube-scheduler would send it, and the decoded pod.
+    """Waiting pod without a node: the JSON as kube-scheduler would send it, and the decoded pod.
 
     `cards` is what it takes of cards, by clause and amount.
     """
@@ -168,7 +168,7 @@ def waiting(body: bytes, codec: ObjectCodec) -> Waiting:
 
 
 class SimulatedClock:
-    """Seconds that pass only between two pods, so that a run is the same each time.
+    """Clock of simulated seconds, which pass only between two pods: a run is the same each time.
 
     Where deadlines must hold, those of a `real` clock pass, too.
     """
@@ -245,7 +245,7 @@ def begin(
 
 
 class Simulation:
-    """A cache with nodes and pods, an engine with policies over it, and waiting pods.
+    """Simulation over a cache with nodes and pods, an engine with policies, and waiting pods.
 
     `nodes` are those of the cache by name, and `resources` theirs. `begin` makes one.
 

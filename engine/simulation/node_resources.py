@@ -26,7 +26,7 @@ _UNNAMED = {CPU: 100, MEMORY: 200 << 20}
 
 @dataclass(frozen=True, slots=True)
 class ResourceDemand:
-    """The amounts that a pod takes of each resource, with one of `pods`.
+    """Demand of a pod: amounts of each resource, with one of `pods`.
 
     `scored` are the amounts of cpu and memory for least-allocated, which assumes some for a pod
     that requests none.

@@ -1,4 +1,4 @@
-"""PodList: the pods to schedule that a file or a request has, also those of its workloads.
+"""List of the pods to schedule of a file or a request, also of those of workloads.
 
 It is read once, and policies do not change it.
 """

@@ -20,7 +20,7 @@ from grammar.messages.texts import counted, named
 
 
 class AllocatedResource(msgspec.Struct, frozen=True):
-    """What pods request of a resource of the nodes: cpu in thousandths, anything else in ones."""
+    """Allocated resource of the nodes: what pods request, cpu in thousandths, else in ones."""
 
     requested: int
     allocatable: int
@@ -38,7 +38,7 @@ class PendingBecause(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
-    """The outcomes in the order of the pods, the evictions, and each resource that a node has."""
+    """Result of a simulation: outcomes in the order of the pods, evictions, and node resources."""
 
     nodes: int
     outcomes: Sequence[PodOutcome]
@@ -109,7 +109,7 @@ class SimulatedPolicy(msgspec.Struct, frozen=True):
 
 
 class SimulationAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Where pods would go, one after the other, and why some of them find no place.
+    """Answer of a simulation: where pods would go, and why some of them find no place.
 
     `summary` is one sentence. `nodes` is their number, with those that were `added`. `allocation`
     is by resource. `pods` are in the order in which they were scheduled. `drained` is null unless

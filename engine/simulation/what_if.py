@@ -59,7 +59,7 @@ class NodesToAdd:
     """So many nodes like a template.
 
     `template` is the name of a node, a label `NAME=VALUE`, or a type or pool of nodes. With `body`,
-    the JSON of a node, it is only what the user calls that one.
+    the JSON of a node, it is only a name for people.
     """
 
     template: str
@@ -69,7 +69,7 @@ class NodesToAdd:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """The nodes that come, and the names of those that are drained.
+    """What if: the nodes that come, and the names of drained nodes.
 
     `bodies` has the JSON of the pods on these by `namespace/name`.
     """
@@ -93,7 +93,7 @@ class LeftPod:
 
 @dataclass(frozen=True, slots=True)
 class CoveringBudget:
-    """A PodDisruptionBudget, how many pods may be evicted now, and how many would be."""
+    """Budget that covers pods: how many may be evicted now, and how many would be."""
 
     budget: str
     allowed: int
@@ -253,7 +253,7 @@ def _plain(node: Node) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A simulation that has not begun, its cluster, and what was changed for it."""
+    """Prepared simulation that has not begun, with the cluster and the changes."""
 
     simulation: Simulation
     cluster: ClusterCopy
