@@ -209,15 +209,15 @@ async def test_the_loop_runs_while_hostile_texts_are_checked(serve: Serve) -> No
     served = await serve(examiner=Examiner(SCHEMA, no_policies), settings=Settings(http_timeout=60))
     await warm(served)
     checks = asyncio.gather(*(responded(served, slow_review(f"n{n}", 300)) for n in range(10)))
-    pauses: list[float] = []
+    turns: list[float] = []
     while not checks.done():
-        before = time.monotonic()
+        before = time.process_time()
         await asyncio.sleep(0.005)
-        pauses.append(time.monotonic() - before)
+        turns.append(time.process_time() - before)
     assert all(found["allowed"] for found in await checks)
-    # A check in a thread would have the interpreter for 5 ms whenever the loop wakes up. What
-    # remains is the reading of results, and the machine's other work.
-    assert sorted(pauses)[len(pauses) // 2] < 0.012
+    # A check in a thread would work for 5 ms while the loop sleeps. What remains is the reading of
+    # results; the machine's other work is not in this process's time.
+    assert sorted(turns)[len(turns) // 2] < 0.0025
 
 
 # Decoded, nested objects take forty times as much memory as their text.
