@@ -32,11 +32,11 @@ from cli.version import version
 from engine.cache.cluster_copy import ClusterDocuments, DataText
 from engine.cache.informers import CONTROLLERS, GROUPS, NAMESPACES, NODES, PODS, POLICIES
 from engine.cache.list_watch import CHUNK, ContinueExpiredError, GarbageError, Resource, chunks
-from engine.cluster.client import CORE, REQUEST_SECONDS, ApiClient, connect, path_of
+from engine.cluster.client import CORE, ApiClient, connect, path_of
 from engine.cluster.connection_configuration import Context, chosen_context
 from engine.cluster.data_fetching import PrometheusClient
 from engine.cluster.data_sources import DataKeeper, SourceParts
-from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, EngineError
+from engine.errors import ApiError, ClusterConfigurationError, EngineError
 from engine.explanation.cause import event_time
 from engine.program.tables import TableSpec, texts_of
 from grammar.tree.data import FromFile
@@ -78,7 +78,10 @@ class LiveCluster:
     `name` is that of the context, `namespace` the one that it has for commands without `-n`.
     """
 
-    def __init__(self, client: ApiClient, context: Context, runner: asyncio.Runner) -> None:
+    def __init__(
+        self, client: ApiClient, context: Context, runner: asyncio.Runner, otherwise: str
+    ) -> None:
+        self._otherwise = otherwise
         self._client = client
         self._runner = runner
         self.name = context.name or "the service account"
@@ -158,6 +161,33 @@ class LiveCluster:
         has_namespaces = kind == "pods" and not namespace
         return [f"{h['namespace']}/{h['name']}" if has_namespaces else h["name"] for h in heads]
 
+    def scheduler_objects(self) -> SchedulerObjects:
+        """What a kube-scheduler depends on. Raises CommandError."""
+        return self._run(self._scheduler_objects())
+
+    async def _scheduler_objects(self) -> SchedulerObjects:
+        maps = Resource("configmaps", path_of(CORE, "configmaps", NAMESPACE))
+        found = await self._or_refused(maps, "ConfigMap")
+        if isinstance(found, str):
+            hint = f"ask for the right to {found}, or give the file of the configuration"
+            raise CommandError(f"you may not {found}", hint)
+        marks: list[Json] | None = []
+        for kind, path in _MARKERS.items():
+            listed = await self._or_refused(Resource(kind, path, optional=True), kind)
+            if isinstance(listed, str) or marks is None:
+                marks = None
+                continue
+            marks += [{"kind": kind, **each} for each in msgspec.json.decode(listed)["items"]]
+        namespaces = await self._or_refused(NAMESPACES, "Namespace")
+        marking = None
+        if marks is not None and not isinstance(namespaces, str):
+            marking = Marking.of(marks, msgspec.json.decode(namespaces)["items"])
+        policies: dict[str, bytes] = {}
+        for resource in POLICIES:
+            objects = await self._policies(resource, "")
+            policies |= {} if isinstance(objects, str) else objects
+        return SchedulerObjects(self.host, found.decode(), marking, policies)
+
     async def _read(self, namespace: str) -> Found:
         contents: list[bytes] = []
         lacks: list[str] = []
@@ -235,9 +265,8 @@ class LiveCluster:
             yield chunk.items or ()
 
     def _run(self, work: Coroutine[Any, Any, Read]) -> Read:
-        hint = (
-            f"check that `kubectl get nodes,pods -A` works with the same kubeconfig, or {OFFLINE}"
-        )
+        same = "check that `kubectl get nodes,pods -A` works with the same kubeconfig"
+        hint = f"{same}, or {self._otherwise}"
         try:
             return self._runner.run(work)
         except (EngineError, GarbageError) as error:
@@ -247,8 +276,13 @@ class LiveCluster:
 
 
 @contextmanager
-def opened(kubeconfig: Path | None, context: str | None) -> Iterator[LiveCluster]:
-    """The cluster of a context of a kubeconfig. Raises CommandError."""
+def opened(
+    kubeconfig: Path | None, context: str | None, otherwise: str = OFFLINE
+) -> Iterator[LiveCluster]:
+    """The cluster of a context of a kubeconfig; `otherwise` is done without one.
+
+    Raises CommandError.
+    """
     with asyncio.Runner() as runner:
         try:
             chosen = chosen_context(kubeconfig, context)
@@ -256,9 +290,9 @@ def opened(kubeconfig: Path | None, context: str | None) -> Iterator[LiveCluster
             client = runner.run(connection.__aenter__())
         except ClusterConfigurationError as error:
             hint = error.hint if error.hint and "--kubeconfig" not in error.hint else ONLINE
-            raise CommandError(str(error), f"{hint}; or {OFFLINE}") from None
+            raise CommandError(str(error), f"{hint}; or {otherwise}") from None
         try:
-            yield LiveCluster(client, chosen, runner)
+            yield LiveCluster(client, chosen, runner, otherwise)
         finally:
             runner.run(connection.__aexit__(None, None, None))
 
@@ -323,71 +357,5 @@ class SchedulerObjects:
 
 def scheduler_objects(kubeconfig: Path | None, context: str | None) -> SchedulerObjects:
     """The objects, read over one connection. Raises CommandError."""
-    try:
-        return asyncio.run(_scheduler_objects(kubeconfig, context))
-    except ClusterConfigurationError as error:
-        raise CommandError(str(error), error.hint) from None
-
-
-async def _scheduler_objects(kubeconfig: Path | None, context: str | None) -> SchedulerObjects:
-    async with connect(kubeconfig, context, version=version()) as client:
-        try:
-            maps = await _got(client, path_of(CORE, "configmaps", NAMESPACE))
-        except (ApiError, ApiUnreachableError) as error:
-            hint = "check `--kubeconfig`, or give the file of the configuration"
-            text = f"cannot read the ConfigMaps of {NAMESPACE}: {error}"
-            raise CommandError(text, hint) from None
-        marking = await _if_allowed("what marks new pods", _marking(client))
-        policies = await _if_allowed("the policies", _policy_objects(client))
-        return SchedulerObjects(client.host, maps.decode(), marking, policies or {})
-
-
-async def _if_allowed(what: str, answer: Awaitable[Read]) -> Read | None:
-    """The answer, or None without the right to it. Raises CommandError."""
-    try:
-        return await answer
-    except (ApiError, ApiUnreachableError, GarbageError) as error:
-        if isinstance(error, ApiError) and error.status == _FORBIDDEN:
-            return None
-        raise CommandError(f"cannot read {what}: {error}", "check `--kubeconfig`") from None
-
-
-async def _marking(client: ApiClient) -> Marking:
-    objects: list[Json] = []
-    for kind, path in _MARKERS.items():
-        objects += [{"kind": kind, **each} for each in await _items(client, path)]
-    return Marking.of(objects, await _items(client, "/api/v1/namespaces"))
-
-
-async def _policy_objects(client: ApiClient) -> Mapping[str, bytes]:
-    found: dict[str, bytes] = {}
-    for resource in POLICIES:
-        found |= _by_key(resource, await _items(client, resource.path))
-    return found
-
-
-class _Items(msgspec.Struct):
-    items: list[Json]
-
-
-def _items_of(body: bytes) -> list[Json]:
-    """The items of a list. Raises GarbageError."""
-    try:
-        return msgspec.json.decode(body, type=_Items).items
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise GarbageError(f"the API server's answer is not a list: {error}") from None
-
-
-async def _got(client: ApiClient, path: str) -> bytes:
-    with waiting_for(client.host, REQUEST_SECONDS):
-        return await client.request("GET", path)
-
-
-async def _items(client: ApiClient, path: str) -> list[Json]:
-    try:
-        found: list[Json] = _items_of(await _got(client, path))
-    except ApiError as error:
-        if error.status != _ABSENT:
-            raise
-        return []
-    return found
+    with opened(kubeconfig, context, "give the file of the configuration") as live:
+        return live.scheduler_objects()

@@ -309,11 +309,15 @@ class Flag:
     def choices(self) -> list[str] | None:
         return self.metavar.split("|") if "|" in self.metavar else None
 
+    @property
+    def type(self) -> Callable[[str], object]:
+        return _TYPES.get(self.name) or _TYPES.get(self.metavar, str)
+
     def read(self, text: str) -> object:
         """The value of a text. Raises ArgumentTypeError."""
         if self.choices is not None and text not in self.choices:
             raise argparse.ArgumentTypeError(f"`{text}` is not one of {', '.join(self.choices)}")
-        return (_TYPES.get(self.name) or _TYPES.get(self.metavar, str))(text)
+        return self.type(text)
 
     def options(self) -> dict[str, Any]:
         """How argparse takes it."""
@@ -368,5 +372,5 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
             groups[flag.group] = parser.add_argument_group(*flag.group.split(", ", 1))
         options = flag.options()
         if not (flag.is_switch or flag.choices):
-            options["type"] = flag.read
+            options["type"] = flag.type
         groups[flag.group].add_argument(*flag.names, **options, help=flag.help)
