@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import errno
-import os
 import signal
 import socket
 import ssl
@@ -299,11 +298,11 @@ async def serve(
     credentials: Credentials | None = None,
     shutdown: Shutdown | None = None,
 ) -> None:
-    """Serves until SIGTERM or SIGINT; calls `started` with the URL. Raises OSError.
+    """Serves until SIGTERM, SIGINT or SIGHUP; calls `started` with the URL. Raises OSError.
 
     SIGTERM begins the `shutdown`; the server then serves for `lameduck` seconds more, so that
-    clients learn of it. SIGINT comes from a terminal and does not wait. Then the server accepts no
-    more connections and answers the calls in flight. A second signal ends the process at once.
+    clients learn of it. The others come from a terminal and do not wait. Then the server accepts
+    no more connections and answers the calls in flight. A second signal ends the process at once.
     """
     stop: asyncio.Future[signal.Signals] = asyncio.get_running_loop().create_future()
     with _set_by_signals(stop):
@@ -320,7 +319,10 @@ async def serve(
 def _set_by_signals(stop: asyncio.Future[signal.Signals]) -> Iterator[None]:
     """Sets the result of a future at the first signal, and then restores the handlers."""
     loop = asyncio.get_running_loop()
-    numbers = (signal.SIGTERM, signal.SIGINT)
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    # Under `nohup`, nothing happens when the terminal is closed.
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        numbers.append(signal.SIGHUP)
 
     def restore() -> None:
         for number in numbers:
@@ -340,39 +342,17 @@ def _set_by_signals(stop: asyncio.Future[signal.Signals]) -> Iterator[None]:
         restore()
 
 
-# The signals that end other programs, and that ask some of them to read their files again.
-_OTHERS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-
-
 @contextmanager
-def other_signals(log: Logger) -> Iterator[None]:
-    """While the block runs, SIGTERM ends it as SIGINT does, and other signals end nothing.
+def ended_by_sigterm() -> Iterator[None]:
+    """While the block runs, SIGTERM ends it as SIGINT does; `serve` takes over both for its time.
 
-    SIGHUP of a terminal that is closed ends it too. A signal that is ignored already stays so, as
-    under `nohup`. `serve` takes over SIGTERM and SIGINT while it serves.
+    In a container, a process with the number 1 is not ended by a signal that it does not handle.
     """
-    loop = asyncio.get_running_loop()
     end = signal.getsignal(signal.SIGINT)
-    # In a container, a process with the number 1 is not ended by a signal that it does not handle.
     before = signal.signal(signal.SIGTERM, end) if callable(end) else None
-    is_of_terminal = os.isatty(2)
-
-    def heard(number: signal.Signals) -> None:
-        if number == signal.SIGHUP and is_of_terminal:
-            log.warning("SIGHUP: the terminal is closed")
-            signal.raise_signal(signal.SIGINT)
-            return
-        text = "%s has no effect: Placet reads files again by itself when they change"
-        log.warning(text, number.name)
-
-    handled = [number for number in _OTHERS if signal.getsignal(number) is signal.SIG_DFL]
-    for number in handled:
-        loop.add_signal_handler(number, heard, number)
     try:
         yield
     finally:
-        for number in handled:
-            loop.remove_signal_handler(number)
         if before is not None:
             signal.signal(signal.SIGTERM, before)
 

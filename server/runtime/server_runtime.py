@@ -188,7 +188,7 @@ async def serve(
     # What has been imported stays, so no collection has to visit it while the cluster is read.
     gc.freeze()
     async with AsyncExitStack() as stack:
-        stack.enter_context(running.other_signals(log))
+        stack.enter_context(running.ended_by_sigterm())
         common = _common(stack, options, schema, metrics, log)
         _serve_health(stack, common)
         processes = _checking_processes(stack, schema)

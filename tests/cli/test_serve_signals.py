@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 from contextlib import ExitStack, closing
-from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -40,15 +39,6 @@ pytestmark = pytest.mark.process
 ANY_PORT = ("--listen", "127.0.0.1:0", "--lameduck", "0s")
 
 
-def test_signals_without_a_meaning_end_nothing_and_are_logged(folder: Path) -> None:
-    with serving(folder, *BARE) as server:
-        for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
-            server.process.send_signal(number)
-            told = f"WARNING {number.name} has no effect: Placet reads files again by itself"
-            until(partial(is_logged, server, told))
-            assert get(server.url, "/livez")[0] == 200
-
-
 def is_logged(server: Server, text: str) -> bool:
     return text in server.err.read_text("utf-8")
 
@@ -60,7 +50,6 @@ def test_a_terminal_that_is_closed_ends_the_server(folder: Path) -> None:
     with default_ports_taken(), terminal(command, folder, environment) as shown:
         shown.expect("Ctrl-C stops it")
         shown.send(signal.SIGHUP)
-        shown.expect("SIGHUP: the terminal is closed")
         assert shown.ends() == 0
 
 
