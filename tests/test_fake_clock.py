@@ -25,7 +25,6 @@ REAL = {
     "tests/policies/test_disk.py: test_many_silent_paths_take_few_threads": "every path is silent",
     "tests/policies/test_file_signs.py: test_a_silent_mount_takes_one_thread": "waits for a thread",
     "tests/policies/test_file_signs.py: test_without_a_sign_the_wait_ends_too": "no sign can come",
-    "tests/recorder/api_server.py: api_server": "ends what is left of a server",
     "tests/recorder/edits.py: Edits": "waits for another process",
     "tests/recorder/served.py: _is_ready": "waits for another process",
     "tests/server/runtime/test_reloader.py: "

@@ -1,4 +1,4 @@
-"""API server: objects by collection, with lists and watches, as far as `placet serve` needs them.
+"""API server: objects by kind, with lists and watches, as far as `placet serve` needs them.
 
 It belongs to one process of `placet serve`. Each change has the next resource version, and a world
 waits for that version to be known before it asks. Statuses and events that are written are taken
@@ -8,13 +8,13 @@ and dropped; Bindings put a pod on its node and are kept for the record.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
+
+from tests.support.fake_api_server import FakeApiServer, listening, refusal
 
 Object = dict[str, Any]
 
@@ -40,155 +40,118 @@ def key_of(item: Object) -> str:
     return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
 
 
-@dataclass
-class Collection:
-    """The objects of one kind, and whoever watches them.
+class ApiServer(FakeApiServer):
+    """The objects of one cluster. Make one with `api_server`, which serves it at `url`.
 
-    `version` is that of the last event which the watches were sent. While it is held, events wait.
+    `kinds_of` has all objects by kind, and `told` the version of the last event of each kind that
+    watches get. While pods are held, events about them wait.
     """
 
-    kind: str
-    objects: dict[str, Object] = field(default_factory=dict)
-    history: list[tuple[int, bytes]] = field(default_factory=list)
-    watches: list[asyncio.Queue[bytes]] = field(default_factory=list)
-    version: int = 0
-    is_held: bool = False
-    _waiting: list[tuple[int, bytes]] = field(default_factory=list)
-
-    def tell(self, version: int, event: str, item: Object) -> None:
-        self._waiting.append((version, _line(event, item)))
-        if not self.is_held:
-            self.release()
-
-    def release(self) -> None:
-        self.is_held = False
-        for version, line in self._waiting:
-            self.version = version
-            self.history.append((version, line))
-            for watch in self.watches:
-                watch.put_nowait(line)
-        self._waiting.clear()
-
-
-class ApiServer:
-    """The objects of one cluster. Make one with `api_server`, which serves it at `url`."""
-
     def __init__(self) -> None:
-        self.url = ""
-        self.collections = {kind: Collection(kind) for kind in PATHS}
+        super().__init__()
+        self.kinds_of: dict[str, dict[str, Object]] = {kind: {} for kind in PATHS}
+        self.told = dict.fromkeys(PATHS, 0)
         self.bindings: list[Object] = []
-        self._version = 100
-        self._by_path = {path: self.collections[kind] for kind, path in PATHS.items()}
+        self._last_of_pods = 0
+        self._pods_flow = asyncio.Event()
+        self._pods_flow.set()
+        for path in PATHS.values():
+            self.open(path)
 
     # ---- what a world does
 
-    def put(self, kind: str, item: Object) -> Object:
-        """Makes or changes an object; returns it with its resource version."""
-        self._version += 1
-        collection = self.collections[kind]
-        metadata = {**item["metadata"], "resourceVersion": str(self._version)}
-        known = collection.objects.get(key_of(item))
-        made: Object = {**item, "metadata": metadata}
-        collection.objects[key_of(item)] = made
-        was, shown = known is not None and _is_shown(known), _is_shown(made)
-        if shown:
-            collection.tell(self._version, "MODIFIED" if was else "ADDED", made)
-        elif was:
-            collection.tell(self._version, "DELETED", made)
-        return made
+    @property
+    def pods_are_held(self) -> bool:
+        return not self._pods_flow.is_set()
 
-    def delete(self, kind: str, key: str) -> None:
-        self._version += 1
-        gone = self.collections[kind].objects.pop(key)
-        if _is_shown(gone):
-            metadata = {**gone["metadata"], "resourceVersion": str(self._version)}
-            self.collections[kind].tell(self._version, "DELETED", {**gone, "metadata": metadata})
+    def hold_pods(self) -> None:
+        self._pods_flow.clear()
+
+    def release_pods(self) -> None:
+        if self.pods_are_held:
+            self._pods_flow.set()
+            self.told["Pod"] = self._last_of_pods
+
+    def store(self, kind: str, item: Object) -> None:
+        """Makes or changes an object. Pods that have ended are not shown: nobody selects them."""
+        path, key = PATHS[kind], key_of(item)
+        if item.get("status", {}).get("phase") not in _ENDED:
+            self.put(path, key, **item)
+            self.kinds_of[kind][key] = self.objects(path)[key]
+        else:
+            self.kinds_of[kind][key] = item
+            if key not in self.objects(path):
+                return
+            self.objects(path)[key] = item
+            self.delete(path, key)
+        self._tells(kind)
+
+    def remove(self, kind: str, key: str) -> None:
+        del self.kinds_of[kind][key]
+        if key in self.objects(PATHS[kind]):
+            self.delete(PATHS[kind], key)
+            self._tells(kind)
+
+    def _tells(self, kind: str) -> None:
+        if kind == "Pod":
+            self._last_of_pods = self.version
+        if kind != "Pod" or not self.pods_are_held:
+            self.told[kind] = self.version
 
     def clear(self) -> None:
         """Deletes all objects but policies: the end of a world."""
-        for kind, collection in self.collections.items():
+        self.release_pods()
+        for kind in PATHS:
             if not kind.endswith("Policy"):
-                collection.release()
-                for key in list(collection.objects):
-                    self.delete(kind, key)
+                for key in list(self.kinds_of[kind]):
+                    self.remove(kind, key)
         self.bindings.clear()
 
     def bind(self, key: str, node: str) -> None:
         """Puts a pod on a node, as any binder does."""
-        pod = self.collections["Pod"].objects[key]
-        scheduled = {"type": "PodScheduled", "status": "True"}
-        self.put(
-            "Pod",
-            {
-                **pod,
-                "spec": {**pod["spec"], "nodeName": node},
-                "status": {**pod["status"], "conditions": [scheduled]},
-            },
-        )
+        pod = self.kinds_of["Pod"][key]
+        status = {**pod["status"], "conditions": [{"type": "PodScheduled", "status": "True"}]}
+        spec = {**pod["spec"], "nodeName": node}
+        self.store("Pod", {**pod, "spec": spec, "status": status})
 
     # ---- what clients get
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        body = await request.read()
-        if request.method != "GET":
-            return self._written(request, body)
-        collection = self._by_path.get(request.path)
-        if collection is None:
-            return self._one(request.path)
-        if "watch" in request.query:
-            return await self._watch(request, collection)
-        items = [item for item in collection.objects.values() if _is_shown(item)]
-        metadata = {"resourceVersion": str(self._version)}
-        return web.json_response({"metadata": metadata, "items": items})
-
-    def _one(self, path: str) -> web.Response:
-        match path.split("/")[3:]:
-            case ["namespaces", namespace, "pods", name]:
-                found = self.collections["Pod"].objects.get(f"{namespace}/{name}")
-                if found is not None:
-                    return web.json_response(found)
+        match request.method, request.path.split("/")[3:]:
+            case "POST", ["namespaces", namespace, "pods", name, "binding"]:
+                return self._bound(f"{namespace}/{name}", await request.json())
+            case "GET", ["namespaces", namespace, "pods", name]:
+                found = self.kinds_of["Pod"].get(f"{namespace}/{name}")
+                missing = refusal(404, "NotFound", "NotFound")
+                return missing if found is None else web.json_response(found)
+            case "GET", _:
+                return await super().handle(request)
             case _:
-                pass
-        return _status(404, "NotFound")
-
-    def _written(self, request: web.Request, body: bytes) -> web.Response:
-        match request.path.split("/")[3:]:
-            case ["namespaces", namespace, "pods", name, "binding"]:
-                return self._bound(f"{namespace}/{name}", json.loads(body))
-            case _:
-                return web.json_response(json.loads(body), status=200)
+                return web.json_response(await request.json())
 
     def _bound(self, key: str, binding: Object) -> web.Response:
-        pod = self.collections["Pod"].objects.get(key)
+        pod = self.kinds_of["Pod"].get(key)
         if pod is None:
-            return _status(404, "NotFound")
+            return refusal(404, "NotFound", "NotFound")
         if pod["spec"].get("nodeName") or pod["metadata"]["uid"] != binding["metadata"]["uid"]:
-            return _status(409, "Conflict")
+            return refusal(409, "Conflict", "Conflict")
         self.bindings.append(binding)
         self.bind(key, binding["target"]["name"])
         return web.json_response({"kind": "Status", "status": "Success"}, status=201)
 
-    async def _watch(self, request: web.Request, collection: Collection) -> web.StreamResponse:
-        since = int(request.query.get("resourceVersion") or 0)
-        lines = [line for version, line in collection.history if version > since]
-        if "sendInitialEvents" in request.query:
-            lines = [_line("ADDED", i) for i in collection.objects.values() if _is_shown(i)]
-            end = {"k8s.io/initial-events-end": "true"}
-            metadata = {"resourceVersion": str(self._version), "annotations": end}
-            lines.append(_line("BOOKMARK", {"metadata": metadata}))
-        response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        queue: asyncio.Queue[bytes] = asyncio.Queue()
-        collection.watches.append(queue)
-        try:
-            await response.prepare(request)
-            for line in lines:
-                await response.write(line)
-            while True:
-                await response.write(await queue.get())
-        except ConnectionError:
-            return response
-        finally:
-            collection.watches.remove(queue)
+    async def send_line(
+        self, response: web.StreamResponse, lines: asyncio.Queue[bytes], line: bytes
+    ) -> None:
+        if isinstance(lines, _PodLines):
+            await self._pods_flow.wait()
+        await super().send_line(response, lines, line)
+
+    def lines(self, request: web.Request) -> asyncio.Queue[bytes]:
+        return _PodLines() if request.path == PATHS["Pod"] else super().lines(request)
+
+
+class _PodLines(asyncio.Queue[bytes]):
+    """The lines of a watch of pods."""
 
 
 @asynccontextmanager
@@ -196,28 +159,6 @@ async def api_server(objects: Iterable[Object] = ()) -> AsyncIterator[ApiServer]
     """A server that listens on loopback, with these objects of its kinds."""
     server = ApiServer()
     for item in objects:
-        server.put(item["kind"], item)
-    app = web.Application(client_max_size=2**26)
-    app.router.add_route("*", "/{path:.*}", server.handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None, handler_cancellation=True)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        server.store(item["kind"], item)
+    async with listening(server):
         yield server
-    finally:
-        await runner.cleanup()
-
-
-def _is_shown(item: Object) -> bool:
-    """Pods that have ended are not: `placet serve` selects the others."""
-    return item.get("status", {}).get("phase") not in _ENDED
-
-
-def _line(event: str, item: Object) -> bytes:
-    return json.dumps({"type": event, "object": item}).encode() + b"\n"
-
-
-def _status(code: int, reason: str) -> web.Response:
-    content = {"kind": "Status", "code": code, "reason": reason, "message": reason}
-    return web.json_response(content, status=code)

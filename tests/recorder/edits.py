@@ -56,7 +56,7 @@ class Edits:
                 self._remove()
                 self._made = objects(dice, self.world, self.theme)
                 for item in self._made:
-                    self.api.put(item["kind"], item)
+                    self.api.store(item["kind"], item)
             case "no objects":
                 self._remove()
             case _:
@@ -86,14 +86,14 @@ class Edits:
         self._asked += 1
         uid = f"probe-{self.world}-{self._asked}"
         pod = {"metadata": {"name": uid, "namespace": "probe", "uid": uid}, "spec": {}}
-        names = list(self.api.collections["Node"].objects) or ["probe"]
+        names = list(self.api.kinds_of["Node"]) or ["probe"]
         body = {"Pod": pod, "Nodes": None, "NodeNames": names[:1]}
         answer = answers.filtered(*await self.served.post("filter", body), None)
         return [text] in list(answer["FailedAndUnresolvableNodes"].values())
 
     def _remove(self) -> None:
         for item in self._made:
-            self.api.delete(item["kind"], key_of(item))
+            self.api.remove(item["kind"], key_of(item))
         self._made.clear()
 
 

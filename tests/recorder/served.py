@@ -57,7 +57,7 @@ class Served:
                     name
                     for name, kind in names.items()
                     if name in watched
-                    and int(watched[name]["resourceVersion"] or 0) < api.collections[kind].version
+                    and int(watched[name]["resourceVersion"] or 0) < api.told[kind]
                 ]
                 if not late:
                     return

@@ -36,14 +36,14 @@ class World:
     async def play(self, before: Callable[[], Awaitable[str]] | None = None) -> None:
         """Plays it all. `before` is called before each pod, and says what it did."""
         for item in self._cluster.objects:
-            self._api.put(item["kind"], item)
+            self._api.store(item["kind"], item)
         waiting = [self._cluster.pod(f"new-{i}") for i in range(self._dice.randint(3, 6))]
         if self._dice.chance(0.5):
             for pod in waiting:
-                self._api.put("Pod", pod)
+                self._api.store("Pod", pod)
         for pod in waiting:
             if key_of(pod) not in self._pods:
-                self._api.put("Pod", pod)
+                self._api.store("Pod", pod)
             if before is not None:
                 self._note(await before())
             await self._schedule(key_of(pod))
@@ -58,11 +58,11 @@ class World:
 
     @property
     def _pods(self) -> dict[str, Object]:
-        return self._api.collections["Pod"].objects
+        return self._api.kinds_of["Pod"]
 
     @property
     def _nodes(self) -> dict[str, Object]:
-        return self._api.collections["Node"].objects
+        return self._api.kinds_of["Node"]
 
     async def _schedule(self, key: str) -> None:
         """What kube-scheduler does with one pod: filter, prioritize, preempt or bind."""
@@ -82,7 +82,7 @@ class World:
 
     async def _settle(self, key: str, names: list[str]) -> None:
         """What becomes of a pod after the answer to filter."""
-        dice, pods = self._dice, self._api.collections["Pod"]
+        dice = self._dice
         fate = dice.random()
         if not names:
             if fate < 0.3:
@@ -92,7 +92,7 @@ class World:
         elif fate < 0.5:
             if dice.chance(0.3):
                 # The binding is made, and no watch shows it for a while.
-                pods.is_held = True
+                self._api.hold_pods()
             await self._bind(key, dice.choice(names))
         elif fate < 0.55:
             await self._bind(key, dice.choice(list(self._nodes)))
@@ -102,7 +102,7 @@ class World:
         elif fate < 0.85:
             self._give_up(key)
         elif fate < 0.9:
-            self._api.delete("Pod", key)
+            self._api.remove("Pod", key)
             self._note("deleted", key)
         # All others stay on their way.
 
@@ -114,8 +114,8 @@ class World:
         body, nodes = self._request(key, names, full=full)
         answer = answers.filtered(*await self._served.post("filter", body), nodes)
         self._note("filter", key, names, answer)
-        if self._api.collections["Pod"].is_held:
-            self._api.collections["Pod"].release()
+        if self._api.pods_are_held:
+            self._api.release_pods()
             await self._served.knows(self._api)
         return [name for name in answers.feasible(answer) if name in self._nodes]
 
@@ -182,7 +182,7 @@ class World:
         pod = self._pods[key]
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
         condition["message"] = f"after {self._asked[key]}"
-        self._api.put("Pod", {**pod, "status": {**pod["status"], "conditions": [condition]}})
+        self._api.store("Pod", {**pod, "status": {**pod["status"], "conditions": [condition]}})
         self._note("given up", key)
 
     def _happen(self) -> None:
@@ -192,29 +192,31 @@ class World:
             case "label":
                 node = self._nodes[dice.choice(list(self._nodes))]
                 labels = {**node["metadata"]["labels"], "pool": dice.choice("ab"), "cap": "spot"}
-                self._api.put("Node", {**node, "metadata": {**node["metadata"], "labels": labels}})
+                self._api.store(
+                    "Node", {**node, "metadata": {**node["metadata"], "labels": labels}}
+                )
             case "node":
-                self._api.put("Node", self._cluster.node(len(self._asked) + 20))
+                self._api.store("Node", self._cluster.node(len(self._asked) + 20))
             case "leave":
                 if len(self._nodes) > 1:
-                    self._api.delete("Node", dice.choice(list(self._nodes)))
+                    self._api.remove("Node", dice.choice(list(self._nodes)))
             case "end":
                 if there := [k for k, p in self._pods.items() if p["spec"].get("nodeName")]:
                     pod = self._pods[dice.choice(there)]
                     status = {"phase": dice.choice(("Succeeded", "Failed"))}
-                    self._api.put("Pod", {**pod, "status": status})
+                    self._api.store("Pod", {**pod, "status": status})
             case "scale":
                 for kind in ("Deployment", "StatefulSet"):
-                    for item in list(self._api.collections[kind].objects.values()):
-                        self._api.put(kind, {**item, "spec": {"replicas": dice.randint(0, 9)}})
+                    for item in list(self._api.kinds_of[kind].values()):
+                        self._api.store(kind, {**item, "spec": {"replicas": dice.randint(0, 9)}})
             case "cordon":
                 node = self._nodes[dice.choice(list(self._nodes))]
-                self._api.put("Node", {**node, "spec": {**node["spec"], "unschedulable": True}})
+                self._api.store("Node", {**node, "spec": {**node["spec"], "unschedulable": True}})
             case _:
-                item = self._api.collections["Namespace"].objects[self._cluster.namespaces[0]]
+                item = self._api.kinds_of["Namespace"][self._cluster.namespaces[0]]
                 labels = {**item["metadata"]["labels"], "team": dice.choice(("red", "blue"))}
                 metadata = {**item["metadata"], "labels": labels}
-                self._api.put("Namespace", {**item, "metadata": metadata})
+                self._api.store("Namespace", {**item, "metadata": metadata})
 
     def _note(self, *step: Any) -> None:
         self.steps.append(list(step))
