@@ -44,7 +44,7 @@ REPAIR_FAULTS = tests/e2e/test_repair_faults.py
 # No test of these folders runs here, and reading them takes time.
 OTHERS = tests/e2e tests/benchmarks tests/image
 
-# Random worlds and texts, and recorded answers.
+# Random worlds and texts; recorded answers are compared by `processes`.
 PROPERTIES = tests/properties tests/chaos tests/recorder tests/differential
 
 test: .venv/stamp  ## run every test but properties, processes, e2e, bench, chaos and what is thorough

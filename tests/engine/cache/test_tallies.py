@@ -20,6 +20,7 @@ from engine.objects.peer import Peer
 from grammar.values.time import NEVER
 from tests.support.builders import node, pod, raw
 from tests.support.engines import cache_of, engine_over, peer_of
+from tests.support.examples import examples
 
 
 def pods(count: int) -> dict[str, Peer]:
@@ -242,7 +243,7 @@ def test_a_count_in_a_namespace_does_not_go_over_the_pods_of_others() -> None:
         assert tallies.get(name, Scope("default"), lambda _: 1, may_count).placed == 3
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(examples(60)))
 def test_a_count_is_right_after_any_events_and_interruptions(seed: int) -> None:
     chance, there = random.Random(seed), Changing()
     scopes = [Scope(), Scope("default"), Scope("other")]

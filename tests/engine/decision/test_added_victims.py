@@ -31,6 +31,7 @@ from tests.support.engines import (
     peer_of,
     programs_of,
 )
+from tests.support.examples import examples
 
 ONE = 'limit "one" { pods where peer.labels["app"] == "web" per node at most 1 strict }'
 TWO = ONE.replace("at most 1", "at most 2")
@@ -484,7 +485,7 @@ def modelled(
     return {pod.name for pod in best}, len(breaks & best)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     here=st.lists(SMALL, min_size=1, max_size=7),
     far=st.lists(SMALL, max_size=3),

@@ -17,6 +17,7 @@ from engine.simulation.cycle import PodOutcome, SimulatedEviction, dry_run, pref
 from engine.simulation.result import answer_of, changes, result
 from tests.support.builders import Object, node, pod
 from tests.support.engines import node_of, peer_of
+from tests.support.examples import examples
 from tests.support.simulated import simulation
 
 TWO = """
@@ -47,7 +48,7 @@ def peers(*pods: Object) -> list[Peer]:
 SMALL = st.tuples(st.integers(0, 4), st.integers(1, 3), st.booleans())
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     pods=st.lists(SMALL, max_size=7),
     priority=st.integers(0, 5),
@@ -179,7 +180,7 @@ def test_a_pod_that_was_placed_before_can_be_evicted() -> None:
     ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     queue=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3), st.booleans()), max_size=10),
     sizes=st.lists(st.integers(2, 5), min_size=1, max_size=3),
