@@ -113,7 +113,7 @@ def _unknown_argument(command: str, given: str) -> tuple[str, str]:
     known = argparse.ArgumentParser()
     known.add_argument("--version")
     if command:
-        _module(command).configure(known)
+        module_of(command).configure(known)
     flags = set(_FLAG.findall(known.format_help()))
     close = nearest(flag, flags)
     hint = f"a similar one exists: `{close}`" if close else f"see {helped} --help"
@@ -123,7 +123,7 @@ def _unknown_argument(command: str, given: str) -> tuple[str, str]:
 def _of_program() -> list[str]:
     """The arguments of this process. kubectl asks `kubectl_complete-placet` to complete a line."""
     is_asked = Path(sys.argv[0]).stem == "kubectl_complete-placet"
-    return [*(["completion", "--kubectl"] if is_asked else []), *sys.argv[1:]]
+    return [*(["completion", "--words"] if is_asked else []), *sys.argv[1:]]
 
 
 def program() -> str:
@@ -146,20 +146,21 @@ def parser_of(name: str, wanted: Container[str]) -> argparse.ArgumentParser:
         sub.formatter_class = argparse.RawDescriptionHelpFormatter
         sub.epilog = _EPILOG
         if command in wanted:
-            module = _module(command)
+            module = module_of(command)
             module.configure(sub)
             sub.epilog = f"{module.EXAMPLES.replace('placet ', f'{name} ')}\n{_EPILOG}"
     return parser
 
 
-def _module(command: str) -> CommandModule:
+def module_of(command: str) -> CommandModule:
+    """The module of a command; only those that are asked for are imported."""
     return cast("CommandModule", import_module(f"cli.commands.{command.replace('-', '_')}"))
 
 
 def _run(
     parser: argparse.ArgumentParser, args: argparse.Namespace, arguments: Sequence[str]
 ) -> int:
-    command = _module(args.command)
+    command = module_of(args.command)
     try:
         if "config" in args:
             args = _configured(parser, args, arguments)

@@ -1,17 +1,14 @@
 """Command `completion`: a shell script that completes commands, flags, choices, files and names.
 
-The script asks this command for the names of pods, nodes, namespaces and contexts of the cluster
-that the line names, which is that of the kubeconfig. kubectl completes `kubectl placet` without the
-script: it runs the program `kubectl_complete-placet`, which is this command with the words behind
-`placet` (https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/).
+The script asks this command at each word, as cobra's scripts do. kubectl completes `kubectl placet`
+without a script: it runs the program `kubectl_complete-placet`, which is the same question
+(https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/).
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
-
-import shtab
+from collections.abc import Mapping, Sequence
 
 from cli.command import CommandError, Exit, given_path
 from cli.sources import add_cluster_arguments
@@ -23,11 +20,54 @@ examples:
   eval "$(placet completion zsh)"       # in ~/.zshrc, after compinit
   placet completion fish | source       # in ~/.config/fish/config.fish
 """
-# The name of the kubectl plugin, which shtab does not know.
-_OTHER_NAME = {
-    "bash": "complete -o bashdefault -F _shtab_placet kubectl-placet",
-    "zsh": "if [[ $zsh_eval_context[-1] == eval ]]; then compdef _shtab_placet kubectl-placet; fi",
-    "fish": "complete --command kubectl-placet --wraps placet",
+# The last line of an answer says what to do beside the candidates.
+_SCRIPTS = {
+    "bash": r"""
+_placet() {
+  local IFS=$'\n' rows
+  rows=($(placet completion --words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+  case ${rows[-1]} in
+    :0) COMPREPLY=($(compgen -f -- "$2")); compopt -o filenames 2>/dev/null ;;
+    :16) COMPREPLY=($(compgen -d -- "$2")); compopt -o filenames 2>/dev/null ;;
+    *) unset 'rows[-1]'; COMPREPLY=("${rows[@]%%$'\t'*}") ;;
+  esac
+  true
+}
+complete -F _placet placet kubectl-placet
+""",
+    "zsh": r"""
+_placet() {
+  local -a rows
+  rows=("${(@f)$(placet completion --words "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  case ${rows[-1]} in
+    :0) _files ;;
+    :16) _files -/ ;;
+    *)
+      rows=("${(@)rows[1,-2]//:/\\:}")
+      rows=("${(@)rows/$'\t'/:}")
+      _describe placet rows
+      ;;
+  esac
+}
+compdef _placet placet kubectl-placet
+""",
+    "fish": r"""
+function __placet
+  set -l words (commandline -opc) "$(commandline -ct)"
+  set -l rows (placet completion --words $words[2..] 2>/dev/null)
+  switch "$rows[-1]"
+    case :0
+      __fish_complete_path $words[-1]
+    case :16
+      __fish_complete_directories $words[-1]
+    case '*'
+      set -e rows[-1]
+      printf '%s\n' $rows
+  end
+end
+complete -c placet -f -a '(__placet)'
+complete -c kubectl-placet -f -a '(__placet)'
+""",
 }
 # The flags of commands that take a folder.
 _FOLDERS = {"--output"}
@@ -38,64 +78,27 @@ _NAMES = {
     "namespace": "namespaces",
     "context": "contexts",
 }
-_BASH = """\
-_placet_{0}() {{
-  compgen -W "$(placet completion --names {0} "${{COMP_WORDS[@]}}" 2>/dev/null)" -- "$1"
-}}
-"""
-_ZSH = """\
-_placet_{0}() {{
-  local -a names
-  names=(${{(f)"$(placet completion --names {0} $words 2>/dev/null)"}})
-  compadd -a names
-}}
-"""
-# What kubectl does beside the candidates, in the last line of an answer: complete files, or
-# nothing else, or folders. The numbers are those of cobra's ShellCompDirective.
+# What is completed beside the candidates: files, or nothing else, or folders. The numbers are those
+# of cobra's ShellCompDirective, which kubectl knows.
 _FILES, _NOTHING, _DIRECTORIES = 0, 4, 16
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "shell", metavar="SHELL", nargs="?", choices=[*_OTHER_NAME], help="bash, zsh or fish"
+        "shell", metavar="SHELL", nargs="?", choices=[*_SCRIPTS], help="bash, zsh or fish"
     )
-    # For the scripts: a kind of names, and the words of the line.
-    parser.add_argument("--names", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    # For kubectl: the words of the line, of which the last one is to be completed.
-    parser.add_argument("--kubectl", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    # For the scripts and kubectl: the words of the line, of which the last one is to be completed.
+    parser.add_argument("--words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.names is not None:
-        kind, *words = args.names or [""]
-        if kind not in _NAMES.values():
-            kinds = ", ".join(_NAMES.values())
-            raise CommandError(f"`{kind}` are not names of a cluster", f"ask for {kinds}")
-        for name in _names(kind, words):
-            print(name)
-        return Exit.OK
-    if args.kubectl is not None:
-        candidates, directive = _answer(args.kubectl or [""])
+    if args.words is not None:
+        candidates, directive = _answer(args.words or [""])
         print(*candidates, f":{directive}", sep="\n")
-        return Exit.OK
-    if args.shell is None:
-        raise CommandError("no shell is given", f"give one of {', '.join(_OTHER_NAME)}")
-    # `cli.main` imports this module.
-    from cli.main import COMMANDS, parser_of  # noqa: PLC0415
-
-    parser = parser_of("placet", COMMANDS)
-    for action in _actions(parser):
-        if _is_file(action):
-            # shtab reads this attribute; argparse does not declare it.
-            vars(action)["complete"] = shtab.DIRECTORY if _is_folder(action) else shtab.FILE
-        elif (kind := _kind(action)) is not None:
-            names = f"_placet_{kind}"
-            fish = f"(placet completion --names {kind} (commandline -opc) 2>/dev/null)"
-            vars(action)["complete"] = {"bash": names, "zsh": names, "fish": fish}
-    form = {"bash": _BASH, "zsh": _ZSH}.get(args.shell, "")
-    preamble = "".join(form.format(kind) for kind in _NAMES.values())
-    print(shtab.complete(parser, args.shell, preamble=preamble))
-    print(_OTHER_NAME[args.shell])
+    elif args.shell is not None:
+        print(_SCRIPTS[args.shell].strip())
+    else:
+        raise CommandError("no shell is given", f"give one of {', '.join(_SCRIPTS)}")
     return Exit.OK
 
 
@@ -107,15 +110,10 @@ def _is_folder(action: argparse.Action) -> bool:
     return bool(_FOLDERS & {*action.option_strings})
 
 
-def _kind(action: argparse.Action) -> str | None:
-    """The kind of names of the cluster that it takes."""
-    return _NAMES.get(action.dest) if action.choices is None else None
-
-
 def _answer(words: Sequence[str]) -> tuple[list[str], int]:
-    """What can be in place of the last word, and what kubectl does beside it."""
+    """What can be in place of the last word, and what is completed beside it."""
     # `cli.main` imports this module.
-    from cli.main import COMMANDS, parser_of  # noqa: PLC0415
+    from cli.main import COMMANDS, module_of  # noqa: PLC0415
 
     *before, last = words
     command = next((word for word in before if not word.startswith("-")), None)
@@ -125,8 +123,11 @@ def _answer(words: Sequence[str]) -> tuple[list[str], int]:
         return _beginning(flags if last.startswith("-") else named, last), _NOTHING
     if command not in COMMANDS:
         return [], _NOTHING
-    parser = _of_command(parser_of("placet", {command}), command)
-    actions = [each for each in _actions(parser) if each.help is not argparse.SUPPRESS]
+    parser = argparse.ArgumentParser()
+    module_of(command).configure(parser)
+    # argparse has no public way to the arguments.
+    every = parser._actions  # noqa: SLF001 - see above
+    actions = [each for each in every if each.help is not argparse.SUPPRESS]
     by_flag = {flag: each for each in actions for flag in each.option_strings}
     after = before[before.index(command) + 1 :]
     asked, start = _asked(actions, by_flag, after, last)
@@ -137,7 +138,7 @@ def _answer(words: Sequence[str]) -> tuple[list[str], int]:
         return _beginning([f"{start}{choice}" for choice in asked.choices], last), _NOTHING
     if _is_file(asked):
         return [], _DIRECTORIES if _is_folder(asked) else _FILES
-    kind = _kind(asked)
+    kind = _NAMES.get(asked.dest)
     found = _names(kind, words) if kind is not None else []
     return _beginning([f"{start}{name}" for name in found], last), _NOTHING
 
@@ -190,23 +191,3 @@ def _names(kind: str, words: Sequence[str]) -> Sequence[str]:
             return [*live.names(kind, every)]
     except (UserError, ClusterConfigurationError):
         return []
-
-
-def _of_command(parser: argparse.ArgumentParser, command: str) -> argparse.ArgumentParser:
-    """The parser of one command of a parser of all."""
-    (commands,) = (
-        each
-        for each in parser._actions  # noqa: SLF001 - see below
-        if isinstance(each, argparse._SubParsersAction)  # noqa: SLF001 - see below
-    )
-    found: argparse.ArgumentParser = commands.choices[command]
-    return found
-
-
-def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """The arguments of all commands. argparse has no public way to them; shtab does the same."""
-    for action in parser._actions:  # noqa: SLF001 - see above
-        yield action
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - see above
-            for sub in action.choices.values():
-                yield from _actions(sub)

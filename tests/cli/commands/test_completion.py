@@ -1,9 +1,11 @@
 """`placet completion`: its scripts, asked by the shells that are here what they would complete."""
 
 import asyncio
+import os
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from cli.main import COMMANDS
 from tests.cli.conftest import Placet
 from tests.cli.live import live_shop
 
+# The folder of `placet`, which the scripts ask.
+PROGRAMS = Path(sys.executable).parent
 LINES = [
     ("placet ex", {"explain"}),
     ("kubectl-placet ex", {"explain"}),
@@ -41,6 +45,7 @@ def shell(program: str, script: str, folder: Path) -> str:
     done = subprocess.run(
         [program, *flags, "-c", script],
         cwd=folder,
+        env={**os.environ, "PATH": f"{PROGRAMS}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,
         check=False,
@@ -64,7 +69,7 @@ def test_bash_completes(placet: Placet, folder: Path, line: str, completed: set[
 
 
 def test_bash_knows_every_command(placet: Placet, folder: Path) -> None:
-    ask = "COMP_WORDS=(placet ''); COMP_CWORD=1; _shtab_placet placet '' placet; "
+    ask = "COMP_WORDS=(placet ''); COMP_CWORD=1; _placet placet '' placet; "
     ask += 'printf "%s\\n" "${COMPREPLY[@]}"'
     out = shell("bash", placet("completion", "bash").out + ask, folder)
     assert out.split() == [*COMMANDS]
@@ -81,52 +86,13 @@ def test_zsh_takes_the_script(placet: Placet, folder: Path) -> None:
     (folder / "script").write_text(placet("completion", "zsh").out, encoding="utf-8")
     ask = 'autoload -U compinit; compinit -D -u; eval "$(cat script)"; '
     ask += "print $_comps[placet] $_comps[kubectl-placet]"
-    assert shell("zsh", ask, folder).split() == ["_shtab_placet", "_shtab_placet"]
+    assert shell("zsh", ask, folder).split() == ["_placet", "_placet"]
 
 
 def test_a_shell_that_is_not_known_is_wrong_usage(placet: Placet) -> None:
     done = placet("completion", "tcsh")
     assert (done.code, done.out) == (2, "")
     assert "invalid choice: 'tcsh'" in done.err
-
-
-NAMES = [
-    ("placet explain we", {"web-1", "web-2"}),
-    ("placet explain -n far we", {"web-1"}),
-    ("placet explain -A far/d", {"far/db-0"}),
-    ("placet explain web-1 n-", {"n-1", "n-2", "n-3", "n-4"}),
-    ("placet analyze -n f", set()),
-    ("placet explain --context t", {"test"}),
-    ("placet eval --node n-", {"n-1", "n-2", "n-3", "n-4"}),
-]
-
-
-@pytest.mark.parametrize(("line", "completed"), NAMES, ids=[line for line, _ in NAMES])
-async def test_names_are_those_of_the_cluster(
-    placet: Placet, folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, completed: set[str]
-) -> None:
-    """As a script asks for them: the words of the line, and what begins as its last word."""
-    monkeypatch.setenv("KUBECONFIG", str(folder / "config"))
-    words = shlex.split(line)
-    kind = {"-n": "namespaces", "--context": "contexts", "--node": "nodes", "web-1": "nodes"}
-    asked = kind.get(words[-2], "pods") if len(words) > 3 and words[-1] != "we" else "pods"
-    async with live_shop(folder):
-        done = await asyncio.to_thread(placet, "completion", "--names", asked, *words)
-    assert done.code == 0
-    assert {name for name in done.out.split() if name.startswith(words[-1])} == completed
-
-
-def test_bash_asks_for_names(placet: Placet, folder: Path) -> None:
-    """The function of the script is asked with a `placet` that says what it is asked."""
-    line = "placet explain -n far we"
-    ask = """
-        placet() { printf 'web-%s\\n' "$(printf '%s.' "$@")"; }
-        COMP_WORDS=(placet explain -n far we); COMP_CWORD=4
-        _shtab_placet placet we far
-        printf '%s\\n' "${COMPREPLY[@]}"
-    """
-    out = shell("bash", placet("completion", "bash").out + ask, folder)
-    assert out == f"web-completion.--names.pods.{line.replace(' ', '.')}.\n"
 
 
 KUBECTL = [
@@ -160,25 +126,36 @@ def answered(out: str) -> tuple[set[str], int]:
 def test_kubectl_is_told_candidates_and_what_to_do_beside(
     placet: Placet, line: str, completed: set[str], directive: int
 ) -> None:
-    done = placet("completion", "--kubectl", *shlex.split(line))
+    done = placet("completion", "--words", *shlex.split(line))
     assert (done.code, done.err) == (0, "")
     assert answered(done.out) == (completed, directive)
 
 
 @pytest.mark.parametrize("words", [[""], []], ids=["empty word", "no word"])
 def test_kubectl_is_told_every_command(placet: Placet, words: list[str]) -> None:
-    done = placet("completion", "--kubectl", *words)
+    done = placet("completion", "--words", *words)
     assert answered(done.out) == ({*COMMANDS}, 4)
 
 
+NAMES = [
+    ("placet explain we", {"web-1", "web-2"}),
+    ("placet explain -n far we", {"web-1"}),
+    ("placet explain -A far/d", {"far/db-0"}),
+    ("placet explain web-1 n-", {"n-1", "n-2", "n-3", "n-4"}),
+    ("placet analyze -n f", set()),
+    ("placet explain --context t", {"test"}),
+    ("placet eval --node n-", {"n-1", "n-2", "n-3", "n-4"}),
+]
+
+
 @pytest.mark.parametrize(("line", "completed"), NAMES, ids=[line for line, _ in NAMES])
-async def test_kubectl_is_told_names_of_the_cluster(
+async def test_names_are_those_of_the_cluster(
     placet: Placet, folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, completed: set[str]
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(folder / "config"))
     words = shlex.split(line)[1:]
     async with live_shop(folder):
-        done = await asyncio.to_thread(placet, "completion", "--kubectl", *words)
+        done = await asyncio.to_thread(placet, "completion", "--words", *words)
     assert answered(done.out) == (completed, 4)
 
 
@@ -186,6 +163,6 @@ def test_what_cannot_be_read_completes_to_nothing(
     placet: Placet, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(folder / "absent"))
-    for kind in ("pods", "contexts"):
-        done = placet("completion", "--names", kind, "placet", "explain", "")
-        assert (done.code, done.out) == (0, "")
+    for line in (["explain", ""], ["explain", "--context", ""]):
+        done = placet("completion", "--words", *line)
+        assert (done.code, done.out) == (0, ":4\n")
