@@ -185,7 +185,7 @@ def _cases(suites: Iterable[Suite], results: Sequence[TestOutcome]) -> Iterator[
 def _uncovered(coverage: Coverage) -> Iterator[str]:
     """Each branch that no test has taken, with its place, and the percentage of the others."""
     for branch in coverage.missed:
-        line, column = branch.source.position(branch.point.span.start)
+        line, column = branch.source.position(branch.span.start)
         yield f"{branch.source.name}:{line}:{column}: {branch.never} in a test"
     total = len(coverage.branches)
     taken = total - len(coverage.missed)

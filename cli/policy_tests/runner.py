@@ -148,7 +148,9 @@ class Runner:
             for test in tests:
                 yield TestOutcome(suite, test, "error", (), 0.0)
             return
-        programs = [self.coverage.watch(c, compile_policy(c)) for c in suite.policies]
+        programs = [compile_policy(checked) for checked in suite.policies]
+        for checked, program in zip(suite.policies, programs, strict=True):
+            self.coverage.watch(checked, program)
         registry = Registry(programs)
         for test in tests:
             started = time.perf_counter()
@@ -166,7 +168,8 @@ class Runner:
             expectations = _expectations(test, fixture, programs)
             engine = FixtureEngine(registry, fixture, self._codec)
             found = [f for e in expectations if (f := _failure(e, engine)) is not None]
-            self.coverage.record_bounds(engine.inspection(fixture.nodes))
+            self.coverage.record(engine.inspection(fixture.nodes), programs)
+            self.coverage.record_holds(engine.holds)
             if engine.gang is not None:
                 self.coverage.record_gang(engine.gang, map(engine.verdict, fixture.nodes))
         except BadTestError as error:
@@ -215,7 +218,7 @@ class FixtureEngine:
         pod = fixture.cluster.pods.pod(fixture.pod.key)
         self._uid = pod.uid if pod is not None else ""
         self._verdicts: dict[str, Answer] = {}
-        self._holds: dict[str, _Objection] = {}
+        self.holds: dict[str, _Objection] = {}
 
     def _made(self, clock: Callable[[], float] | None = None) -> Engine:
         hours = count(step=_HOUR_SECONDS)
@@ -245,11 +248,11 @@ class FixtureEngine:
 
         Raises EngineError, also where it is not to be bound there.
         """
-        if node not in self._holds:
+        if node not in self.holds:
             engine, body = self._made(lambda: 0.0), self._fixture.pod.body
             engine.filter(body, [node], None, math.inf)
-            self._holds[node] = _hold(engine, self._uid, body, node)
-        return self._holds[node]
+            self.holds[node] = _hold(engine, self._uid, body, node)
+        return self.holds[node]
 
     @property
     def gang(self) -> GangProgram | None:

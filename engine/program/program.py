@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import ClassVar
 from typing import Literal as OneOf
 
 from engine.program.columns import NodeKey
@@ -25,20 +25,6 @@ Range = tuple[float, float] | Order | None
 # What the groups of a clause that counts are: the two sides of a share, domains, nodes, the whole
 # cluster, or the nodes that the pods use.
 GroupKind = OneOf["sides", "domains", "nodes", "cluster", "used nodes"]
-
-
-class OutcomeRecorder(Protocol):
-    """Replaces parts of programs by parts that also record how they come out.
-
-    A clause is named by its name; `part` is the place among the `tested_parts` of its tree.
-    """
-
-    def select(self, evaluate: Evaluate | None) -> Evaluate | None: ...
-    def when(self, clause: str, condition: Condition | None) -> Condition | None: ...
-    def condition(
-        self, clause: str, part: int, evaluate: Evaluate, *, missing: bool = False
-    ) -> Evaluate: ...
-    def value(self, clause: str, part: int, evaluate: Evaluate) -> Evaluate: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,19 +105,6 @@ class FilterProgram:
         """A filter for each of `requires`, by itself."""
         return tuple(replace(self, requires=(require,)) for require in self.requires)
 
-    def recorded(self, recorder: OutcomeRecorder) -> FilterProgram:
-        """The same filter, whose outcomes are recorded."""
-        requires = (
-            recorder.condition(self.name, part, require, missing=self.passes_missing)
-            for part, require in enumerate(self.requires)
-        )
-        when, wait = recorder.when(self.name, self.when), self.wait
-        if wait is not None:
-            part, missing = len(self.requires), self.passes_missing
-            until = recorder.condition(self.name, part, wait.until.evaluate, missing=missing)
-            wait = replace(wait, until=replace(wait.until, evaluate=until))
-        return replace(self, when=when, requires=tuple(requires), wait=wait)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreProgram:
@@ -156,11 +129,6 @@ class ScoreProgram:
     of_pod: tuple[Evaluate, ...]
     of_node: NodeKey | None
     groups: GroupReads
-
-    def recorded(self, recorder: OutcomeRecorder) -> ScoreProgram:
-        """The same score, whose outcomes are recorded."""
-        when = recorder.when(self.name, self.when)
-        return replace(self, when=when, value=recorder.value(self.name, 0, self.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,10 +209,6 @@ class CountProgram:
     time_dependent: bool = False
     of_nodes: bool = False
 
-    def recorded(self, recorder: OutcomeRecorder) -> CountProgram:
-        """The same part of a clause, whose `when` is recorded."""
-        return replace(self, when=recorder.when(self.name, self.when))
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedCountProgram:
@@ -322,11 +286,6 @@ class ShareProgram(_CountingProgram):
     def deletion_bound(self) -> BoundProgram | None:
         return self.bound if self.bound.percent else None
 
-    def recorded(self, recorder: OutcomeRecorder) -> ShareProgram:
-        """The same share, whose outcomes are recorded; its bound is seen in the verdicts."""
-        on = recorder.condition(self.count.name, 0, self.on)
-        return replace(self, count=self.count.recorded(recorder), on=on)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpreadProgram(_CountingProgram):
@@ -348,10 +307,6 @@ class SpreadProgram(_CountingProgram):
     @property
     def groups_are(self) -> GroupKind:
         return "domains"
-
-    def recorded(self, recorder: OutcomeRecorder) -> SpreadProgram:
-        """The same spread, whose outcomes are recorded; its bound is seen in the verdicts."""
-        return replace(self, count=self.count.recorded(recorder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,10 +370,6 @@ class LimitProgram(_CountingProgram):
             return "nodes"
         return "cluster" if self.domain is None else "domains"
 
-    def recorded(self, recorder: OutcomeRecorder) -> LimitProgram:
-        """The same limit, whose outcomes are recorded; its bound is seen in the verdicts."""
-        return replace(self, count=self.count.recorded(recorder))
-
 
 @dataclass(frozen=True, slots=True)
 class PreemptProgram:
@@ -437,21 +388,6 @@ class PreemptProgram:
     keep: int | None
     order: Evaluate | None
     passes_missing: bool
-
-    def recorded(self, recorder: OutcomeRecorder) -> PreemptProgram:
-        """The same clause, whose outcomes are recorded."""
-        missing, spares = not self.passes_missing, len(self.protects)
-        conditions = (*self.protects, *((self.allows,) if self.allows is not None else ()))
-        recorded = tuple(
-            recorder.condition(self.name, i, each, missing=missing if i < spares else not missing)
-            for i, each in enumerate(conditions)
-        )
-        return replace(
-            self,
-            when=recorder.when(self.name, self.when),
-            protects=recorded[:spares],
-            allows=recorded[-1] if self.allows is not None else None,
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -505,10 +441,6 @@ class GangProgram:
     def parts(self) -> tuple[FilterProgram, ...]:
         """A gang has no parts that reject nodes by themselves."""
         return ()
-
-    def recorded(self, recorder: OutcomeRecorder) -> GangProgram:
-        """The same gang, whose `when` is recorded; its verdict is seen in the answers."""
-        return replace(self, when=recorder.when(self.name, self.when))
 
 
 # The clauses that count pods, and the clauses that can reject a node. A new kind of program belongs
@@ -593,23 +525,6 @@ class Program:
             if is_done and not self.audit
         ]
         return listed(work, "and") if work else ""
-
-    def recorded(self, recorder: OutcomeRecorder) -> Program:
-        """The same policy, whose selector and clauses record their outcomes.
-
-        What only happens at bindings is not recorded.
-        """
-        return replace(
-            self,
-            select=recorder.select(self.select),
-            filters=tuple(each.recorded(recorder) for each in self.filters),
-            scores=tuple(each.recorded(recorder) for each in self.scores),
-            shares=tuple(each.recorded(recorder) for each in self.shares),
-            spreads=tuple(each.recorded(recorder) for each in self.spreads),
-            limits=tuple(each.recorded(recorder) for each in self.limits),
-            gangs=tuple(each.recorded(recorder) for each in self.gangs),
-            preempts=tuple(each.recorded(recorder) for each in self.preempts),
-        )
 
 
 def applies(

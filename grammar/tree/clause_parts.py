@@ -151,20 +151,6 @@ class WrittenCondition:
     missing: MissingRule | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TestedPart:
-    """A part of a clause whose outcomes tests cover; `expr` is None for the clause as a whole.
-
-    A `condition` is true or false, and `word` is the keyword before it. A `requirement` passes or
-    fails. A `value` is computed. A `verdict` and a `bound` accept or reject a node; a bound is seen
-    in the answers, and each other part where it is evaluated.
-    """
-
-    kind: OneOf["condition", "requirement", "value", "verdict", "bound"]
-    expr: Expr | None = None
-    word: str = ""
-
-
 # ---- kinds of clauses
 
 
@@ -302,9 +288,9 @@ class AnyClause:
     # ---- how tests cover it
 
     @property
-    def tested_parts(self) -> tuple[TestedPart, ...]:
-        """The parts that tests cover, beside its `when`."""
-        return ()
+    def tested(self) -> OneOf["verdict", "value"] | None:
+        """What of it tests cover: that it accepts and rejects nodes, or that it has a value."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +304,10 @@ class ClauseThatRejects(AnyClause):
     @property
     def texts(self) -> tuple[tuple[str, Template | None], ...]:
         return (("message", self.message), ("detail", self.detail))
+
+    @property
+    def tested(self) -> OneOf["verdict", "value"] | None:
+        return "verdict"
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,10 +360,6 @@ class ClauseThatCounts(ClauseThatRejects):
     @property
     def scheduler_needs(self) -> frozenset[SchedulerNeed]:
         return frozenset({"one decider" if self.strength.strict else "scores"})
-
-    @property
-    def tested_parts(self) -> tuple[TestedPart, ...]:
-        return (TestedPart("bound"),)
 
 
 # ---- repair

@@ -28,7 +28,6 @@ from grammar.tree.clause_parts import (
     Pick,
     Repair,
     SchedulerNeed,
-    TestedPart,
     WaitUntil,
     WrittenCondition,
 )
@@ -159,11 +158,6 @@ class Filter(ClauseThatRejects):
         waits: frozenset[SchedulerNeed] = frozenset({"waiting binding"} if self.wait else ())
         return waits | frozenset({"check at binding"} if self.at_bind else ())
 
-    @property
-    def tested_parts(self) -> tuple[TestedPart, ...]:
-        waits = (TestedPart("condition", self.wait.condition, "wait until"),) if self.wait else ()
-        return (*(TestedPart("requirement", e) for e in self.requires), *waits)
-
 
 @dataclass(frozen=True, slots=True)
 class Score(AnyClause):
@@ -210,8 +204,8 @@ class Score(AnyClause):
         return frozenset({"scores"})
 
     @property
-    def tested_parts(self) -> tuple[TestedPart, ...]:
-        return (TestedPart("value", self.value),)
+    def tested(self) -> OneOf["verdict", "value"] | None:
+        return "value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,10 +223,6 @@ class Share(ClauseThatCounts):
     @property
     def own_conditions(self) -> tuple[WrittenCondition, ...]:
         return (WrittenCondition(self.on, "on nodes where"),)
-
-    @property
-    def tested_parts(self) -> tuple[TestedPart, ...]:
-        return (TestedPart("condition", self.on, "on nodes where"), TestedPart("bound"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,10 +305,6 @@ class Preempt(AnyClause):
     def verb(self) -> ClauseVerb:
         return "preempt"
 
-    @property
-    def tested_parts(self) -> tuple[TestedPart, ...]:
-        return tuple(TestedPart("condition", c.expr, c.word) for c in self.own_conditions)
-
 
 @dataclass(frozen=True, slots=True)
 class Cards(ClauseThatRejects):
@@ -341,10 +327,6 @@ class Cards(ClauseThatRejects):
     @property
     def scheduler_needs(self) -> frozenset[SchedulerNeed]:
         return frozenset({"binding with cards"})
-
-    @property
-    def tested_parts(self) -> tuple[TestedPart, ...]:
-        return (TestedPart("verdict"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,10 +362,6 @@ class Gang(ClauseThatRejects):
     @property
     def scheduler_needs(self) -> frozenset[SchedulerNeed]:
         return frozenset({"one decider", "waiting binding"})
-
-    @property
-    def tested_parts(self) -> tuple[TestedPart, ...]:
-        return (TestedPart("bound"),)
 
 
 # ---- all kinds

@@ -168,7 +168,7 @@ def test_results_as_json_have_each_test(placet: Placet, shop: Path) -> None:
 def test_coverage_lists_branches_that_no_test_takes(placet: Placet, shop: Path) -> None:
     done = placet("test", "--coverage")
     assert (done.code, done.err) == (0, "")
-    assert 'shop.policy:3:27: filter "zone" never failed in a test\n' in done.out
+    assert 'shop.policy:3:3: filter "zone" never rejected a node in a test\n' in done.out
     assert "coverage 80%: 4 of 5 branches\n" in done.out
 
 

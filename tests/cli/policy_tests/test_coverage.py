@@ -13,44 +13,33 @@ ONE = 'limit "l" { pods where peer.labels["app"] == "web" per node at most 1 str
 @pytest.mark.parametrize(
     ("policy", "items", "missed"),
     [
-        ('filter "f" { require node.ready }', "", ['filter "f" never failed']),
-        ('bind "f" { require !node.ready }', "", ['bind "f" never passed']),
+        ('filter "f" { require node.ready }', "", ['filter "f" never rejected a node']),
+        ('bind "f" { require !node.ready }', "", ['bind "f" never accepted a node']),
         (
             'filter "f" { require node.ready require node.zone == "a" missing fail }',
             "",
-            [
-                '`node.ready` of filter "f" never failed',
-                '`node.zone == "a"` of filter "f" never passed',
-            ],
+            ['filter "f" never accepted a node'],
         ),
         (
             'filter "f" when pod.priority > 5 { require node.ready }',
             "",
-            [
-                'the `when` of filter "f" was never true',
-                'filter "f" never passed',
-                'filter "f" never failed',
-            ],
+            ['filter "f" never rejected a node'],
         ),
         (
             'bind "b" { require node.ready wait until pod.name == "r" for at most 5s }',
             "",
-            [
-                'bind "b" never failed',
-                'the `wait until` of bind "b" was never false',
-                'the `wait until` of bind "b" was never true',
-            ],
+            ['bind "b" never rejected a node'],
         ),
         (
             'bind "b" { wait until pod.name == "r" for at most 5s }',
             'pod "shop/q" expect held "n" by "b"',
-            ['the `wait until` of bind "b" was never true'],
+            [],
         ),
         ('score "s" weight 1 { value 1 }', 'expect score "n" == 0', []),
         (
             'score "s" weight 1 when pod.priority > 5 { value 1 }',
             "",
-            ['the `when` of score "s" was never true', 'score "s" was never computed'],
+            ['score "s" was never computed'],
         ),
         (ONE, "", ['limit "l" never rejected a node']),
         (
@@ -61,23 +50,9 @@ ONE = 'limit "l" { pods where peer.labels["app"] == "web" per node at most 1 str
         (
             'for pods where pod.labels["app"] == "web" filter "f" { require node.ready }',
             "",
-            ["policy shop/p never skipped a pod", 'filter "f" never failed'],
+            ["policy shop/p never skipped a pod", 'filter "f" never rejected a node'],
         ),
-        (
-            (
-                'preempt "k" { protect victim where victim.priority > 5'
-                ' protect victim where victim.name == "a" allow when size(victims) < 2 }'
-            ),
-            (
-                'node "m" {"allocatable": {"cpu": 1}} pod "shop/v" {"requests": {"cpu": 1}} on "m"'
-                ' pod "shop/r" {"requests": {"cpu": 1}, "priority": 9} expect evict "shop/v" on "m"'
-            ),
-            [
-                'the `allow` of preempt "k" was never false',
-                '`victim.name == "a"` of preempt "k" was never true',
-                '`victim.priority > 5` of preempt "k" was never true',
-            ],
-        ),
+        ('preempt "k" { protect victim where victim.priority > 5 }', "", []),
     ],
 )
 def test_branches_that_no_test_takes(
