@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _is_file(action: argparse.Action) -> bool:
-    return action.type is given_path or action.metavar == "FILE"
+    return action.type is given_path or action.metavar in ("FILE", "FOLDER", "PATH", "SNAPSHOT")
 
 
 def _is_folder(action: argparse.Action) -> bool:
