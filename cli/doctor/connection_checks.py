@@ -149,7 +149,7 @@ def no_certificate(context: ConfigurationContext) -> Iterator[Found]:
                 message = f"`{file}` is not here: without it kube-scheduler refuses to start"
                 hint = "run this command where kube-scheduler runs, or check the path there"
                 yield warning(extender.at(name), message, hint)
-            elif (_has_key if part == "key" else _has_certificate)(pem):
+            elif _KEY.search(pem) if part == "key" else _has_certificate(pem):
                 pems[part] = pem
             else:
                 what = "private key" if part == "key" else "certificate"
@@ -171,6 +171,7 @@ def pem_of(data: str, file: str) -> str | None:
     return content.decode("latin-1")
 
 
+_KEY = re.compile(r"-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY-----")
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----\s.*?-----END CERTIFICATE-----", re.DOTALL)
 
 
@@ -183,10 +184,6 @@ def _has_certificate(pem: str) -> bool:
             continue
         return True
     return False
-
-
-def _has_key(pem: str) -> bool:
-    return re.search(r"-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY-----", pem) is not None
 
 
 def _belong_together(certificate: str, key: str) -> bool:

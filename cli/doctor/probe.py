@@ -70,7 +70,8 @@ def _probed(ours: ExtenderEntry, version: str | None) -> Iterator[Found]:
         yield error(ours.at("tlsConfig"), message, hint)
         return
     except (OSError, HTTPException, ValueError) as problem:
-        message = f"nothing that speaks HTTP answers at `{ours.url_prefix}`: {_why(problem)}"
+        why = os_reason(problem) if isinstance(problem, OSError) else type(problem).__name__
+        message = f"nothing that speaks HTTP answers at `{ours.url_prefix}`: {why}"
         hint = "start `placet serve`, or correct the `urlPrefix`; with TLS begin it with `https:`"
         yield error(at, message, hint)
         return
@@ -78,10 +79,6 @@ def _probed(ours: ExtenderEntry, version: str | None) -> Iterator[Found]:
     if isinstance(running, str) and version is not None and running != version:
         message = f"the running Placet is {running}, and this command is {version}"
         yield warning(at, message, "use the same version of both")
-
-
-def _why(problem: Exception) -> str:
-    return os_reason(problem) if isinstance(problem, OSError) else type(problem).__name__
 
 
 def _answered(

@@ -10,6 +10,7 @@ from typing import Any
 
 from cli.doctor.generator import VERBS
 from cli.world import in_force, read_policies
+from engine.objects.api_types import mapping
 from engine.objects.gate import ENABLED, GATE, OPT_IN, STRICT
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.access import sum_of
@@ -89,13 +90,11 @@ def _marks(found: Json, bound: set[str]) -> bool:
     if found["kind"] == "MutatingAdmissionPolicy":
         text = json.dumps(found["spec"].get("mutations"))
         return GATE in text and found["metadata"]["name"] in bound
-    return any(_path(each).endswith("/admission/gate") for each in found.get("webhooks") or ())
-
-
-def _path(webhook: Json) -> str:
-    client: Mapping[str, Any] = webhook["clientConfig"]
-    path: str = client.get("url") or (client.get("service") or {}).get("path") or ""
-    return path
+    clients = [each["clientConfig"] for each in found.get("webhooks") or ()]
+    paths = (
+        client.get("url") or mapping(client, "service").get("path") or "" for client in clients
+    )
+    return any(path.endswith("/admission/gate") for path in paths)
 
 
 def read_requirements(

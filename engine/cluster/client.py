@@ -16,7 +16,7 @@ import platform
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -553,11 +553,8 @@ def _is_listed(host: str, entries: str) -> bool:
         address = ipaddress.ip_address(host)
     except ValueError:
         return host == "localhost"
-    return address.is_loopback or any(_is_in(address, entry) for entry in entries.split(","))
-
-
-def _is_in(address: ipaddress.IPv4Address | ipaddress.IPv6Address, entry: str) -> bool:
-    try:
-        return address in ipaddress.ip_network(entry.strip(), strict=False)
-    except ValueError:  # a name
-        return False
+    networks = list[ipaddress.IPv4Network | ipaddress.IPv6Network]()
+    for entry in entries.split(","):
+        with suppress(ValueError):  # it is a name
+            networks.append(ipaddress.ip_network(entry.strip(), strict=False))
+    return address.is_loopback or any(address in each for each in networks)

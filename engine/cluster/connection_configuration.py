@@ -50,9 +50,9 @@ def _files(kubeconfig: Path | None, context: str | None, service_account: Path) 
         return str(kubeconfig)
     if named := os.environ.get("KUBECONFIG"):
         return named
-    if context is None and _in_cluster(service_account):
-        return None
-    return "~/.kube/config"
+    own = (service_account / "token", service_account / "ca.crt")
+    is_inside = bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and all(f.is_file() for f in own)
+    return None if context is None and is_inside else "~/.kube/config"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +153,6 @@ def own_namespace(service_account: Path = SERVICE_ACCOUNT) -> str:
         return (service_account / "namespace").read_text().strip()
     except OSError:
         return "kube-system"
-
-
-def _in_cluster(service_account: Path) -> bool:
-    files = (service_account / "token", service_account / "ca.crt")
-    return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and all(f.is_file() for f in files)
 
 
 def _reading_files(files: str, context: str | None) -> Load:

@@ -158,7 +158,9 @@ class PrometheusClient:
         if 300 <= status < 400:
             raise SourceError("redirected", f"{url} redirects, which is not followed")
         if status != HTTPStatus.OK:
-            text = f"{url} answers {status}{_error_of(await _some(response))}"
+            answer = read_json(await _some(response), _ErrorAnswer) or _ErrorAnswer()
+            more = f": {shown(answer.error, _MOST_REASON)}" if answer.error else ""
+            text = f"{url} answers {status}{more}"
             raise SourceError("denied" if status in (401, 403) else "refused", text)
         kind = response.content_type
         if kind != "application/json":
@@ -181,11 +183,6 @@ async def _some(response: aiohttp.ClientResponse) -> bytes:
             break
     response.close()
     return found[:_MOST_ERROR_BYTES]
-
-
-def _error_of(body: bytes) -> str:
-    answer = read_json(body, _ErrorAnswer) or _ErrorAnswer()
-    return f": {shown(answer.error, _MOST_REASON)}" if answer.error else ""
 
 
 def _quoted(text: str) -> str:

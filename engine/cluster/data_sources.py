@@ -118,6 +118,9 @@ class SourceState:
 
     def status(self, policies: tuple[str, ...]) -> SourceStatus:
         now, table, spec = self._now(), self.table, self.spec
+        until = self._newest + int(spec.stale * SECOND)
+        if table is not None and spec.source.is_watched:
+            until = table.until
         return SourceStatus(
             spec.name,
             spec.digest,
@@ -128,7 +131,7 @@ class SourceState:
             error=self.error,
             reason=self.reason,
             first_error=self.first_error,
-            is_stale=table is None or self._until(table) <= now,
+            is_stale=table is None or until <= now,
             since=0.0 if self.since is None else self.since / SECOND,
             left_out=self._left_out,
             cause=self._cause,
@@ -139,11 +142,6 @@ class SourceState:
         if self.spec.source.is_watched:
             return 0.0 if self.since is None else max(0, now - self.since) / SECOND
         return max(0, now - self._newest) / SECOND
-
-    def _until(self, table: Table) -> int:
-        if self.spec.source.is_watched:
-            return table.until
-        return self._newest + int(self.spec.stale * SECOND)
 
 
 class DataKeeper:

@@ -297,12 +297,8 @@ def _add(rows: dict[str, Row], key: str, row: Row, place: str, most: int = MOST_
     if key in rows:
         raise DataError(f"{place} has the key {_quoted(key)} again")
     if len(rows) == most:
-        raise _too_many(most)
+        raise DataError(f"it has more than {most:,} rows")
     rows[key] = row
-
-
-def _too_many(most: int) -> DataError:
-    return DataError(f"it has more than {most:,} rows")
 
 
 def _key(value: object, by: str, place: str) -> str:

@@ -195,8 +195,8 @@ class Repairs:
                     self._return(move, f"`{key_of(move.pod)}` came back to {move.pod.nodeName}")
             elif state == "late":
                 text = f"what replaces `{key_of(move.pod)}` has found no node in ten minutes"
-                for clause in move.clauses:
-                    self._stop(move.policy, clause, text)
+                if (known := self._policies.get(move.policy)) is not None:
+                    known.stopped.update(dict.fromkeys(move.clauses, text))
             elif state == "on its way":
                 left.append(move)
         self.moves = left
@@ -318,10 +318,6 @@ class Repairs:
         known.returned += 1
         known.returns[clause] += 1
         if known.returns[clause] >= _MOST_RETURNS:
-            known.stopped[clause] = text
-
-    def _stop(self, policy: str, clause: str, text: str) -> None:
-        if (known := self._policies.get(policy)) is not None:
             known.stopped[clause] = text
 
     # ---- what is said

@@ -33,7 +33,7 @@ class Remembered(Generic[K, V]):
     def __init__(self, most: int, size: Callable[[K, V], int] | None = None) -> None:
         self.most = most
         self.bytes = 0
-        self._size = size or _bytes_of_both
+        self._size = size or (lambda key, value: bytes_of(key) + bytes_of(value))
         self._kept: OrderedDict[K, V] = OrderedDict()
         self._sizes: dict[K, int] = {}
         # The value of a key, for who asks so often that it does not count as a use.
@@ -99,7 +99,3 @@ def bytes_of(value: object) -> int:
     if is_dataclass(value):
         return size + sum(bytes_of(getattr(value, each.name)) for each in fields(value))
     return size
-
-
-def _bytes_of_both(key: object, value: object) -> int:
-    return bytes_of(key) + bytes_of(value)

@@ -168,25 +168,20 @@ def _requires(affinity: str) -> Callable[[Object], bool]:
     return lambda spec: bool(mapping(mapping(spec, "affinity"), affinity).get(required))
 
 
-def _has_spread(spec: Object) -> bool:
-    constraints = mappings(spec, "topologySpreadConstraints")
-    return any(c.get("whenUnsatisfiable") == "DoNotSchedule" for c in constraints)
-
-
-def _has_host_port(spec: Object) -> bool:
-    ports = (port for c in mappings(spec, "containers") for port in mappings(c, "ports"))
-    return any(port.get("hostPort") for port in ports)
-
-
-def _has_claim(spec: Object) -> bool:
-    return any(v.get("persistentVolumeClaim") for v in mappings(spec, "volumes"))
-
-
 _IGNORED: Mapping[str, Callable[[Object], bool]] = {
     "pod affinity": _requires("podAffinity"),
     "pod anti-affinity": _requires("podAntiAffinity"),
-    "topology spread": _has_spread,
-    "host ports": _has_host_port,
-    "volume claims": _has_claim,
+    "topology spread": lambda spec: any(
+        each.get("whenUnsatisfiable") == "DoNotSchedule"
+        for each in mappings(spec, "topologySpreadConstraints")
+    ),
+    "host ports": lambda spec: any(
+        port.get("hostPort")
+        for container in mappings(spec, "containers")
+        for port in mappings(container, "ports")
+    ),
+    "volume claims": lambda spec: any(
+        each.get("persistentVolumeClaim") for each in mappings(spec, "volumes")
+    ),
     "resource claims": lambda spec: bool(spec.get("resourceClaims")),
 }
