@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 from functools import partial
 
 from engine.cards.card_functions import with_cards
@@ -67,15 +66,15 @@ class Frozen:
 NOTHING_FROZEN = Frozen()
 
 
-class _NoValue(Enum):
-    MISSING = auto()
-    FAILED = auto()
+class _NoValueError(Exception):
+    """No value of a part of a condition, which is missing or fails: then so is the condition."""
+
+    def __init__(self, sides: Sides) -> None:
+        super().__init__()
+        self.sides = sides
 
 
-_SIDES_OF = {_NoValue.MISSING: MISSING, _NoValue.FAILED: FAILED}
 Values = Mapping[str, object]
-# Makes the sides of the key of a label.
-OfKey = Callable[[str], Sides]
 
 
 class LabelConditions:
@@ -103,10 +102,12 @@ class LabelConditions:
     def of_pod(self, expr: ast.Expr) -> bool:
         """Whether a condition about the pod alone is true; false if it is missing."""
         self._no_tables(expr)
-        found = self.value(expr, {})
-        if found is _NoValue.FAILED:
-            raise UnportableError(f"`{_shown(expr)}` fails for this pod")
-        return found is True
+        try:
+            return self.value(expr, {}) is True
+        except _NoValueError as lost:
+            if lost.sides is FAILED:
+                raise UnportableError(f"`{_shown(expr)}` fails for this pod") from None
+            return False
 
     def _no_tables(self, expr: ast.Expr) -> None:
         names = {read.path[0] for read in reads(expr, self._definitions)}
@@ -130,10 +131,11 @@ class LabelConditions:
         selecting = _Selecting(self, "node")
         if (index := selecting.key_of(expr, optional=False)) is None:
             raise UnportableError(f"`{_shown(expr)}` is no label of the node")
-        key = self.value(index, {})
-        if not isinstance(key, str):
-            raise UnportableError(f"the key of `{_shown(expr)}` has no value for this pod")
-        return key
+        try:
+            return self.key(index, {})
+        except _NoValueError:
+            text = f"the key of `{_shown(expr)}` has no value for this pod"
+            raise UnportableError(text) from None
 
     def is_fixed(self, expr: ast.Expr) -> bool:
         """Whether an expression reads the pod alone, or nothing."""
@@ -142,7 +144,7 @@ class LabelConditions:
     def value(self, expr: ast.Expr, values: Values) -> object:
         """The value of an expression that reads what cannot change in the pod, and nothing else.
 
-        `values` are the values of parameters and variables around it.
+        `values` are the values of parameters and variables around it. Raises _NoValueError.
         """
         if not self.is_fixed(expr):
             raise UnportableError(self.why_not(expr, ""))
@@ -155,11 +157,18 @@ class LabelConditions:
         try:
             return evaluate(expr, {"pod": self._pod, **values}, self._environment, _STEPS)
         except MissingError:
-            return _NoValue.MISSING
+            raise _NoValueError(MISSING) from None
         except StepLimitError:
             raise UnportableError(f"`{_shown(expr)}` takes more than {_STEPS} steps") from None
         except EvaluationError:
-            return _NoValue.FAILED
+            raise _NoValueError(FAILED) from None
+
+    def key(self, expr: ast.Expr, values: Values) -> str:
+        """The same of the key of a label, which is a text."""
+        found = self.value(expr, values)
+        if not isinstance(found, str):
+            raise _NoValueError(FAILED)
+        return found
 
     def definition(self, name: str) -> ast.Expr:
         return self._environment.lets[name]
@@ -214,28 +223,33 @@ def _named(path: Path) -> str:
 
 
 class _Selecting:
-    """Makes selectors of the labels of one kind of object."""
+    """Selecting of one kind of object by labels."""
 
     def __init__(self, conditions: LabelConditions, of: str) -> None:
         self._conditions = conditions
         self._of = of
         self._algebra = conditions.algebra
+        self._value, self._key = conditions.value, conditions.key
 
     def sides(self, expr: ast.Expr, values: Values) -> Sides:
         """The objects for which an expression is true, and the objects for which it is false."""
+        try:
+            return self._sides(expr, values)
+        except _NoValueError as lost:
+            return lost.sides
+
+    def _sides(self, expr: ast.Expr, values: Values) -> Sides:
+        """The same. Raises _NoValueError if the expression has no value for any object."""
         if self._conditions.is_fixed(expr):
-            found = self._conditions.value(expr, values)
-            return known(found) if isinstance(found, bool) else _SIDES_OF[_no_value(found)]
+            found = self._value(expr, values)
+            return known(found) if isinstance(found, bool) else FAILED
         inside = partial(self.sides, values=values)
         match expr:
             case ast.LetReference(name):
                 return self.sides(self._conditions.definition(name), {})
             case ast.DefCall(name, args):
                 names, body = self._conditions.parameters(name)
-                given = [self._conditions.value(arg, values) for arg in args]
-                lost = next((v for v in given if isinstance(v, _NoValue)), None)
-                if lost is not None:
-                    return _SIDES_OF[lost]
+                given = [self._value(arg, values) for arg in args]
                 return self.sides(body, dict(zip(names, given, strict=True)))
             case ast.Unary("!", operand):
                 return inside(operand).negated()
@@ -246,17 +260,25 @@ class _Selecting:
             case ast.Conditional(condition, then, otherwise):
                 return self._algebra.choice(inside(condition), inside(then), inside(otherwise))
             case ast.Comprehension("all" | "exists" as macro, target, (variable,), (body,)):
-                return self._of_items(macro, target, variable, body, values)
+                items = self._list(target, values)
+                each = (self.sides(body, {**values, variable: item}) for item in items)
+                return self._algebra.all_of(each) if macro == "all" else self._algebra.any_of(each)
             case ast.Has(operand) if (key := self.key_of(operand, optional=False)) is not None:
-                return self._with_text(key, values, present)
+                return present(self._key(key, values))
             case ast.Binary("in", left, right) if self._is_labels(right):
-                return self._with_text(left, values, present)
-            case ast.Binary("in", left, right):
-                return self._among(expr, left, right, values)
+                return present(self._key(left, values))
+            case ast.Binary("in", left, right) if (
+                key := self.key_of(left, optional=False)
+            ) is not None:
+                texts = [each for each in self._list(right, values) if isinstance(each, str)]
+                return one_of(self._key(key, values), texts)
             case ast.Binary(op, left, right) if op in _TURNED:
                 if self._conditions.is_fixed(left):
                     left, right, op = right, left, _TURNED[op]
-                return self._relation(expr, op, left, right, values)
+                if op not in ("==", "!="):
+                    return self._number(expr, op, left, right, values)
+                found = self._equality(expr, left, right, values)
+                return found if op == "==" else found.negated()
             case _:
                 raise self._refusal(expr)
 
@@ -270,109 +292,52 @@ class _Selecting:
             case _:
                 return None
 
-    def _of_items(
-        self, macro: str, target: ast.Expr, variable: str, body: ast.Expr, values: Values
-    ) -> Sides:
-        """A condition about each of a fixed list."""
-        items = self._conditions.value(target, values)
-        if isinstance(items, _NoValue):
-            return _SIDES_OF[items]
-        if not isinstance(items, list | tuple):
-            raise self._refusal(target)
-        found = (self.sides(body, {**values, variable: item}) for item in items)
-        return self._algebra.all_of(found) if macro == "all" else self._algebra.any_of(found)
-
-    def _relation(
-        self, expr: ast.Expr, op: str, left: ast.Expr, right: ast.Expr, values: Values
-    ) -> Sides:
-        """`label == text`, a number in a label that is compared, or an optional label."""
-        is_equality = op in ("==", "!=")
-        if is_equality and (key := self.key_of(left, optional=False)) is not None:
-            found = self._with_text(key, values, self._against(right, values))
-        elif is_equality and (key := self.key_of(left, optional=True)) is not None:
-            found = self._optional(expr, key, right, values)
-        else:
-            match left:
-                case ast.Call("orValue", target, (fallback,)) if (
-                    is_equality
-                    and target is not None
-                    and (key := self.key_of(target, optional=True)) is not None
-                ):
-                    found = self._or_value(key, fallback, right, values)
-                case ast.Call("int", None, (label,)) if (
-                    key := self.key_of(label, optional=False)
-                ) is not None:
-                    return self._number(expr, key, op, right, values)
+    def _equality(self, expr: ast.Expr, left: ast.Expr, right: ast.Expr, values: Values) -> Sides:
+        """`label == text`, also of an optional label, or of a number in a label."""
+        if (key := self.key_of(left, optional=False)) is not None:
+            return one_of(self._key(key, values), _texts(self._value(right, values)))
+        if (key := self.key_of(left, optional=True)) is not None:
+            name = self._key(key, values)
+            match right:
+                case ast.Call("optional.of", None, (text,)):
+                    return one_of_or_absent(name, _texts(self._value(text, values)), absent=False)
+                case ast.Call("optional.none", None, ()):
+                    return present(name).negated()
                 case _:
                     raise self._refusal(expr)
-        return found if op == "==" else found.negated()
-
-    def _against(self, expr: ast.Expr, values: Values) -> OfKey:
-        """Makes the sides of a label that is compared with the value of an expression."""
-        wanted = self._conditions.value(expr, values)
-
-        def sides(key: str) -> Sides:
-            if isinstance(wanted, _NoValue):
-                return _SIDES_OF[wanted]
-            return one_of(key, (wanted,) if isinstance(wanted, str) else ())
-
-        return sides
-
-    def _optional(self, expr: ast.Expr, key: ast.Expr, other: ast.Expr, values: Values) -> Sides:
-        """`labels[?"key"] == optional.of("text")`, or with `optional.none()`."""
-        match other:
-            case ast.Call("optional.of", None, (text,)):
-                wanted = self._conditions.value(text, values)
-            case ast.Call("optional.none", None, ()):
-                return self._with_text(key, values, present).negated()
+        match left:
+            case ast.Call("orValue", target, (fallback,)) if (
+                target is not None and (key := self.key_of(target, optional=True)) is not None
+            ):
+                otherwise, wanted = self._value(fallback, values), self._value(right, values)
+                name, absent = self._key(key, values), otherwise == wanted
+                return one_of_or_absent(name, _texts(wanted), absent=absent)
             case _:
-                raise self._refusal(expr)
-        if isinstance(wanted, _NoValue):
-            return _SIDES_OF[wanted]
-        texts = (wanted,) if isinstance(wanted, str) else ()
-        return self._with_text(key, values, partial(one_of_or_absent, values=texts, absent=False))
-
-    def _or_value(
-        self, key: ast.Expr, fallback: ast.Expr, other: ast.Expr, values: Values
-    ) -> Sides:
-        """`labels[?"key"].orValue("fallback") == "text"`."""
-        given = [self._conditions.value(part, values) for part in (fallback, other)]
-        if (lost := next((v for v in given if isinstance(v, _NoValue)), None)) is not None:
-            return _SIDES_OF[lost]
-        otherwise, wanted = given
-        texts = (wanted,) if isinstance(wanted, str) else ()
-        absent = otherwise == wanted
-        return self._with_text(key, values, partial(one_of_or_absent, values=texts, absent=absent))
+                return self._number(expr, "==", left, right, values)
 
     def _number(
-        self, expr: ast.Expr, key: ast.Expr, op: str, other: ast.Expr, values: Values
+        self, expr: ast.Expr, op: str, left: ast.Expr, right: ast.Expr, values: Values
     ) -> Sides:
         """`int(labels["key"]) > 3`."""
-        wanted = self._conditions.value(other, values)
-        if isinstance(wanted, _NoValue):
-            return FAILED
-        if not isinstance(wanted, int) or isinstance(wanted, bool):
-            raise self._refusal(expr)
-        return self._with_text(key, values, partial(compared, op=op, number=wanted))
+        match left:
+            case ast.Call("int", None, (label,)) if (
+                key := self.key_of(label, optional=False)
+            ) is not None:
+                try:
+                    wanted = self._value(right, values)
+                except _NoValueError:
+                    return FAILED
+                if not isinstance(wanted, int) or isinstance(wanted, bool):
+                    raise self._refusal(expr)
+                return compared(self._key(key, values), op, wanted)
+            case _:
+                raise self._refusal(expr)
 
-    def _among(self, expr: ast.Expr, left: ast.Expr, right: ast.Expr, values: Values) -> Sides:
-        """`labels["key"] in list`."""
-        if (key := self.key_of(left, optional=False)) is None:
+    def _list(self, expr: ast.Expr, values: Values) -> Sequence[object]:
+        found = self._value(expr, values)
+        if not isinstance(found, list | tuple):
             raise self._refusal(expr)
-        wanted = self._conditions.value(right, values)
-        if isinstance(wanted, _NoValue):
-            return _SIDES_OF[wanted]
-        if not isinstance(wanted, list | tuple):
-            raise self._refusal(expr)
-        texts = [each for each in wanted if isinstance(each, str)]
-        return self._with_text(key, values, partial(one_of, values=texts))
-
-    def _with_text(self, key: ast.Expr, values: Values, make: OfKey) -> Sides:
-        """What `make` gives for the key of a label."""
-        found = self._conditions.value(key, values)
-        if isinstance(found, str):
-            return make(found)
-        return _SIDES_OF[_no_value(found)]
+        return found
 
     def _is_labels(self, expr: ast.Expr) -> bool:
         names = []
@@ -386,6 +351,6 @@ class _Selecting:
         return UnportableError(self._conditions.why_not(expr, self._of))
 
 
-def _no_value(found: object) -> _NoValue:
-    """What a value that has the wrong type is."""
-    return found if isinstance(found, _NoValue) else _NoValue.FAILED
+def _texts(value: object) -> Sequence[str]:
+    """The text that a value is: no label has another value."""
+    return (value,) if isinstance(value, str) else ()
