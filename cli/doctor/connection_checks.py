@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import re
 import ssl
 import tempfile
+from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from cli.doctor.context import ConfigurationContext, Found, error, refused, warning
 from cli.doctor.extender import DEFAULT_TIMEOUT, OUR_PATH, OUR_PORT, ExtenderEntry
@@ -139,67 +140,51 @@ def tls_conflict(context: ConfigurationContext) -> Iterator[Found]:
 def no_certificate(context: ConfigurationContext) -> Iterator[Found]:
     """Certificates and keys that are not PEM, are no pair, or are not on this machine."""
     for extender in context.configuration.extenders:
-        parts, pems = extender.tls_config.parts, dict[str, str]()
-        for part, (data, file) in parts.items():
-            if part != "ca" and not {"cert", "key"} <= parts.keys():
-                continue  # kube-scheduler does not read half a pair
-            name = f"tlsConfig.{part}{'Data' if data else 'File'}"
-            pem = pem_of(data, file)
-            if pem is None:
-                message = f"`{file}` is not here: without it kube-scheduler refuses to start"
-                hint = "run this command where kube-scheduler runs, or check the path there"
-                yield warning(extender.at(name), message, hint)
-            elif _KEY.search(pem) if part == "key" else _has_certificate(pem):
-                pems[part] = pem
-            else:
-                what = "private key" if part == "key" else "certificate"
-                message = f"`{name.removeprefix('tlsConfig.')}` has no {what} in PEM"
-                hint = "give a file that begins with `-----BEGIN`"
-                yield refused(extender.at(name), message, hint)
-        if {"cert", "key"} <= pems.keys() and not _belong_together(pems["cert"], pems["key"]):
-            message = "the key does not belong to the certificate"
-            hint = "give the key that the certificate was made with"
-            yield refused(extender.at("tlsConfig"), message, hint)
-
-
-def pem_of(data: str, file: str) -> str | None:
-    """The content of data in base64, else of a file; None if it cannot be read."""
-    try:
-        content = base64.b64decode(data) if data else Path(file).read_bytes()
-    except OSError:
-        return None
-    return content.decode("latin-1")
-
-
-_KEY = re.compile(r"-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY-----")
-_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----\s.*?-----END CERTIFICATE-----", re.DOTALL)
-
-
-def _has_certificate(pem: str) -> bool:
-    for block in _CERTIFICATE.findall(pem):
+        at = extender.at("tlsConfig")
         try:
-            der = ssl.PEM_cert_to_DER_cert(block)
-            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=der)
-        except (ValueError, ssl.SSLError):
-            continue
-        return True
-    return False
+            tls_context(extender)
+        except (ssl.SSLError, ValueError):
+            message = "a certificate or key is not in PEM, or they do not belong together"
+            hint = "give files that begin with `-----BEGIN`, and the key of the certificate"
+            yield refused(at, message, hint)
+        except OSError as problem:
+            message = (
+                f"`{problem.filename}` is not here: without it kube-scheduler refuses to start"
+            )
+            hint = "run this command where kube-scheduler runs, or check the path there"
+            yield warning(at, message, hint)
 
 
-def _belong_together(certificate: str, key: str) -> bool:
-    try:
-        load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), certificate, key)
-    except (OSError, ValueError):
-        return False
-    return True
+class _NamedContext(ssl.SSLContext):
+    """Context of TLS that asks for the `serverName` whatever the host is."""
+
+    server_name = ""
+
+    def wrap_socket(self, *arguments: Any, **keywords: Any) -> ssl.SSLSocket:
+        keywords["server_hostname"] = self.server_name or keywords.get("server_hostname")
+        return super().wrap_socket(*arguments, **keywords)
 
 
-def load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    """Gives a context a certificate and its key, which Python reads from a file only.
-
-    Raises OSError or ValueError.
-    """
-    with tempfile.NamedTemporaryFile("w", encoding="latin-1", suffix=".pem") as file:
-        file.write(f"{key}\n{certificate}")
-        file.flush()
-        context.load_cert_chain(file.name, password="")
+def tls_context(ours: ExtenderEntry) -> ssl.SSLContext:
+    """What connections to an extender are made with. Raises OSError and ValueError."""
+    tls, context = ours.tls_config, _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
+    is_pair = {"cert", "key"} <= tls.parts.keys()
+    pems = {
+        part: (b64decode(data) if data else Path(file).read_bytes()).decode("ascii", "ignore")
+        for part, (data, file) in tls.parts.items()
+        if part == "ca" or is_pair
+    }
+    context.server_name = tls.server_name
+    if tls.insecure or (ours.enable_https and "ca" not in pems):
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    elif "ca" not in pems and ours.prefix.scheme == "https":
+        context.load_default_certs()
+    if "ca" in pems:
+        context.load_verify_locations(cadata=pems["ca"])
+    if is_pair:
+        # Python reads a pair from a file only.
+        with tempfile.NamedTemporaryFile("w", encoding="ascii", suffix=".pem") as pair:
+            pair.write(f"{pems['key']}\n{pems['cert']}")
+            pair.flush()
+            context.load_cert_chain(pair.name, password="")
+    return context

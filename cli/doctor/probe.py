@@ -13,13 +13,14 @@ import ssl
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
 
 from cli.command import CommandError
-from cli.doctor.connection_checks import load_pair, pem_of
+from cli.doctor.connection_checks import tls_context
 from cli.doctor.context import Found, error, warning
 from cli.doctor.extender import DEFAULT_TIMEOUT, ExtenderEntry
 from cli.streams import waiting_for
@@ -34,6 +35,8 @@ _POD = {
     "spec": {"containers": [{"name": "none", "image": "none"}], "schedulerName": "placet-doctor"},
     "status": {"phase": "Pending"},
 }
+# Calls a path, of a verb or with a GET; the answer is status and body.
+Call = Callable[..., tuple[int, bytes]]
 # A path that only this port of Placet has, and what the port is for.
 _PORTS = (("/api/v1/status", "view"), ("/readyz", "health"))
 
@@ -50,15 +53,20 @@ def _probed(ours: ExtenderEntry, version: str | None) -> Iterator[Found]:
     timeout = DEFAULT_TIMEOUT if ours.only_binds else ours.patience
     at = ours.at("urlPrefix")
     try:
+        tls = tls_context(ours) if ours.prefix.scheme == "https" else None
+    except (OSError, ValueError):
+        return  # `no-certificate` says it
+    call = partial(_call, ours, tls, timeout)
+    try:
         for name in ("filter", "prioritize", "preempt"):
             if ours.verbs[name]:
                 began = time.monotonic()
-                status, body = _call(ours, timeout, f"{ours.path}/{ours.verbs[name]}", name)
-                yield from _answered(ours, name, status, body, timeout)
+                status, body = call(f"{ours.path}/{ours.verbs[name]}", name)
+                yield from _answered(ours, call, name, status, body)
                 if time.monotonic() - began > timeout / 2:
                     message = f"the answer of `{name}` took more than half of the `httpTimeout`"
                     yield warning(ours.at("httpTimeout"), message, "write a longer one")
-        status, body = _call(ours, timeout, "/version")
+        status, body = call("/version")
     except TimeoutError:
         message = f"`{ours.url_prefix}` does not answer within {timeout:g} s"
         yield error(at, message, "see whether Placet is ready, and whether the port is its own")
@@ -82,7 +90,7 @@ def _probed(ours: ExtenderEntry, version: str | None) -> Iterator[Found]:
 
 
 def _answered(
-    ours: ExtenderEntry, name: str, status: int, body: bytes, timeout: float
+    ours: ExtenderEntry, call: Call, name: str, status: int, body: bytes
 ) -> Iterator[Found]:
     at = ours.at(f"{name}Verb")
     if status in (401, 403):
@@ -91,7 +99,8 @@ def _answered(
         return
     if status != 200:
         port = next(
-            (of for path, of in _PORTS if _call(ours, timeout, path)[0] in (200, 401, 403, 503)), ""
+            (of for path, of in _PORTS if call(path)[0] in (200, 401, 403, 503)),
+            "",
         )
         message = f"`{name}` is answered with {status}"
         hint = f"write `{name}Verb: {name}`, and the URL of `placet serve --listen`"
@@ -116,13 +125,15 @@ def _json(body: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _call(ours: ExtenderEntry, timeout: float, path: str, verb: str = "") -> tuple[int, bytes]:
+def _call(
+    ours: ExtenderEntry, tls: ssl.SSLContext | None, timeout: float, path: str, verb: str = ""
+) -> tuple[int, bytes]:
     """Status and body of a call of a verb, or of a GET. Raises OSError and HTTPException."""
     host, port = ours.host, ours.port
     connection = (
-        HTTPSConnection(host, port, timeout=timeout, context=_context(ours))
-        if ours.prefix.scheme == "https"
-        else HTTPConnection(host, port, timeout=timeout)
+        HTTPConnection(host, port, timeout=timeout)
+        if tls is None
+        else HTTPSConnection(host, port, timeout=timeout, context=tls)
     )
     try:
         with waiting_for(ours.url_prefix, timeout):
@@ -145,31 +156,6 @@ def _arguments(ours: ExtenderEntry, verb: str) -> dict[str, Any]:
         return {"Pod": _POD, "Nodes": None, "NodeNames": [_NODE]}
     node = {"metadata": {"name": _NODE}, "spec": {}, "status": {}}
     return {"Pod": _POD, "Nodes": {"metadata": {}, "items": [node]}, "NodeNames": None}
-
-
-class _NamedContext(ssl.SSLContext):
-    """A context that asks for the `serverName` whatever the host is."""
-
-    server_name = ""
-
-    def wrap_socket(self, *arguments: Any, **keywords: Any) -> ssl.SSLSocket:
-        keywords["server_hostname"] = self.server_name or keywords.get("server_hostname")
-        return super().wrap_socket(*arguments, **keywords)
-
-
-def _context(ours: ExtenderEntry) -> ssl.SSLContext:
-    tls, context = ours.tls_config, _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
-    pems = {part: pem_of(*given) or "" for part, given in tls.parts.items()}
-    context.server_name = tls.server_name
-    if tls.insecure or (ours.enable_https and "ca" not in pems):
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    elif "ca" in pems:
-        context.load_verify_locations(cadata=pems["ca"])
-    else:
-        context.load_default_certs()
-    if {"cert", "key"} <= pems.keys():
-        load_pair(context, pems["cert"], pems["key"])
-    return context
 
 
 _SECONDS = 60.0

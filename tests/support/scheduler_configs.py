@@ -150,10 +150,8 @@ _REFUSED = [
     ),
     whole("two-binders", "extenders[1].bindVerb", ours(bindVerb="bind"), BIND_APART),
     entry("tls-conflict", "tlsConfig.insecure", **tls(insecure=True, caFile="/ca")),
-    entry("no-certificate", "tlsConfig.caData", **tls(caData=NO_PEM)),
-    entry(
-        "no-certificate", "tlsConfig.keyData", **tls(insecure=True, certData=PEM, keyData=NO_PEM)
-    ),
+    entry("no-certificate", "tlsConfig", **tls(caData=NO_PEM)),
+    entry("no-certificate", "tlsConfig", **tls(insecure=True, certData=PEM, keyData=NO_PEM)),
     Wrong("text", "", json.dumps(configuration()) + "\n---\n"),
     Wrong("text", "", json.dumps(configuration())[:-1] + ",}"),
     entry("wrong-type", "weight", weight=2**63),

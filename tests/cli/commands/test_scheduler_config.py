@@ -151,7 +151,7 @@ def test_reasons_are_a_line_each_above_their_field(placet: Placet) -> None:
         (("--managed-resource", "a.b/c", "--ignored-resource", "a.b/c"), "is managed twice"),
         (("--http-timeout", "0s"), "`0s` must be greater than 0"),
         (("--url", "https://10.0.0.1", "--ca", "missing.crt"), "cannot read `missing.crt`"),
-        (("--url", "https://10.0.0.1", "--ca", "no.crt"), "has no certificate in PEM"),
+        (("--url", "https://10.0.0.1", "--ca", "no.crt"), "a certificate or key is not in PEM"),
         (("--section", "--scheduler-name", "x"), "`--section` does not work with"),
         (("--bind-http-timeout", "0s"), "`0s` must be greater than 0"),
         (("--url", "https://10.0.0.1", "--ca", "empty.crt"), "`empty.crt` is empty"),
