@@ -165,7 +165,7 @@ simulated: .venv/stamp  ## disturb a simulated cluster: make simulated SEED=1 MI
 	  $(if $(SCHEDULE),--schedule=$(SCHEDULE))
 
 bench: .venv/stamp .bench/peers/stamp  ## measure; print a table and write .bench/results.json
-	.venv/bin/python -m pytest -m bench -o faulthandler_timeout=3600 tests/benchmarks tests/test_simulate_page.py
+	.venv/bin/python -m pytest -m bench -o faulthandler_timeout=3600 tests/benchmarks tests/test_shown_commands.py
 
 instructions: .venv/stamp  ## count the instructions of a server for a pod: make instructions TREE=FOLDER PODS=100
 	.venv/bin/python -m tests.benchmarks.instructions
