@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -17,8 +16,6 @@ from tests.support.worlds import World, apps
 WEB = 'peer.labels["app"] == "web"'
 SPOT = 'node.labels["cap"] == "spot"'
 WORLDS = examples(60)
-
-Broken = Callable[[list[Object]], str | None]
 
 
 def registry(*clauses: str) -> Registry:
