@@ -425,13 +425,13 @@ def has_example(source: TableSource) -> bool:
 
 
 def _of_source(data: Data, policy: Policy) -> list[Diagnostic]:
-    source, word = data.source, data.source.word
+    source, word, span = data.source, data.source.word, data.source.span
     if policy.namespace is not None and not isinstance(source, FromConfigMap):
         message = f"a policy of a namespace cannot have data `from {word}`"
         hint = "declare it in a policy of all namespaces, and `use` that one"
         return [catalogue.data_of_namespace(message, data.name_span, hint)]
     match source:
-        case FromConfigMap(name, _, _, span):
+        case FromConfigMap(name):
             namespace, _, own = name.partition("/")
             if not (is_label(namespace) and is_subdomain(own)):
                 return [_wrong(name, "the namespace and name of a ConfigMap", "shop/racks", span)]
@@ -439,15 +439,15 @@ def _of_source(data: Data, policy: Policy) -> list[Diagnostic]:
                 message = f"a policy of `{policy.namespace}` cannot read `{name}`"
                 hint = f"put the ConfigMap into the namespace `{policy.namespace}`"
                 return [catalogue.data_of_namespace(message, span, hint)]
-        case FromPrometheus(url, _, _, span):
+        case FromPrometheus(url):
             if not _URL.match(url):
                 example = "http://prometheus.monitoring:9090"
                 return [_wrong(url, "the address of a Prometheus", example, span)]
-        case FromFile(path, _, span):
+        case FromFile(path):
             parts = PurePosixPath(path)
             if not path or parts.is_absolute() or ".." in parts.parts:
                 return [_wrong(path, "a file in the folder of data", "prices.csv", span)]
-        case FromObjects(kind, _, span):
+        case FromObjects(kind):
             if not _KIND.match(kind):
                 example = "v1/PersistentVolumeClaim"
                 return [_wrong(kind, "a version and a kind", example, span)]

@@ -80,6 +80,7 @@ from grammar.tree.data import (
     FromObjects,
     FromPrometheus,
     Group,
+    TableSource,
     usual_stale,
 )
 from grammar.tree.printer import print_expression
@@ -102,20 +103,6 @@ def _tokens(c: list[Child], *types: str) -> list[SyntaxToken]:
 
 def _string(c: list[Child]) -> SyntaxToken:
     return _tokens(c, "STRING")[0]
-
-
-def _source(
-    c: list[Child], *fields: str
-) -> tuple[dict[str, str], tuple[tuple[str, Expr], ...], Span]:
-    """The texts of a source, the names of parameters in place of some, and where the first is."""
-    tokens = dict(zip(fields, _tokens(c, "STRING", "IDENT"), strict=True))
-    texts = {field: text_of(t) if t.type == "STRING" else "" for field, t in tokens.items()}
-    names = tuple(
-        (field, Ident(str(t), span=token_span(t)))
-        for field, t in tokens.items()
-        if t.type == "IDENT"
-    )
-    return texts, names, token_span(tokens[fields[0]])
 
 
 def _has(c: list[Child], *types: str) -> bool:
@@ -171,9 +158,202 @@ _FIELDS = {
 }
 
 
-def _expression_part(name: str) -> Callable[[Builder, list[Child]], _Part]:
-    """The callback for a keyword that an expression follows."""
-    return lambda _, c: _Part(name, _expr(c), span_of(c))
+# ---- values of parts
+
+
+def _missing(c: list[Child]) -> object:
+    if numbers := _tokens(c, "SIGNED"):
+        return _number(str(numbers[0]))
+    return _choice(c, "rule for missing values", ("fail", "pass"))
+
+
+def _range(c: list[Child]) -> object:
+    low, *more = nodes(c)
+    if more:
+        return Bounds(low, *more)
+    allowed = ("minmax", "greatest", "rank")
+    if not isinstance(low, Ident) or low.name not in allowed:
+        word, known = print_expression(low), (*allowed, "a .. b")
+        raise ParseError(catalogue.bad_word(word, "range", known, low.span))
+    return low.name
+
+
+def _pod_set(c: list[Child]) -> PodSet:
+    amount, where = _summed(c)
+    states: tuple[PodState, ...] = ("pending", "ready", "ended")
+    return PodSet(
+        where,
+        _has(c, "ALL"),
+        _has(c, "PLACED"),
+        _has(c, "REVISION"),
+        amount=amount,
+        state=next((state for state in states if _has(c, state.upper())), ""),
+        span=span_of(c),
+    )
+
+
+def _per(c: list[Child]) -> Per:
+    if _has(c, "DOMAIN"):
+        return Per("domain", _expr(c))
+    if named := _tokens(c, "IDENT"):
+        return Per("group", group=str(named[0]), group_span=token_span(named[0]))
+    if _has(c, "NODES"):
+        amount, where = _summed(c)
+        return Per("used nodes" if _has(c, "USED") else "empty nodes", where=where, amount=amount)
+    return Per("node" if _has(c, "NODE") else "cluster")
+
+
+def _bound(c: list[Child]) -> Bound:
+    kind: OneOf["at most", "at least", "exactly"] = (
+        "at most" if _has(c, "MOST") else "at least" if _has(c, "LEAST") else "exactly"
+    )
+    amount, percent = _amount(c, "number of pods", 0)
+    rounding: OneOf["up", "down"] | None = None
+    if _has(c, "ROUNDING"):
+        rounding = "up" if _choice(c, "rounding", ("up", "down")) == "up" else "down"
+    return Bound(kind, amount, percent, rounding, span_of(c))
+
+
+def _amount(c: list[Child], what: str, least: int) -> tuple[float | Expr, bool]:
+    """The number of a bound, and whether it is a percentage."""
+    if not (percents := _tokens(c, "PERCENT")):
+        return _whole(_expr(c), what, least), False
+    (token,) = percents
+    percent = _percentage(token)
+    if isinstance(percent, float | int) and least and percent <= 0:
+        raise _bad_number(token, what, "a percentage above `0%`")
+    return percent, True
+
+
+def _strength(c: list[Child]) -> Strength:
+    if named := _tokens(c, "IDENT"):
+        return Strength(1, span_of(c), _ident(named[0]))
+    numbers = _tokens(c, "SIGNED")
+    weight = _weight(numbers[0]) if numbers else None
+    if weight is not None and weight < 0:
+        raise _bad_number(numbers[0], "weight of a preference", "a number above 0")
+    return Strength(weight, span_of(c))
+
+
+def _pick(c: list[Child]) -> Pick | None:
+    if _has(c, "FIRST"):
+        return None
+    return Pick("least" if _has(c, "LEAST") else "most", _expr(c))
+
+
+def _keep(c: list[Child]) -> Keep:
+    (token,) = _tokens(c, "INT")
+    if (count := parse_int(str(token))) < 1:
+        raise _bad_number(token, "number of candidates to keep", "a whole number from 1")
+    return Keep(count, _expr(c))
+
+
+def _body(c: list[Child]) -> MapLiteral | None:
+    """The braces of an object of a test, or of annotations; None without them."""
+    return next((each for each in c if isinstance(each, MapLiteral)), None)
+
+
+def _choice(c: list[Child], part: str, allowed: tuple[str, ...]) -> str:
+    (token,) = _tokens(c, "NAME")
+    if str(token) not in allowed:
+        raise ParseError(catalogue.bad_word(str(token), part, allowed, token_span(token)))
+    return str(token)
+
+
+def _rate(token: SyntaxToken) -> int:
+    number = parse_int(str(token))
+    if not 0 < number <= MOST_REPAIRS:
+        raise _bad_number(token, "number of pods", f"a number from 1 to {MOST_REPAIRS}")
+    return number
+
+
+def _minute(token: SyntaxToken) -> int:
+    found = minute_of(text_of(token))
+    if found is None:
+        raise _bad_number(token, "time of the day", 'a time in UTC, such as `"22:30"`')
+    return found
+
+
+def _ident(token: SyntaxToken) -> Ident:
+    return Ident(str(token), False, token_span(token))
+
+
+def _weight(token: SyntaxToken) -> float:
+    number = _number(str(token))
+    if number == 0:
+        raise _bad_number(token, "weight", "a number other than 0")
+    return number
+
+
+def _whole(expr: Expr, what: str, least: int) -> int | Expr:
+    """A number that is written as a number, and is at least `least`; else the expression."""
+    if not isinstance(expr, Literal) or not isinstance(expr.value, int) or expr.type != INT:
+        return expr
+    if expr.value < least:
+        allowed = f"a whole number from {least}"
+        raise ParseError(catalogue.bad_number(str(expr.value), what, allowed, expr.span))
+    # The limits of the language refuse what does not fit in an int.
+    return expr.value if expr.value < 2**63 else expr
+
+
+_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
+
+
+def _seconds(
+    c: list[Child], what: str = "a binding cannot wait", longest: float = LONGEST_WAIT
+) -> float:
+    """A length of time such as `1m30s`, of one second or more. `what` is for an error."""
+    (token,) = _tokens(c, "LENGTH")
+    parts = re.findall(r"([\d.]+)([hms])", str(token))
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if not SHORTEST_WAIT <= seconds <= longest:
+        span = token_span(token)
+        raise ParseError(catalogue.bad_length(str(token), seconds, span, what, longest))
+    return seconds
+
+
+def _percentage(token: SyntaxToken) -> float | Expr:
+    """`40%` as a number, `n%` as a name."""
+    text = str(token)[:-1]
+    if not text[0].isdigit():
+        return Ident(text, False, Span(token.start_pos, token.end_pos - 1))
+    if (percent := _number(text)) > 100:
+        raise _bad_number(token, "percentage of pods", "at most `100%`")
+    return percent
+
+
+def _bad_number(token: SyntaxToken, what: str, allowed: str) -> ParseError:
+    return ParseError(catalogue.bad_number(str(token), what, allowed, token_span(token)))
+
+
+# ---- callbacks
+
+
+_Callback = Callable[["Builder", list[Child]], _Part]
+
+
+def _part(name: str, read: Callable[[list[Child]], object]) -> _Callback:
+    """The callback for a part of a block: its keyword, and what reads its value."""
+    return lambda _, c: _Part(name, read(c), span_of(c))
+
+
+def _all(kind: type[object]) -> Callable[[list[Child]], tuple[object, ...]]:
+    """What reads the children of one class."""
+    return lambda c: tuple(each for each in c if isinstance(each, kind))
+
+
+def _from(kind: Callable[..., TableSource], *fields: str) -> Callable[[list[Child]], object]:
+    """What reads a source: its texts, and the names of parameters in place of some."""
+
+    def read(c: list[Child]) -> tuple[TableSource, tuple[tuple[str, Expr], ...]]:
+        tokens = dict(zip(fields, _tokens(c, "STRING", "IDENT"), strict=True))
+        given = dict[str, Any](zip(("by",), nodes(c), strict=False))
+        given |= {name: text_of(t) if t.type == "STRING" else "" for name, t in tokens.items()}
+        names = tuple((name, _ident(t)) for name, t in tokens.items() if t.type == "IDENT")
+        where = token_span(tokens[fields[0]]) if fields else span_of(c)
+        return kind(**given, span=where), names
+
+    return read
 
 
 class Builder(ExpressionBuilder):
@@ -208,8 +388,7 @@ class Builder(ExpressionBuilder):
         where = span_of(c), token_span(token)
         return Policy(name, items, namespace, cluster, declared, (), *where)
 
-    def parameters(self, c: list[Child]) -> _Part:
-        return _Part("parameters", tuple(p for p in c if isinstance(p, Parameter)), span_of(c))
+    parameters = _part("parameters", _all(Parameter))
 
     def parameter(self, c: list[Child]) -> Parameter:
         return replace(self.param(c), default=next(iter(nodes(c)), None))
@@ -289,40 +468,14 @@ class Builder(ExpressionBuilder):
         parts.update({f"{part.name}_span": part.span for part in c if isinstance(part, _Part)})
         return Data(**self._head(c), source=source, names=names, columns=columns, **parts)
 
-    def from_metrics(self, c: list[Child]) -> _Part:
-        return _Part("from", (FromMetrics(), ()), span_of(c))
-
-    def from_prometheus(self, c: list[Child]) -> _Part:
-        texts, names, span = _source(c, "url", "query", "key")
-        return _Part("from", (FromPrometheus(**texts, url_span=span), names), span_of(c))
-
-    def from_configmap(self, c: list[Child]) -> _Part:
-        texts, names, span = _source(c, "name", "entry", "by")
-        return _Part("from", (FromConfigMap(**texts, name_span=span), names), span_of(c))
-
-    def from_file(self, c: list[Child]) -> _Part:
-        texts, names, span = _source(c, "path", "by")
-        return _Part("from", (FromFile(**texts, path_span=span), names), span_of(c))
-
-    def from_objects(self, c: list[Child]) -> _Part:
-        texts, names, span = _source(c, "kind")
-        source = FromObjects(**texts, by=_expr(c), kind_span=span)
-        return _Part("from", (source, names), span_of(c))
-
-    def every(self, c: list[Child]) -> _Part:
-        return _Part(
-            "every", _seconds(_tokens(c, "LENGTH")[0], "a source cannot pause"), span_of(c)
-        )
-
-    def stale(self, c: list[Child]) -> _Part:
-        return _Part(
-            "stale",
-            _seconds(_tokens(c, "LENGTH")[0], "a row cannot be used", MOST_STALE),
-            span_of(c),
-        )
-
-    def columns(self, c: list[Child]) -> _Part:
-        return _Part("columns", tuple(p for p in c if isinstance(p, Column)), span_of(c))
+    from_metrics = _part("from", _from(FromMetrics))
+    from_prometheus = _part("from", _from(FromPrometheus, "url", "query", "key"))
+    from_configmap = _part("from", _from(FromConfigMap, "name", "entry", "by"))
+    from_file = _part("from", _from(FromFile, "path", "by"))
+    from_objects = _part("from", _from(FromObjects, "kind"))
+    every = _part("every", lambda c: _seconds(c, "a source cannot pause"))
+    stale = _part("stale", lambda c: _seconds(c, "a row cannot be used", MOST_STALE))
+    columns = _part("columns", _all(Column))
 
     def column(self, c: list[Child]) -> Column:
         (name,) = _tokens(c, "IDENT")
@@ -339,11 +492,10 @@ class Builder(ExpressionBuilder):
     def count(self, c: list[Child]) -> Count:
         (pods,) = (part for part in c if isinstance(part, _Part))
         name = _tokens(c, "IDENT")[0]
-        per = self.per([each for each in c if each is not name and each is not pods]).value
+        per = _per([each for each in c if each is not name and each is not pods])
         return Count(str(name), pods.value, per, span_of(c), token_span(name))
 
-    def counted(self, c: list[Child]) -> _Part:
-        return _Part("pods", self._pod_set(c), span_of(c))
+    counted = _part("pods", _pod_set)
 
     # ---- clauses
 
@@ -394,151 +546,41 @@ class Builder(ExpressionBuilder):
         name = _string(c)
         return {"name": text_of(name), "span": span_of(c), "name_span": token_span(name)}
 
-    when = _expression_part("when")
-    require = _expression_part("require")
-    value = _expression_part("value")
-    on = _expression_part("on")
-    over = _expression_part("over")
-    within = _expression_part("within")
-    protect = _expression_part("protect")
-    allow = _expression_part("allow")
+    when = _part("when", _expr)
+    require = _part("require", _expr)
+    value = _part("value", _expr)
+    on = _part("on", _expr)
+    over = _part("over", _expr)
+    within = _part("within", _expr)
+    protect = _part("protect", _expr)
+    allow = _part("allow", _expr)
+    of = _part("of", _pod_set)
+    pods = _part("pods", _pod_set)
+    per = _part("per", _per)
+    skew = _part("skew", lambda c: _whole(_expr(c), "skew", 1))
+    min_domains = _part("min domains", lambda c: _whole(_expr(c), "number of domains", 1))
+    nodes = _part("nodes", lambda c: _choice(c, "set of nodes", ("eligible", "selected", "all")))
+    bound = _part("bound", _bound)
+    strength = _part("strength", _strength)
+    mutual = _part("mutual", lambda _: True)
+    missing = _part("missing", _missing)
+    range = _part("range", _range)
+    members = _part("of", lambda c: next(iter(nodes(c)), None))
+    quorum = _part("at least", lambda c: _amount(c, "number of members", 1))
+    hold = _part("for at most", lambda c: (_seconds(c), token_span(_tokens(c, "LENGTH")[0])))
+    wait = _part("wait until", lambda c: WaitUntil(_expr(c), _seconds(c), span_of(c)))
+    on_node = _part("on node", _number_of)
+    take = _part("take", _number_of)
+    index_in = _part("index", lambda c: text_of(_string(c)))
+    pick = _part("pick", _pick)
+    write = _part("write", _body)
+    keep = _part("keep", _keep)
 
     def message(self, c: list[Child]) -> _Part:
         return _Part("message", template(_string(c), self._parse_hole), span_of(c))
 
     def detail(self, c: list[Child]) -> _Part:
         return _Part("detail", template(_string(c), self._parse_hole), span_of(c))
-
-    def missing(self, c: list[Child]) -> _Part:
-        if numbers := _tokens(c, "SIGNED"):
-            return _Part("missing", _number(str(numbers[0])), span_of(c))
-        return _Part("missing", _choice(c, "rule for missing values", ("fail", "pass")), span_of(c))
-
-    def range(self, c: list[Child]) -> _Part:
-        low, *more = nodes(c)
-        if more:
-            return _Part("range", Bounds(low, *more), span_of(c))
-        allowed = ("minmax", "greatest", "rank")
-        if not isinstance(low, Ident) or low.name not in allowed:
-            word, known = print_expression(low), (*allowed, "a .. b")
-            raise ParseError(catalogue.bad_word(word, "range", known, low.span))
-        return _Part("range", low.name, span_of(c))
-
-    def of(self, c: list[Child]) -> _Part:
-        return _Part("of", self._pod_set(c), span_of(c))
-
-    def pods(self, c: list[Child]) -> _Part:
-        return _Part("pods", self._pod_set(c), span_of(c))
-
-    def _pod_set(self, c: list[Child]) -> PodSet:
-        amount, where = _summed(c)
-        return PodSet(
-            where,
-            _has(c, "ALL"),
-            _has(c, "PLACED"),
-            _has(c, "REVISION"),
-            amount=amount,
-            state=_state(c),
-            span=span_of(c),
-        )
-
-    def per(self, c: list[Child]) -> _Part:
-        if _has(c, "DOMAIN"):
-            return _Part("per", Per("domain", _expr(c)), span_of(c))
-        if named := _tokens(c, "IDENT"):
-            return _Part(
-                "per",
-                Per("group", group=str(named[0]), group_span=token_span(named[0])),
-                span_of(c),
-            )
-        if _has(c, "NODES"):
-            amount, where = _summed(c)
-            scope: OneOf["used nodes", "empty nodes"]
-            scope = "used nodes" if _has(c, "USED") else "empty nodes"
-            return _Part("per", Per(scope, where=where, amount=amount), span_of(c))
-        return _Part("per", Per("node" if _has(c, "NODE") else "cluster"), span_of(c))
-
-    def skew(self, c: list[Child]) -> _Part:
-        return _Part("skew", _whole(_expr(c), "skew", 1), span_of(c))
-
-    def min_domains(self, c: list[Child]) -> _Part:
-        return _Part("min domains", _whole(_expr(c), "number of domains", 1), span_of(c))
-
-    def nodes(self, c: list[Child]) -> _Part:
-        return _Part(
-            "nodes", _choice(c, "set of nodes", ("eligible", "selected", "all")), span_of(c)
-        )
-
-    def bound(self, c: list[Child]) -> _Part:
-        kind: OneOf["at most", "at least", "exactly"] = (
-            "at most" if _has(c, "MOST") else "at least" if _has(c, "LEAST") else "exactly"
-        )
-        amount, percent = self._amount(c, "number of pods", 0)
-        rounding: OneOf["up", "down"] | None = None
-        if _has(c, "ROUNDING"):
-            rounding = "up" if _choice(c, "rounding", ("up", "down")) == "up" else "down"
-        made = Bound(kind, amount, percent, rounding, span_of(c))
-        return _Part("bound", made, span_of(c))
-
-    def _amount(self, c: list[Child], what: str, least: int) -> tuple[float | Expr, bool]:
-        """The number of a bound, and whether it is a percentage."""
-        if not (percents := _tokens(c, "PERCENT")):
-            return _whole(_expr(c), what, least), False
-        (token,) = percents
-        percent = _percentage(token)
-        if isinstance(percent, float | int) and least and percent <= 0:
-            raise _bad_number(token, what, "a percentage above `0%`")
-        return percent, True
-
-    def strength(self, c: list[Child]) -> _Part:
-        if named := _tokens(c, "IDENT"):
-            strength = Strength(1, span_of(c), _ident(named[0]))
-            return _Part("strength", strength, span_of(c))
-        numbers = _tokens(c, "SIGNED")
-        weight = _weight(numbers[0]) if numbers else None
-        if weight is not None and weight < 0:
-            raise _bad_number(numbers[0], "weight of a preference", "a number above 0")
-        return _Part("strength", Strength(weight, span_of(c)), span_of(c))
-
-    def mutual(self, c: list[Child]) -> _Part:
-        return _Part("mutual", True, span_of(c))
-
-    def members(self, c: list[Child]) -> _Part:
-        return _Part("of", next(iter(nodes(c)), None), span_of(c))
-
-    def quorum(self, c: list[Child]) -> _Part:
-        return _Part("at least", self._amount(c, "number of members", 1), span_of(c))
-
-    def hold(self, c: list[Child]) -> _Part:
-        (token,) = _tokens(c, "LENGTH")
-        return _Part("for at most", (_seconds(token), token_span(token)), span_of(c))
-
-    def wait(self, c: list[Child]) -> _Part:
-        (token,) = _tokens(c, "LENGTH")
-        return _Part("wait until", WaitUntil(_expr(c), _seconds(token), span_of(c)), span_of(c))
-
-    def on_node(self, c: list[Child]) -> _Part:
-        return _Part("on node", _number_of(c), span_of(c))
-
-    def take(self, c: list[Child]) -> _Part:
-        return _Part("take", _number_of(c), span_of(c))
-
-    def index_in(self, c: list[Child]) -> _Part:
-        return _Part("index", text_of(_string(c)), span_of(c))
-
-    def pick(self, c: list[Child]) -> _Part:
-        if _has(c, "FIRST"):
-            return _Part("pick", None, span_of(c))
-        order: OneOf["least", "most"] = "least" if _has(c, "LEAST") else "most"
-        return _Part("pick", Pick(order, _expr(c)), span_of(c))
-
-    def write(self, c: list[Child]) -> _Part:
-        (entries,) = (each for each in c if isinstance(each, MapLiteral))
-        return _Part("write", entries, span_of(c))
-
-    def keep(self, c: list[Child]) -> _Part:
-        count = _positive(_tokens(c, "INT")[0], "number of candidates to keep")
-        return _Part("keep", Keep(count, _expr(c)), span_of(c))
 
     # ---- tests
 
@@ -558,120 +600,27 @@ class Builder(ExpressionBuilder):
         return TestData(text_of(_string(c)), body, span_of(c))
 
     def test_namespace(self, c: list[Child]) -> TestNamespace:
-        body = next((b for b in c if isinstance(b, MapLiteral)), None)
-        return TestNamespace(text_of(_string(c)), body, span_of(c))
+        return TestNamespace(text_of(_string(c)), _body(c), span_of(c))
 
     def test_node(self, c: list[Child]) -> TestNode:
-        body = next((b for b in c if isinstance(b, MapLiteral)), None)
-        return TestNode(text_of(_string(c)), body, span_of(c))
+        return TestNode(text_of(_string(c)), _body(c), span_of(c))
 
     def test_pod(self, c: list[Child]) -> TestPod:
-        name, *on = _tokens(c, "STRING")
-        body = next((b for b in c if isinstance(b, MapLiteral)), None)
-        return TestPod(text_of(name), body, text_of(on[0]) if on else None, span_of(c))
+        name, *on = map(text_of, _tokens(c, "STRING"))
+        return TestPod(name, _body(c), on[0] if on else None, span_of(c))
 
     def expect(self, c: list[Child]) -> Expectation:
-        node, *by = _tokens(c, "STRING")
+        node, *by = map(text_of, _tokens(c, "STRING"))
+        where = span_of(c)
         if _has(c, "EVICT"):
-            *victims, on = map(text_of, (node, *by))
-            return Expectation("evict", on, victims=tuple(victims), span=span_of(c))
-        if _has(c, "PASS"):
-            return Expectation("pass", text_of(node), span=span_of(c))
-        if _has(c, "BOUND"):
-            return Expectation("bound", text_of(node), span=span_of(c))
+            *victims, on = node, *by
+            return Expectation("evict", on, victims=tuple(victims), span=where)
+        if _has(c, "PASS", "BOUND"):
+            return Expectation("pass" if _has(c, "PASS") else "bound", node, span=where)
         if by:
-            clause, *message = map(text_of, by)
-            return Expectation(
-                "held" if _has(c, "HELD") else "reject",
-                text_of(node),
-                clause=clause,
-                message=message[0] if message else None,
-                span=span_of(c),
-            )
+            kind: OneOf["held", "reject"] = "held" if _has(c, "HELD") else "reject"
+            clause, message = by[0], by[1] if by[1:] else None
+            return Expectation(kind, node, clause=clause, message=message, span=where)
         (op,), (number,) = _tokens(c, "RELOP"), _tokens(c, "SIGNED")
         than = _number(str(number))
-        return Expectation("score", text_of(node), op=str(op), number=than, span=span_of(c))
-
-
-def _state(c: list[Child]) -> PodState:
-    """The state of the pods that count."""
-    states: tuple[PodState, ...] = ("pending", "ready", "ended")
-    return next((state for state in states if _has(c, state.upper())), "")
-
-
-def _choice(c: list[Child], part: str, allowed: tuple[str, ...]) -> str:
-    (token,) = _tokens(c, "NAME")
-    if str(token) not in allowed:
-        raise ParseError(catalogue.bad_word(str(token), part, allowed, token_span(token)))
-    return str(token)
-
-
-def _rate(token: SyntaxToken) -> int:
-    number = parse_int(str(token))
-    if not 0 < number <= MOST_REPAIRS:
-        raise _bad_number(token, "number of pods", f"a number from 1 to {MOST_REPAIRS}")
-    return number
-
-
-def _minute(token: SyntaxToken) -> int:
-    found = minute_of(text_of(token))
-    if found is None:
-        raise _bad_number(token, "time of the day", 'a time in UTC, such as `"22:30"`')
-    return found
-
-
-def _ident(token: SyntaxToken) -> Ident:
-    return Ident(str(token), False, token_span(token))
-
-
-def _weight(token: SyntaxToken) -> float:
-    number = _number(str(token))
-    if number == 0:
-        raise _bad_number(token, "weight", "a number other than 0")
-    return number
-
-
-def _whole(expr: Expr, what: str, least: int) -> int | Expr:
-    """A number that is written as a number, and is at least `least`; else the expression."""
-    if not isinstance(expr, Literal) or not isinstance(expr.value, int) or expr.type != INT:
-        return expr
-    if expr.value < least:
-        allowed = f"a whole number from {least}"
-        raise ParseError(catalogue.bad_number(str(expr.value), what, allowed, expr.span))
-    # The limits of the language refuse what does not fit in an int.
-    return expr.value if expr.value < 2**63 else expr
-
-
-_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
-
-
-def _seconds(
-    token: SyntaxToken, what: str = "a binding cannot wait", longest: float = LONGEST_WAIT
-) -> float:
-    """A length of time such as `1m30s`, of one second or more. `what` is for an error."""
-    parts = re.findall(r"([\d.]+)([hms])", str(token))
-    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
-    if not SHORTEST_WAIT <= seconds <= longest:
-        span = token_span(token)
-        raise ParseError(catalogue.bad_length(str(token), seconds, span, what, longest))
-    return seconds
-
-
-def _percentage(token: SyntaxToken) -> float | Expr:
-    """`40%` as a number, `n%` as a name."""
-    text = str(token)[:-1]
-    if not text[0].isdigit():
-        return Ident(text, False, Span(token.start_pos, token.end_pos - 1))
-    if (percent := _number(text)) > 100:
-        raise _bad_number(token, "percentage of pods", "at most `100%`")
-    return percent
-
-
-def _positive(token: SyntaxToken, what: str) -> int:
-    if (count := parse_int(str(token))) < 1:
-        raise _bad_number(token, what, "a whole number from 1")
-    return count
-
-
-def _bad_number(token: SyntaxToken, what: str, allowed: str) -> ParseError:
-    return ParseError(catalogue.bad_number(str(token), what, allowed, token_span(token)))
+        return Expectation("score", node, op=str(op), number=than, span=where)

@@ -5,7 +5,7 @@ The same rules as in `grammar.tree.ast` hold.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar
 
 from grammar.tree.ast import NO_SPAN, Expr
@@ -39,62 +39,63 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class FromMetrics:
-    """`from metrics`: what nodes use, from metrics.k8s.io; a row for each node."""
+class _Source:
+    """What every source says of itself; its `span` is that of its first text."""
 
-    word: ClassVar[str] = "metrics"
-    columns: ClassVar[tuple[Column, ...]] = (Column("cpu", QUANTITY), Column("memory", QUANTITY))
-    is_watched: ClassVar[bool] = False
+    _: KW_ONLY
+    span: Span = field(default=NO_SPAN, compare=False)
+    word: ClassVar[str]
+    columns: ClassVar[tuple[Column, ...]] = ()
+    is_watched: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)
-class FromPrometheus:
+class FromMetrics(_Source):
+    """`from metrics`: what nodes use, from metrics.k8s.io; a row for each node."""
+
+    word = "metrics"
+    columns = (Column("cpu", QUANTITY), Column("memory", QUANTITY))
+    is_watched = False
+
+
+@dataclass(frozen=True, slots=True)
+class FromPrometheus(_Source):
     """`from prometheus URL query TEXT key LABEL`: a row for each value of the label."""
 
     url: str
     query: str
     key: str
-    url_span: Span = field(default=NO_SPAN, compare=False)
-    word: ClassVar[str] = "prometheus"
-    columns: ClassVar[tuple[Column, ...]] = (Column("value", DOUBLE),)
-    is_watched: ClassVar[bool] = False
+    word = "prometheus"
+    columns = (Column("value", DOUBLE),)
+    is_watched = False
 
 
 @dataclass(frozen=True, slots=True)
-class FromConfigMap:
+class FromConfigMap(_Source):
     """`from configmap "NAMESPACE/NAME" key ENTRY by COLUMN`: a row for each row of a text in it."""
 
     name: str
     entry: str
     by: str
-    name_span: Span = field(default=NO_SPAN, compare=False)
-    word: ClassVar[str] = "configmap"
-    columns: ClassVar[tuple[Column, ...]] = ()
-    is_watched: ClassVar[bool] = True
+    word = "configmap"
 
 
 @dataclass(frozen=True, slots=True)
-class FromFile:
+class FromFile(_Source):
     """`from file PATH by COLUMN`: a row for each row of a file: CSV, JSON or YAML by its name."""
 
     path: str
     by: str
-    path_span: Span = field(default=NO_SPAN, compare=False)
-    word: ClassVar[str] = "file"
-    columns: ClassVar[tuple[Column, ...]] = ()
-    is_watched: ClassVar[bool] = True
+    word = "file"
 
 
 @dataclass(frozen=True, slots=True)
-class FromObjects:
+class FromObjects(_Source):
     """`from objects "GROUP/VERSION/KIND" by EXPR`: a row for each object, which is `object`."""
 
     kind: str
     by: Expr
-    kind_span: Span = field(default=NO_SPAN, compare=False)
-    word: ClassVar[str] = "objects"
-    columns: ClassVar[tuple[Column, ...]] = ()
-    is_watched: ClassVar[bool] = True
+    word = "objects"
 
 
 TableSource = FromMetrics | FromPrometheus | FromConfigMap | FromFile | FromObjects
