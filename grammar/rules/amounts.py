@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf, isfinite
 
-from grammar.meaning.evaluator import constants, fold
+from grammar.meaning.evaluator import constants
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.rules.ranges import (
     MIRRORED,
@@ -21,7 +21,6 @@ from grammar.rules.ranges import (
     extent,
     said,
     scale_of,
-    value_of,
 )
 from grammar.rules.rule import ExpressionRule, Rule, Tree
 from grammar.rules.words import compared, root_of, unwrapped
@@ -338,9 +337,7 @@ class NarrowScore(Rule):
                 ends = (-inf, 0.0)
             if ends is None or value.type == BOOL or isinstance(value, ast.Literal):
                 continue
-            if clause.range is not None:
-                yield from self._beyond(clause, ends, tree)
-            elif not 0 < (scale_of(value) or _MOST) <= 1:
+            if clause.range is None and not 0 < (scale_of(value) or _MOST) <= 1:
                 yield from self._without_range(clause, ends, tree)
 
     def _without_range(self, clause: Score, ends: Extent, tree: Tree) -> Iterator[Diagnostic]:
@@ -364,12 +361,3 @@ class NarrowScore(Rule):
             message, edit = f"this is {low:g} on every node", None
             hint = "write two values that differ by ten points or more"
         yield self.found(message, value.span, hint, edit)
-
-    def _beyond(self, clause: Score, ends: Extent, tree: Tree) -> Iterator[Diagnostic]:
-        """`value -node.usage["cpu"] range 0 .. 1`, where no value is between the ends."""
-        scale = [value_of(fold(end, tree.environment)) for end in clause.ends]
-        numbers = [each for each in scale if isinstance(each, float)]
-        hint = "write a range of values that nodes have, or `range minmax`"
-        if len(numbers) == _BOTH and (ends[1] <= min(numbers) or ends[0] >= max(numbers)):
-            message = f"this is {said(*ends)}, so no value is within the range"
-            yield self.found(message, clause.value.span, hint)

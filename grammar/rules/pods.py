@@ -31,8 +31,6 @@ _ABOUT_OTHERS = {
     "on nodes where": ("node", "it is about all nodes or none"),
     "protect": ("victim", "it protects every victim or none"),
 }
-# The phases of pods that have ended.
-_ENDED = frozenset({"Failed", "Succeeded"})
 
 
 class NeverCounts(Rule):
@@ -56,10 +54,6 @@ class NeverCounts(Rule):
                 yield self.found(message, where.span, hint)
             if not pods.all:
                 yield from self._of_other_namespaces(where, tree)
-            for part in walk(where) if pods.state != "ended" else ():
-                if isinstance(part, ast.Binary) and part.op == "==" and _is_ended(part, tree):
-                    hint = "leave it out, or count `ended pods`"
-                    yield self.found("pods that have ended are never counted", part.span, hint)
 
     def _of_other_namespaces(self, where: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
         """`pods where peer.namespace == "db"` without `all`: only the pod's namespace counts."""
@@ -80,14 +74,6 @@ class NeverCounts(Rule):
                 if own is None and part.op == "==":
                     message = "without `all` this counts pods only for pods of the same namespace"
                 yield self.found(message, part.span, "write `all pods where`")
-
-
-def _is_ended(expr: ast.Binary, tree: Tree) -> bool:
-    """Whether a comparison is about the phase of pods that have ended."""
-    return any(
-        read == ast.Select(ast.Ident("peer"), "phase") and {v.value for v in values} <= _ENDED
-        for read, values in compared(expr, tree.environment)
-    )
 
 
 def _chosen(tree: Tree) -> Iterator[str]:

@@ -8,7 +8,7 @@ durations are in billionths.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import inf, isfinite, isnan
@@ -16,7 +16,7 @@ from math import inf, isfinite, isnan
 from grammar.meaning.environment import inside
 from grammar.tree import ast
 from grammar.tree.printer import print_expression
-from grammar.tree.types import DURATION, INT, QUANTITY, TIMESTAMP
+from grammar.tree.types import QUANTITY, TIMESTAMP
 from grammar.tree.walk import walk
 
 # ---- allowed values
@@ -156,10 +156,8 @@ _FUNCTIONS: dict[str, Extent] = {
     "sign": (-1.0, 1.0),
     "size": _NOT_NEGATIVE,
 }
-# Functions whose result is as great as what they are called on, and as one of their arguments.
-_KEEPING = frozenset("double first last math.greatest math.least max min or orValue value".split())
-_Chosen = tuple[Callable[[Iterable[float]], float], Callable[[Iterable[float]], float]]
-_CHOOSING: dict[str, _Chosen] = {"math.greatest": (max, max), "math.least": (min, min)}
+# Functions whose result is what they are called on, or their argument.
+_KEEPING = frozenset({"double", "or", "orValue", "value"})
 _FIELDS: dict[str, Extent] = {
     "age": _NOT_NEGATIVE,
     "hostPort": (0.0, 65535.0),
@@ -182,25 +180,12 @@ def extent(expr: ast.Expr, part: Extent | None = None) -> Extent | None:
             number = value_of(expr)
             return (number, number) if isinstance(number, float) else None
         case ast.Call(name, moment) if name in PARTS_OF_TIME and moment is not None:
-            if moment.type == TIMESTAMP:
-                least, most = PARTS_OF_TIME[name]
-                return float(least), float(most)
-            return _amount_of(moment) if moment.type == DURATION else None
+            least, most = PARTS_OF_TIME[name]
+            return (float(least), float(most)) if moment.type == TIMESTAMP else None
         case ast.Call(name) if name in _FUNCTIONS:
             return _FUNCTIONS[name]
-        case ast.Call("sum", ast.Comprehension("map", _, _, (*_, made))):
-            return _amount_of(made)
-        case ast.Call() if (amount := measured(expr)) is not None:
-            return _amount_of(amount)
-        case ast.Call("int", None, (value,)) if (found := extent(value, part)) is not None:
-            return _whole(found[0]), _whole(found[1])
         case ast.Call(name, target, args) if name in _KEEPING:
-            chosen = _CHOOSING.get(name, (min, max)) if len(args) > 1 else (min, max)
-            return _any_of([*([target] if target is not None else []), *args], part, chosen)
-        case ast.ListLiteral(elements):
-            return _any_of(elements, part)
-        case ast.Comprehension("map", _, _, (*_, made)):
-            return extent(made, part)
+            return _any_of([*([target] if target is not None else []), *args], part)
         case ast.Conditional(_, then, otherwise):
             return _any_of((then, otherwise), part)
         case ast.Chain("+", operands):
@@ -209,16 +194,10 @@ def extent(expr: ast.Expr, part: Extent | None = None) -> Extent | None:
             if len(known) < len(ends):
                 return None
             return sum(low for low, _ in known), sum(high for _, high in known)
-        case ast.Unary("-", operand) if (inner := extent(operand, part)) is not None:
-            return 0.0 - inner[1], 0.0 - inner[0]
-        case ast.Binary("-", ast.Ident("now"), ast.Select(_, "creationTimestamp" | "created")):
-            return _NOT_NEGATIVE
         case ast.Binary("-" | "*" | "/" as op, left, right):
-            return _of_two(op, extent(left, part), extent(right, part), whole=expr.type == INT)
+            return _of_two(op, extent(left, part), extent(right, part))
         case ast.Select(operand, name) if name in _FIELDS and inside(operand.type).is_record:
             return _FIELDS[name]
-        case ast.Index(ast.MapLiteral(entries)):
-            return _any_of((each.value for each in entries), part)
         case ast.Index(ast.Select(operand, name)) if name in _AMOUNTS:
             return _NOT_NEGATIVE if inside(operand.type).is_record else None
         case _:
@@ -239,51 +218,25 @@ def is_part(expr: ast.Expr) -> bool:
             return False
 
 
-def _whole(number: float) -> float:
-    """A number without its fraction, as `int` makes it."""
-    return float(int(number)) if isfinite(number) else number
-
-
-def measured(expr: ast.Expr) -> ast.Expr | None:
-    """The amount or the duration that a number is made of, as in `int(node.free["memory"])`."""
-    match expr:
-        case ast.Call("double" | "int", None, (read,)):
-            pass
-        case ast.Call("asApproximateFloat" | "asInteger" | "getSeconds", read) if read is not None:
-            pass
-        case _:
-            return None
-    return read if read.type in (DURATION, QUANTITY) else None
-
-
-def _amount_of(expr: ast.Expr) -> Extent | None:
-    """What is measured of an amount in another unit: not negative, if the amount is not."""
-    found = extent(expr)
-    return _NOT_NEGATIVE if found is not None and found[0] >= 0 else None
-
-
-def _any_of(
-    exprs: Iterable[ast.Expr], part: Extent | None, chosen: _Chosen = (min, max)
-) -> Extent | None:
+def _any_of(exprs: Iterable[ast.Expr], part: Extent | None) -> Extent | None:
     found = [extent(each, part) for each in exprs]
     known = [each for each in found if each is not None]
     if not known or len(known) < len(found):
         return None
-    return chosen[0](low for low, _ in known), chosen[1](high for _, high in known)
+    return min(low for low, _ in known), max(high for _, high in known)
 
 
-def _of_two(op: str, left: Extent | None, right: Extent | None, *, whole: bool) -> Extent | None:
+def _of_two(op: str, left: Extent | None, right: Extent | None) -> Extent | None:
     if left is None or right is None:
         return None
     if op == "-":
         return left[0] - right[1], left[1] - right[0]
     if op == "/":
-        if right[0] < 0 or right[1] == 0 or (right[0] == 0 and not whole):
-            return _NOT_NEGATIVE if left[0] >= 0 and right[0] == 0 else None
-        # A whole number that is divided by 0 is an error.
-        right = 1 / right[1], 1 / max(right[0], 1.0 if whole else 0.0)
+        if right[0] <= 0:
+            return None
+        right = 1 / right[1], 1 / right[0]
     ends = [0.0 if isnan(made := one * other) else made for one, other in product(left, right)]
-    return (_whole(min(ends)), _whole(max(ends))) if whole else (min(ends), max(ends))
+    return min(ends), max(ends)
 
 
 def said(low: float, high: float) -> str:

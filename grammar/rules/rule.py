@@ -2,9 +2,9 @@
 
 A rule belongs to a code of the book of diagnostics, whose section and test are made of its
 examples. A rule has no state: one instance looks at every policy. What it looks at is a `Tree`: a
-mistake is the same through a `let`, a `def`, a `cel.bind`, or a macro over a list of constants, so
-each name has its expression in its place. Every part keeps the span at which somebody wrote it, and
-what a call comes to has the span of the call. What would become too large stays as it is.
+mistake is the same through a `let` and a `def`, so each name has its expression in its place. Every
+part keeps the span at which somebody wrote it, and what a call comes to has the span of the call.
+What would become too large stays as it is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
-from typing import Literal as OneOf
 
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.costs import LIMIT, ClusterFacts
@@ -25,7 +24,7 @@ from grammar.tree import ast
 from grammar.tree.clause_parts import WrittenCondition
 from grammar.tree.clauses import Clause, Def, ForPods, Item, Let, Policy, of_kind
 from grammar.tree.source import Span
-from grammar.tree.types import BOOL, INT, STRING
+from grammar.tree.types import STRING
 from grammar.tree.walk import rewritten, roots, walk
 
 K = TypeVar("K")
@@ -35,8 +34,8 @@ K = TypeVar("K")
 class Tree:
     """A checked policy as rules look at it.
 
-    `policy` has its definitions written out, so that a mistake is the same through a `let`, a
-    `def` or a macro. `cost_limit` is the most steps of an expression for one node. `cluster` is
+    `policy` has its definitions written out, so that a mistake is the same through a `let`
+    or a `def`. `cost_limit` is the most steps of an expression for one node. `cluster` is
     the one whose facts count; None without a cluster.
     """
 
@@ -151,8 +150,6 @@ class ExpressionRule(Rule):
 # a limit, definitions that use each other could come to billions of nodes.
 _MOST_OF_ONE = 5_000
 _MOST_OF_ALL = 50_000
-# The macros over constants that are chains of their bodies.
-_JOINED: Mapping[str, OneOf["&&", "||"]] = {"all": "&&", "exists": "||"}
 
 
 class _TooLargeError(Exception):
@@ -185,10 +182,6 @@ def _is_written_out(expr: ast.Expr) -> bool:
             return True
         case ast.Select(operand, name):
             return operand.type.name == "map" and not name.isidentifier()
-        case ast.Comprehension(macro, target):
-            constants = isinstance(target, ast.ListLiteral | ast.MapLiteral)
-            mapped = isinstance(target, ast.Comprehension) and target.macro == "map"
-            return macro == "cel.bind" or constants or mapped
         case _:
             return False
 
@@ -240,8 +233,10 @@ class _Writer:
             case ast.Ident(name, absolute=False) if name in names:
                 self._take(sum(1 for _ in walk(names[name])))
                 return names[name]
-            case ast.Comprehension():
-                return self._macro(expr, names)
+            case ast.Comprehension(_, target, variables, bodies):
+                free = {name: value for name, value in names.items() if name not in variables}
+                made = tuple(self._of(part, free) for part in bodies)
+                return replace(expr, target=self._of(target, names), body=made)
             case ast.Literal() | ast.Ident():
                 return expr
             case ast.Select(operand, name) if _is_written_out(expr):
@@ -276,54 +271,6 @@ class _Writer:
             return self._of(node, names) if inner else node  # type: ignore[arg-type]
 
         return rewritten(expr, change)
-
-    def _for_each(
-        self, expr: ast.Comprehension, target: ast.Expr, names: Mapping[str, ast.Expr]
-    ) -> tuple[ast.Expr, ...]:
-        """The bodies of a macro over constants, for each of them; none if it is over others."""
-        values = _items(target, len(expr.variables))
-        return tuple(
-            self._of(part, {**names, **dict(zip(expr.variables, value, strict=False))})
-            for value in values
-            for part in expr.body
-        )
-
-    def _macro(self, expr: ast.Comprehension, names: Mapping[str, ast.Expr]) -> ast.Expr:
-        target = self._of(expr.target, names)
-        if expr.macro == "cel.bind" and _apart(_variables(expr.body), [target]):
-            return self._of(expr.body[0], {**names, expr.variables[0]: target})
-        if each := self._for_each(expr, target, names):
-            if expr.macro == "map" and len(expr.body) == 1:
-                return ast.ListLiteral(each, (), expr.span, expr.type)
-            if expr.macro not in _JOINED:
-                return replace(expr, target=target, body=each)
-            return ast.Chain(_JOINED[expr.macro], each, expr.span, BOOL) if each[1:] else each[0]
-        match target:
-            # What is tested of each item of a `map` is tested of its value.
-            case ast.Comprehension("map", below, (name,), (made,)) if len(expr.variables) == 1:
-                inner = {n: value for n, value in names.items() if n != name}
-                inner[expr.variables[0]] = made
-                parts = tuple(self._of(part, inner) for part in expr.body)
-                return replace(expr, target=below, variables=(name,), body=parts)
-            case _:
-                pass
-        inner = {name: value for name, value in names.items() if name not in expr.variables}
-        parts = tuple(self._of(part, inner) for part in expr.body)
-        return replace(expr, target=target, body=parts)
-
-
-def _items(target: ast.Expr, count: int) -> list[tuple[ast.Expr, ...]]:
-    """The values of the variables of a macro, of which there are `count`; none if not constant."""
-    match target:
-        case ast.ListLiteral(elements, ()):
-            pairs = [(ast.Literal(n, INT, e.span), e) for n, e in enumerate(elements)]
-            found = [pair[-count:] for pair in pairs]
-        case ast.MapLiteral(entries) if not any(e.optional for e in entries):
-            found = [(e.key, e.value)[:count] for e in entries]
-        case _:
-            return []
-    constant = all(isinstance(value, ast.Literal) for values in found for value in values)
-    return found if constant else []
 
 
 def _variables(body: object) -> frozenset[str]:

@@ -86,13 +86,6 @@ def test_a_count_is_used_or_not() -> None:
     assert found("count c = pods where true", ["P0303"]) == ["P0303 c"]
 
 
-def test_pods_that_have_ended_are_counted_as_such() -> None:
-    rule = 'filter "f" { require c == 0 }'
-    where = 'pods where peer.phase == "Failed"'
-    assert found(f"count c = ended {where} {rule}", ["P0340"]) == []
-    assert found(f"count c = {where} {rule}", ["P0340"]) == ['P0340 peer.phase == "Failed"']
-
-
 @pytest.mark.parametrize(
     "written",
     [

@@ -37,10 +37,6 @@ def test_limits_that_keep_their_own_pods_out(items: str) -> None:
          | limit "l" { pods where «pod.labels["app"] == "web"» per node at most 1 strict }
     a share of it
          | share "s" { of pods where «pod.priority > 5» on nodes where node.ready at most 1 strict }
-    pods that have failed
-         | limit "l" { pods where «peer.phase == "Failed"» per node at most 1 strict }
-    turned round
-         | limit "l" { pods where «"Succeeded" == peer.phase» per node at most 1 strict }
     # near misses
     not both
          | limit "l" { pods where peer.namespace == pod.namespace per node at most 1 strict }
