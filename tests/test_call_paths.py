@@ -2,8 +2,9 @@
 
 A reader who follows a call opens these files in this order. The bounds are for a share and a score
 on four nodes: from the bytes that arrive on a connection to those that are written to it, from the
-bytes of a pod event to the cache, and from a pod to the JSON of its explanation. A check of a file
-with one mistake has a bound, too. Only files of the five packages count.
+bytes of a pod event to the cache, from a pod to the JSON of its explanation, and from a text to the
+policies in force. A check of a file with one mistake has a bound, too. Only files of the five
+packages count.
 """
 
 from __future__ import annotations
@@ -25,19 +26,20 @@ from cli.main import main
 from engine.cache import store
 from engine.cache.cluster_copy import NamedPod
 from engine.decision.after import AfterDecision
-from engine.enforced import enforced
+from engine.enforced import EnforcedPolicies, enforced
 from engine.explanation.explanation import Analyst, Asker, PodQuestion
 from grammar.tree.source import Source
 from policies.validation import Validator
 from server.app import AppParts, create_app
 from server.http.sockets import CONNECTIONS
 from server.metrics.metrics import Metrics
+from server.runtime.policies import PolicyReader
 from server.settings import Settings
 from server.view.page import json_of
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC, SCHEMA, cache_of, engine_over
 from tests.support.memory_transport import MemoryTransport
-from tests.support.served import LOG
+from tests.support.served import LOG, PROCESSES
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("cli", "engine", "grammar", "policies", "server")
@@ -49,6 +51,7 @@ POD_EVENT = (11, 51)
 # A mistake is found, its hint is tried, and the text is checked again.
 ONE_MISTAKE = (60, 3200)
 QUESTION = (45, 700)
+EDIT = (47, 7_000)
 
 POLICY = """
 policy p {
@@ -58,6 +61,20 @@ policy p {
     of pods where peer.labels["app"] == "web"
     on nodes where node.labels["cap"] == "spot" at most 40% strict
   }
+  score "pack" weight 40 { value node.usage["cpu"] range 0 .. 1 }
+}
+"""
+EDITED = """
+policy p in namespace "shop" {
+  for pods where pod.labels["app"] == "web"
+  let cap = node.labels["cap"]
+  filter "ready" { require cap == "spot" || cap == "od" message "no capacity for {pod.name}" }
+  limit "few" { per node at most MOST strict }
+  share "s" {
+    of pods where peer.labels["app"] == "web"
+    on nodes where cap == "spot" at most 40% strict
+  }
+  spread "zones" { over node.zone skew at most 1 best effort weight 10 }
   score "pack" weight 40 { value node.usage["cpu"] range 0 .. 1 }
 }
 """
@@ -220,6 +237,25 @@ def test_a_question_about_a_pod() -> None:
     ask()
     path_of(ask).check(QUESTION)
     assert json.loads(answers[-1])["nodes"] == len(NODES)
+
+
+def test_a_good_edit_of_a_policy(tmp_path: Path) -> None:
+    """What the reloader of the server does in its thread."""
+    written = tmp_path / "p.policy"
+    written.write_text(EDITED.replace("MOST", "2"))
+    reader = PolicyReader([tmp_path], SCHEMA, LOG, PROCESSES[0])
+    reader.read({})
+    written.write_text(EDITED.replace("MOST", "30"))
+    assert not reader.changed(), "the file may be half written"
+    found: list[EnforcedPolicies] = []
+
+    def edit() -> None:
+        assert reader.changed()
+        found.append(reader.read({}))
+
+    path_of(edit).check(EDIT)
+    assert found[0].broken == []
+    assert [program.address for program in found[0].registry.programs] == ["shop/p"]
 
 
 # ---- the measurement itself

@@ -19,7 +19,7 @@ from engine.portable.label_conditions import Frozen, LabelConditions
 from engine.portable.selectors import ALWAYS, NEVER, Term, Terms, UnportableError, expressions
 from engine.program.pod_shape import PodReads
 from grammar.checker.policy_checker import Checked
-from grammar.meaning.evaluator import constant
+from grammar.meaning.constants import constant
 from grammar.tree.ast import Expr, Literal
 from grammar.tree.clause_parts import Per, PodSet
 from grammar.tree.clauses import Cards, Filter, Gang, Limit, RejectingClause, Share, Spread

@@ -49,8 +49,8 @@ from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import Checked
 from grammar.meaning import card_forms as cards
 from grammar.meaning.access import kept
+from grammar.meaning.constants import constant, literal
 from grammar.meaning.costs import Costs
-from grammar.meaning.evaluator import constant, literal
 from grammar.tree.ast import Expr, Ident, Literal
 from grammar.tree.clause_parts import Bound, Bounds, Order, PodSet, Template, WaitUntil
 from grammar.tree.clauses import (

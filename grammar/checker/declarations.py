@@ -15,8 +15,8 @@ from dataclasses import fields, replace
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
-from grammar.checker.constants import coerce
 from grammar.checker.expression_checker import DATA, Checker
+from grammar.meaning.constants import coerce
 from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
 from grammar.meaning.schema import Field, Record, Schema, print_as_written

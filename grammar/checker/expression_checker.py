@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, assert_never
 
-from grammar.checker.constants import coerce, coerce_beside, coerce_chain, constants_of
 from grammar.meaning import card_forms as cards
 from grammar.meaning import schema as shortforms
+from grammar.meaning.constants import coerce, coerce_beside, coerce_chain, constants_of
 from grammar.meaning.environment import (
     MACROS,
     TESTS,

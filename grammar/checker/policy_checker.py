@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import TypeVar, assert_never
 
 from grammar.checker import declarations
-from grammar.checker.constants import coerce
 from grammar.checker.declarations import Definition, name_used, reads_cards, too_deep
 from grammar.checker.expression_checker import DATA, Checker
 from grammar.meaning import access
 from grammar.meaning import card_forms as cards
+from grammar.meaning.constants import coerce
 from grammar.meaning.environment import FUNCTIONS_OF_CARDS, Environment
 from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
@@ -578,7 +578,7 @@ class _PolicyChecker:
         """
         if item.when is None:
             return None
-        if item.when_reads_node:
+        if isinstance(item, Filter):
             return self._bool(item.when, _PLACE | _READ, "`when`")
         allowed = _POD | {COUNT} if isinstance(item, Score | CountingClause) else _POD
         where = f"the `when` of a {item.keyword}, which reads only the pod"

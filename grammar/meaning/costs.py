@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from grammar.meaning.access import kept
+from grammar.meaning.constants import constant
 from grammar.meaning.environment import Environment
-from grammar.meaning.evaluator import constant
 from grammar.tree import ast
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import Bounds, PodSet, Template, WaitUntil

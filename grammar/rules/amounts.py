@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf, isfinite
 
-from grammar.meaning.evaluator import constants
+from grammar.meaning.constants import constants
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.rules.ranges import (
     MIRRORED,

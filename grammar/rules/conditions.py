@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
+from grammar.meaning.constants import fold
 from grammar.meaning.environment import inside
-from grammar.meaning.evaluator import fold
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.rules.ranges import (
     NEGATED,

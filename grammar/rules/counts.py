@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import floor
 
 from grammar.meaning.access import of_peer, sum_of
-from grammar.meaning.evaluator import constants, literal
+from grammar.meaning.constants import constants, literal
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix, Severity, nearest
 from grammar.rules.conditions import unguarded_keys
@@ -424,18 +424,16 @@ class ConstantDomain(Rule):
             if domain is None or whole is None or any(domain is group.by for group in groups):
                 continue
             if "node" not in tree.read_by(domain):
-                hint = _domain_hint(domain, whole, tree, may_be_whole=clause.may_be_whole)
+                hint = _domain_hint(domain, whole, tree)
                 yield catalogue.one_domain(hint, domain.span)
 
 
-def _domain_hint(domain: ast.Expr, whole: ast.Expr, tree: Tree, *, may_be_whole: bool) -> str:
+def _domain_hint(domain: ast.Expr, whole: ast.Expr, tree: Tree) -> str:
     keys = [c.value for c in constants(whole, tree.environment) if isinstance(c.value, str)]
     if keys and (field := _FIELDS.get(keys[0].lower())) is not None:
         return f"write `{field}`"
     if keys:
         return f"write `node.labels[{print_expression(domain)}]`, the value of the label"
-    if may_be_whole:
-        return "write `per cluster`, or what differs from node to node, such as `node.zone`"
     return "write what differs from node to node, such as `node.zone`"
 
 

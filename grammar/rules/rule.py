@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
 from grammar.checker.policy_checker import Checked
+from grammar.meaning.constants import constant
 from grammar.meaning.costs import LIMIT, ClusterFacts
 from grammar.meaning.environment import Environment
-from grammar.meaning.evaluator import constant
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix, Severity
 from grammar.tree import ast

@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 
+from grammar.meaning.constants import constants
 from grammar.meaning.environment import inside
-from grammar.meaning.evaluator import constants
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, either
 from grammar.rules.rule import ExpressionRule, Rule, Tree

@@ -14,8 +14,8 @@ from difflib import get_close_matches
 from zoneinfo import available_timezones
 
 from grammar.checker.declarations import is_example
+from grammar.meaning.constants import constants
 from grammar.meaning.environment import Environment, inside
-from grammar.meaning.evaluator import constants
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, nearest
 from grammar.rules.ranges import PARTS_OF_TIME

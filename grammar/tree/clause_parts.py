@@ -7,8 +7,8 @@ rules as in `grammar.tree.ast` hold.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import ClassVar, Self
 from typing import Literal as OneOf
-from typing import Self
 
 from grammar.tree.ast import NO_SPAN, Expr
 from grammar.tree.source import Span
@@ -167,6 +167,10 @@ class AnyClause:
     missing: MissingRule | None = None
     span: Span = field(default=NO_SPAN, compare=False)
     name_span: Span = field(default=NO_SPAN, compare=False)
+    # Whether a negative weight turns its points around.
+    weight_may_be_negative: ClassVar[bool] = False
+    # Whether it can add up an amount of the pods that it counts.
+    may_sum: ClassVar[bool] = False
 
     @property
     def keyword(self) -> str:
@@ -204,19 +208,9 @@ class AnyClause:
         return None
 
     @property
-    def may_be_whole(self) -> bool:
-        """Whether the whole cluster can stand in the place of a domain."""
-        return False
-
-    @property
     def texts(self) -> tuple[tuple[str, Template | None], ...]:
         """Its texts for people, each with its keyword."""
         return ()
-
-    @property
-    def when_reads_node(self) -> bool:
-        """Whether its `when` may differ from node to node."""
-        return False
 
     # ---- its effect
 
@@ -240,21 +234,11 @@ class AnyClause:
         """The parameter that gives this weight, until it is filled."""
         return None
 
-    @property
-    def weight_may_be_negative(self) -> bool:
-        """Whether a negative weight turns its points around."""
-        return False
-
     def weighing(self, weight: float) -> Self:
         """The same clause with a number as its weight."""
         raise NotImplementedError(f"a {self.keyword} clause has no weight")
 
     # ---- what it needs
-
-    @property
-    def counts_pods(self) -> bool:
-        """Whether it is about how many pods there are."""
-        return False
 
     @property
     def counted(self) -> PodSet | None:
@@ -264,11 +248,6 @@ class AnyClause:
     def counting(self, pods: PodSet) -> Self:
         """The same clause about other pods."""
         raise NotImplementedError(f"a {self.keyword} clause counts no pods")
-
-    @property
-    def may_sum(self) -> bool:
-        """Whether it can add up an amount of the pods that it counts."""
-        return False
 
     @property
     def counts_where_pod_may_be(self) -> bool:
@@ -322,10 +301,6 @@ class ClauseThatCounts(ClauseThatRejects):
     def counts_by_workload(self) -> bool:
         """True for `of replicas`, and for a spread or limit without a `pods` line."""
         return self.pods is None or self.pods.where is None
-
-    @property
-    def counts_pods(self) -> bool:
-        return True
 
     @property
     def counted(self) -> PodSet | None:

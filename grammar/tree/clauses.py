@@ -150,10 +150,6 @@ class Filter(ClauseThatRejects):
         return self.requires
 
     @property
-    def when_reads_node(self) -> bool:
-        return True
-
-    @property
     def scheduler_needs(self) -> frozenset[SchedulerNeed]:
         waits: frozenset[SchedulerNeed] = frozenset({"waiting binding"} if self.wait else ())
         return waits | frozenset({"check at binding"} if self.at_bind else ())
@@ -170,6 +166,7 @@ class Score(AnyClause):
     value: Expr
     _: KW_ONLY
     weight_from: Expr | None = None
+    weight_may_be_negative = True
     range: Bounds | Order | None = None
 
     @property
@@ -191,10 +188,6 @@ class Score(AnyClause):
     @property
     def weight_name(self) -> Expr | None:
         return self.weight_from
-
-    @property
-    def weight_may_be_negative(self) -> bool:
-        return True
 
     def weighing(self, weight: float) -> Self:
         return replace(self, weight=weight, weight_from=None)
@@ -261,6 +254,7 @@ class Limit(ClauseThatCounts):
     bound: Bound
     _: KW_ONLY
     mutual: bool = False
+    may_sum = True
 
     @property
     def own_conditions(self) -> tuple[WrittenCondition, ...]:
@@ -275,14 +269,6 @@ class Limit(ClauseThatCounts):
     @property
     def domain(self) -> Expr | None:
         return self.per.domain
-
-    @property
-    def may_be_whole(self) -> bool:
-        return True
-
-    @property
-    def may_sum(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,10 +336,6 @@ class Gang(ClauseThatRejects):
     @property
     def domain(self) -> Expr | None:
         return self.within
-
-    @property
-    def counts_pods(self) -> bool:
-        return True
 
     @property
     def needs_workloads(self) -> bool:

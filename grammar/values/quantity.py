@@ -126,23 +126,9 @@ def less(whole: Resources, part: Resources) -> Resources:
 LARGEST = Quantity(_LARGEST)
 
 
-def corrected(text: str) -> str | None:
-    """The quantity that a text with a wrong suffix means: `200k` for `200K`."""
-    found = _WRONG_SUFFIX.match(text.strip()) if len(text) <= _MOST_CHARACTERS else None
-    if found is None:
-        return None
-    number, suffix = found.groups()
-    known = {s.lower(): s for s in (*_BINARY, *_DECIMAL) if s}
-    guess = {"K": "k", "ki": "Ki", "kb": "k", "mb": "M", "gb": "G"}
-    guess |= {"kib": "Ki", "mib": "Mi", "gib": "Gi"}
-    close = guess.get(suffix) or guess.get(suffix.lower()) or known.get(suffix.lower())
-    return f"{number}{close}" if close else None
-
-
 def _advice(text: str) -> str:
-    if (meant := corrected(text)) is not None:
-        return f"did you mean `{meant}`?"
-    if len(text) > _MOST_CHARACTERS or (found := _WRONG_SUFFIX.match(text.strip())) is None:
+    found = _WRONG_SUFFIX.match(text.strip()) if len(text) <= _MOST_CHARACTERS else None
+    if found is None or found[2] in _BINARY or found[2] in _DECIMAL:
         return 'write a number with a suffix: `"500m"`, `"2"`, `"1.5Gi"`'
     return f"`{found[2]}` is not a suffix: use n u m k M G T P E, Ki Mi Gi Ti Pi Ei"
 

@@ -11,8 +11,9 @@ from engine.program.compiler import Compiler
 from engine.program.frame import Frame
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
+from grammar.meaning.constants import fold
 from grammar.meaning.environment import Environment
-from grammar.meaning.evaluator import evaluate, fold
+from grammar.meaning.evaluator import evaluate
 from grammar.syntax.parser import parse_expression
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Source

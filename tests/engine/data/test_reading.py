@@ -196,7 +196,7 @@ def test_what_is_no_yaml_table(text: str, said: str) -> None:
         ("i", "1.5", "`1.5` is not a whole number"),
         ("i", "9223372036854775808", "the number is out of range"),
         ("b", "yes", "`yes` is not `true` or `false`"),
-        ("q", "1Gib", "`1Gib` is not a quantity: did you mean `1Gi`?"),
+        ("q", "1Gib", "`1Gib` is not a quantity: `Gib` is not a suffix"),
         ("t", "1 hour", "`1 hour` is not a duration: write a number and a unit"),
         ("m", "today", "`today` is not a timestamp: write it as in RFC 3339"),
     ],

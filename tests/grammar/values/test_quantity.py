@@ -41,10 +41,8 @@ CANONICAL = {
 }
 
 BAD = {
-    "200K": "did you mean `200k`?",
-    "1gb": "did you mean `1G`?",
-    "1 Gi": "did you mean `1Gi`?",
-    "3GIB": "did you mean `3Gi`?",
+    "200K": "`K` is not a suffix: use n u m k M G T P E, Ki Mi Gi Ti Pi Ei",
+    "1 Gi": 'write a number with a suffix: `"500m"`, `"2"`, `"1.5Gi"`',
     "5x": "`x` is not a suffix: use n u m k M G T P E, Ki Mi Gi Ti Pi Ei",
     "": 'write a number with a suffix: `"500m"`, `"2"`, `"1.5Gi"`',
     "1e1e1": 'write a number with a suffix: `"500m"`, `"2"`, `"1.5Gi"`',
