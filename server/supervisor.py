@@ -13,13 +13,14 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from logging import Logger
 
 from engine.cache.reflector import Backoff, Timing
 from engine.errors import EngineError
 from grammar.messages.texts import shown
+from server.api_failures import ApiFailures
 from server.http.health import ReadinessCheck
 
 # A task that has run for so many seconds since its last failure counts as running again.
@@ -156,6 +157,21 @@ class Supervisor:
             seconds,
             exc_info=error if with_traceback else None,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """The background of a server: its tasks, who hears of failures, and whether it shuts down."""
+
+    log: Logger
+    supervisor: Supervisor
+    failures: ApiFailures
+    ends: Callable[[], bool] = lambda: False
+
+    def run(self, stack: AsyncExitStack, name: str, work: Work, *, is_vital: bool = False) -> None:
+        """Runs a task until the stack ends."""
+        task = self.supervisor.start(name, work, is_vital=is_vital)
+        stack.push_async_callback(end, task)
 
 
 def _is_cancelled() -> bool:

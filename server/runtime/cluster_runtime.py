@@ -17,7 +17,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
-from logging import Logger
 from pathlib import Path
 
 import msgspec
@@ -51,7 +50,6 @@ from engine.work import shared_pause
 from grammar.meaning.costs import ClusterSize
 from grammar.meaning.schema import Schema
 from grammar.values.time import SECOND, Timestamp
-from server.api_failures import ApiFailures
 from server.http.health import ReadinessCheck
 from server.runtime.audit_reporting import AuditStatuses
 from server.runtime.card_report import CardReport, UsualPods
@@ -66,7 +64,7 @@ from server.runtime.portable_pods import PortablePods, portable_part
 from server.runtime.reloader import PolicyReloader
 from server.runtime.repairing import Repairer, RepairSources
 from server.runtime.status_reporting import LedCluster, PolicyOutcomes, StatusReporter
-from server.supervisor import Supervisor, end
+from server.supervisor import Background
 
 # Seconds for one chunk of a list that a draft is tried on, and its objects. Decisions wait while a
 # chunk is received, so these chunks are smaller than the chunks of a watch.
@@ -120,30 +118,23 @@ async def open_cluster(
     access: Access,
     schema: Schema,
     needs: Needs,
-    log: Logger,
     version: str,
-    supervisor: Supervisor,
-    failures: ApiFailures,
-    ends: Callable[[], bool] = lambda: False,
+    background: Background,
 ) -> AsyncIterator[ClusterRuntime]:
-    """A connected cluster, for as long as the block runs.
-
-    `ends` says whether the server is shutting down: the Lease is then let go on request. Raises
-    ClusterConfigurationError.
-    """
+    """A connected cluster, for as long as the block runs. Raises ClusterConfigurationError."""
     connecting = connect(access.kubeconfig, access.context, version=version, limits=access.limits)
     async with connecting as client:
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         lease = None
         if access.lease is not None:
-            report = failures.report
-            lease = Lease(client, access.lease, identity, ends=ends, report=report)
+            report = background.failures.report
+            # While the server shuts down, the Lease is let go on request.
+            lease = Lease(client, access.lease, identity, ends=background.ends, report=report)
             # If no other replica is there, this one takes over with its first lists.
             await lease.turn()
-        log.info("watching the cluster at %s", client.host)
-        cluster = ClusterRuntime(
-            client, lease, access, schema, needs, log, identity, supervisor, failures, ends
-        )
+        background.log.info("watching the cluster at %s", client.host)
+        events = Events(client, identity)
+        cluster = ClusterRuntime(client, lease, access, schema, needs, events, background)
         try:
             yield cluster
         finally:
@@ -182,16 +173,14 @@ class ClusterRuntime:
         access: Access,
         schema: Schema,
         needs: Needs,
-        log: Logger,
-        identity: str,
-        supervisor: Supervisor,
-        failures: ApiFailures,
-        ends: Callable[[], bool],
+        events: Events,
+        background: Background,
     ) -> None:
         codec = ObjectCodec(schema, needs.annotations)
         # What is not followed is decided wrongly.
-        start = partial(supervisor.start, is_vital=True)
-        self.informers = Informers(client, codec, access.timing, start, failures.report)
+        start = partial(background.supervisor.start, is_vital=True)
+        self._report = background.failures.report
+        self.informers = Informers(client, codec, access.timing, start, self._report)
         leader_gate = LeaderGate(lease) if lease is not None else None
         self.gate: CountGate = open_gate
         if lease is not None and leader_gate is not None:
@@ -201,11 +190,9 @@ class ClusterRuntime:
         self._lease = lease
         self._leader_gate = leader_gate
         self._schema = schema
-        self._log = log
-        self._events = Events(client, identity)
-        self._failures = failures
-        self._supervisor = supervisor
-        self._ends = ends
+        self._log = background.log
+        self._events = events
+        self._background = background
         self._is_standby = access.standby
         self._is_shared = access.is_shared
         self._loop = asyncio.get_running_loop()
@@ -238,7 +225,7 @@ class ClusterRuntime:
             answers,
             schedulers,
             leads_until=lambda: math.inf if lease is None else lease.held_until,
-            report=self._failures.report,
+            report=self._report,
         )
 
     async def follow(
@@ -254,58 +241,46 @@ class ClusterRuntime:
         """
         engine, schedulers = deciding.engine, deciding.schedulers
         cache = self.informers.cache
-        cache.add_event_handler(engine.in_flight.pod_changed)
-        cache.add_event_handler(engine.gangs.pod_changed)
-        cache.add_event_handler(engine.audits.log.pod_changed)
-        cache.add_event_handler(deciding.rejected.pod_changed)
+        repairs = Repairs(cache, self._repair, time.monotonic)
+        followers = (engine.in_flight, engine.gangs, engine.audits.log, deciding.rejected, repairs)
+        for follower in followers:
+            cache.add_event_handler(follower.pod_changed)
         cache.add_event_handler(self._lag_of_new_pods(pod_seen))
         self._rejected = deciding.rejected
-        lease, gate, start = self._lease, self._leader_gate, self._supervisor.start
-        repairs = Repairs(cache, self._repair, time.monotonic)
-        cache.add_event_handler(repairs.pod_changed)
+        lease, gate = self._lease, self._leader_gate
+        run = partial(self._background.run, stack)
         self._drift = self._drift_watch(deciding, repairs)
         if lease is not None and gate is not None:
             take_over = self._take_over_with(engine, schedulers, is_listed=lease.held)
-            stack.push_async_callback(end, start("lease", lease.run))
-            stack.push_async_callback(end, start("leader", lambda: gate.run(take_over)))
+            run("lease", lease.run)
+            run("leader", lambda: gate.run(take_over))
         if binder is not None:
             # What is being bound was allowed under the Lease, and is finished under it.
             stack.push_async_callback(binder.idle)
-            stack.push_async_callback(end, start("bound-pods", binder.follow))
+            run("bound-pods", binder.follow)
         requeuer = Requeuer(
             self._client, engine.looks, deciding.rejected, deciding.observer.gave_up, schedulers
         )
         for name, duty in self._reporter(deciding, requeuer, self._drift).duties.items():
-            stack.push_async_callback(end, start(name, duty))
-        reviewer = GangReviewer(
-            engine.gangs,
-            requeuer,
-            self.informers.snapshot,
-            self._failures.report,
-            self._ends,
-            binder,
-        )
-        stack.push_async_callback(end, start("gangs", reviewer.run))
+            run(name, duty)
+        ends, snapshot = self._background.ends, self.informers.snapshot
+        reviewer = GangReviewer(engine.gangs, requeuer, snapshot, self._report, ends, binder)
+        run("gangs", reviewer.run)
         if not schedulers.call_bind:
             # With a bindVerb it does not matter what an ended kube-scheduler had in hand.
-            follow = self._follow_scheduler(engine, schedulers.lease)
-            stack.push_async_callback(end, start("in-flight", follow))
-        usual_pods = UsualPods(engine.cards, self.pods)
-        stack.push_async_callback(end, start("usual-pods", self._synced(usual_pods.follow)))
+            run("in-flight", self._follow_scheduler(engine, schedulers.lease))
+        run("usual-pods", self._synced(UsualPods(engine.cards, self.pods).follow))
         if (first := deciding.first) is not None:
-            report = self._failures.report
-            follow_first = partial(first.follow, self._client, deciding.reloader, report)
-            stack.push_async_callback(end, start("policy-first", follow_first))
+            policies = deciding.reloader
+            run("policy-first", partial(first.follow, self._client, policies, self._report))
         self._cards = CardReport(engine.cards, self.informers.snapshot, self._log)
-        stack.push_async_callback(end, start("cards", self._synced(self._cards.follow)))
-        stack.push_async_callback(end, start("drift", self._synced(self._drift.follow)))
+        run("cards", self._synced(self._cards.follow))
+        run("drift", self._synced(self._drift.follow))
         repairer = self._repairer(deciding, repairs, self._drift)
-        stack.push_async_callback(end, start("repair", self._synced(repairer.follow)))
+        run("repair", self._synced(repairer.follow))
         self.informers.start(self._needs)
-        syncing = start(
-            "sync", lambda: self._until_synced(engine, deciding.reloader, schedulers), is_vital=True
-        )
-        stack.push_async_callback(end, syncing)
+        sync = partial(self._until_synced, engine, deciding.reloader, schedulers)
+        run("sync", sync, is_vital=True)
 
     def _reporter(
         self, deciding: Deciding, requeuer: Requeuer, drift: DriftWatch
@@ -335,7 +310,7 @@ class ClusterRuntime:
                 client,
                 self.informers,
                 self._leads,
-                self._failures.report,
+                self._report,
             ),
             PolicyOutcomes(
                 lambda: deciding.reloader.enforced,
@@ -363,7 +338,7 @@ class ClusterRuntime:
                 deciding.reloader.enforced.programs, self.informers.policies
             ),
         )
-        return DriftWatch(survey, self.pod, repairs, self._leads, self._failures.report)
+        return DriftWatch(survey, self.pod, repairs, self._leads, self._report)
 
     def _repairer(self, deciding: Deciding, repairs: Repairs, drift: DriftWatch) -> Repairer:
         """What evicts pods while this replica leads."""
@@ -373,7 +348,7 @@ class ClusterRuntime:
             lambda: self.informers.policies,
             self.pod,
         )
-        engine, cache, report = deciding.engine, self.informers.cache, self._failures.report
+        engine, cache, report = deciding.engine, self.informers.cache, self._report
         return Repairer(
             self._client, engine, cache, repairs, sources, self._leads, self._events, report
         )
@@ -419,7 +394,7 @@ class ClusterRuntime:
         self, engine: Engine, lease_name: tuple[str, str]
     ) -> Callable[[], Awaitable[None]]:
         """The work of ending pods in flight: by kube-scheduler's Lease, and when they are due."""
-        in_flight, report = engine.in_flight, self._failures.report
+        in_flight, report = engine.in_flight, self._report
         lease = SchedulerLease(self._client, lease_name, in_flight.scheduler_replaced, report)
         overdue = OverduePods(self._client, in_flight, self.informers.list_pods_anew, report)
         unseen = UnseenPods(self._client, in_flight, self._has, report)
@@ -512,8 +487,8 @@ class ClusterRuntime:
             **({"repairs": repairs} if repairs else {}),
             **({"beyondBounds": statuses.beyond_bounds} if statuses is not None and leads else {}),
             "tasks": len(asyncio.all_tasks()),
-            "failing": self._failures.failing,
-            "background": self._supervisor.status(),
+            "failing": self._background.failures.failing,
+            "background": self._background.supervisor.status(),
             "resources": {i.resource.name: _status(i) for i in self.informers.informers},
         }
 

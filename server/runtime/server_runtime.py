@@ -66,7 +66,7 @@ from server.runtime.reloader import (
     PolicyReloader,
 )
 from server.settings import SelfSigned, Settings, TraceTarget
-from server.supervisor import Supervisor, end
+from server.supervisor import Background, Supervisor
 from server.view.decisions import Decisions
 from server.view.drafts import DRAFT_MEMORY_MIB, Drafts
 from server.view.explaining import Explainer
@@ -157,11 +157,17 @@ class _Common:
     options: Options
     schema: Schema
     metrics: Metrics
-    log: Logger
     shutdown: Shutdown
-    supervisor: Supervisor
-    failures: ApiFailures
+    background: Background
     readiness: ServerReadiness
+
+    @property
+    def log(self) -> Logger:
+        return self.background.log
+
+    @property
+    def supervisor(self) -> Supervisor:
+        return self.background.supervisor
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +219,7 @@ async def serve(
         await _serve_view(stack, common, shown, access, credentials)
         if cluster is not None:
             await cluster.follow(stack, deciding, binder, metrics.pod_seen)
-        stack.push_async_callback(end, common.supervisor.start("policies", deciding.reloader.run))
+        common.background.run(stack, "policies", deciding.reloader.run)
         if credentials is not None:
             common.supervisor.start("certificates", credentials.run)
         left = await _serve_webhooks(stack, common, app, credentials)
@@ -231,8 +237,9 @@ def _common(
     metrics.api_failing(lambda: failures.failing)
     supervisor = Supervisor(log, metrics.task_restarted)
     stack.push_async_callback(supervisor.stop)
+    background = Background(log, supervisor, failures, lambda: shutdown.has_begun)
     readiness = ServerReadiness(shutdown, supervisor, failures)
-    return _Common(options, schema, metrics, log, shutdown, supervisor, failures, readiness)
+    return _Common(options, schema, metrics, shutdown, background, readiness)
 
 
 def _serve_health(stack: AsyncExitStack, common: _Common) -> None:
@@ -271,16 +278,8 @@ async def _open_view(stack: AsyncExitStack, common: _Common, needs: Needs) -> Cl
         case None:
             return NoCluster()
         case Access() as access:
-            opening = open_cluster(
-                access,
-                common.schema,
-                needs,
-                common.log,
-                common.options.version,
-                common.supervisor,
-                common.failures,
-                lambda: common.shutdown.has_begun,
-            )
+            version, background = common.options.version, common.background
+            opening = open_cluster(access, common.schema, needs, version, background)
             return await stack.enter_async_context(opening)
         case origin:
             return FileCluster(origin, common.schema, needs, common.log)
@@ -297,7 +296,7 @@ async def _kept_certificate(common: _Common, api: Api) -> Credentials | None:
     # No other server needs the library for certificates.
     from server.runtime.certificate_keeper import CertificateKeeper  # noqa: PLC0415
 
-    report = common.failures.report
+    report = common.background.failures.report
     keeper = CertificateKeeper(api, wanted, files.certificate, common.log, report)
     await keeper.first()
     common.supervisor.start("tls-secret", keeper.run)
@@ -475,10 +474,7 @@ def _shown(
     samples = SampledNumbers(view, overview.fullest, metrics.rejections, metrics.durations)
     if common.options.view_port is not None:
         # It asks the cluster, whose client is closed after it.
-        following = common.supervisor.start(
-            "history", lambda: history.follow(samples.take, states.look)
-        )
-        stack.push_async_callback(end, following)
+        common.background.run(stack, "history", lambda: history.follow(samples.take, states.look))
     checked = Drafts(
         drafts,
         lambda: reloader.enforced,

@@ -41,7 +41,7 @@ from server.runtime.observers import LogObserver
 from server.runtime.policies import PolicyReader
 from server.runtime.portable_pods import PortablePods
 from server.runtime.reloader import PolicyReloader
-from server.supervisor import Supervisor
+from server.supervisor import Background, Supervisor
 from tests.benchmarks.cluster_server import pod_lines
 from tests.support import builders
 from tests.support.engines import Silent
@@ -103,8 +103,9 @@ class Measured:
         schema, log = self._schema, self._log
         needs, observer = self._enforced.needs, LogObserver(log, Silent())
         supervisor = Supervisor(log, lambda _: None)
-        failures = ApiFailures(log)
-        opening = open_cluster(self._access, schema, needs, log, "0", supervisor, failures)
+        opening = open_cluster(
+            self._access, schema, needs, "0", Background(log, supervisor, ApiFailures(log))
+        )
         self._view = await stack.enter_async_context(opening)
         view = self._view
         rejected = RejectedPods(time.monotonic, 1.0, 60.0, lambda: view.snapshot().table)
