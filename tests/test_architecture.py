@@ -36,8 +36,6 @@ STARTS = {
     "`_connected` reports",
     "server/http/sockets.py: Thread in health_server": "an event loop of its own; its "
     "caller joins it",
-    "server/runtime/observers.py: Thread in _LineWriter.__init__": "writes the log; nobody could "
-    "be told of its failure, and it catches those of the file",
     "policies/disk.py: Thread in Disk.run": "whoever asks waits for its result, and gets its "
     "error, unless the file system never answers",
     "policies/file_signs.py: Thread in FileSigns.next": "whoever waits for a sign looks after five "

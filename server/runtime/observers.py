@@ -12,9 +12,11 @@ import logging
 import os
 import select
 import sys
-import threading
+import time
 from datetime import UTC, datetime
 from logging import Logger
+from logging.handlers import QueueHandler, QueueListener
+from queue import Full, Queue
 
 from cachetools import TTLCache
 
@@ -29,16 +31,20 @@ _MOST_LINE = 2 * MOST_WHOLE
 
 def start_logging(form: str, *, verbose: bool) -> logging.Logger:
     """The server's log, on standard error. Libraries log there too, from warnings on."""
+    formatter = _JsonFormatter() if form == "json" else _TextFormatter()
     try:
-        handler: logging.Handler = _LineWriter(os.dup(sys.stderr.fileno()))
+        writer: logging.Handler = _FileWriter(os.dup(sys.stderr.fileno()))
+        handler: logging.Handler = _WaitingLines(writer)
     except OSError:
         # It is no file, so nobody can keep it from being written.
-        handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonFormatter() if form == "json" else _TextFormatter())
+        writer = handler = logging.StreamHandler(sys.stderr)
+    writer.setFormatter(formatter)
     handler.addFilter(_LibraryFilter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     log = logging.getLogger("placet")
     log.setLevel(logging.DEBUG if verbose else logging.INFO)
+    # `basicConfig` gives each handler a formatter, and a waiting line is not written yet.
+    handler.setFormatter(formatter)
     return log
 
 
@@ -48,90 +54,62 @@ def finish_log() -> None:
         handler.flush()
 
 
-# The bytes of lines that are not written yet; more lines are left out.
-_MOST_WAITING = 1024 * 1024
+# The lines that are not written yet; more lines are left out.
+_MOST_WAITING = 2048
 _FINISH_SECONDS = 1.0
 
 
-class _LineWriter(logging.Handler):
-    """Writes lines to a file in a thread, and says how many were left out.
+class _WaitingLines(QueueHandler):
+    """The lines of the log that wait for the thread that writes them.
 
     A reader that is slow, full or gone delays only the log: lines wait, and are left out beyond a
-    limit. The thread ends with the process, whatever it waits for.
+    limit, which the next line says. The thread ends with the process, whatever it waits for.
     """
 
-    def __init__(self, file: int) -> None:
-        """The handler closes the file, given by its descriptor."""
-        super().__init__()
-        self._file = file
-        self._changed = threading.Condition()
-        self._lines: list[bytes] = []
-        # The bytes of these lines, and of those that are being written.
-        self._waiting = 0
+    def __init__(self, writer: logging.Handler) -> None:
+        self._lines: Queue[logging.LogRecord] = Queue(_MOST_WAITING)
+        super().__init__(self._lines)
         self._left_out = 0
-        self._is_closed = False
-        threading.Thread(target=self._run, name="log", daemon=True).start()
+        QueueListener(self._lines, writer).start()
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """The record as it is: the thread writes it out."""
+        return record
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        text = "%d lines of the log were left out: nobody has read them"
+        told = ("placet", logging.WARNING, "", 0, text, (self._left_out,), None)
         try:
-            line = self._line(record)
-        except Exception:  # noqa: BLE001 - as every handler of logging
-            self.handleError(record)
-            return
-        with self._changed:
-            if self._waiting + len(line) > _MOST_WAITING:
-                self._left_out += 1
-                return
-            self._lines.append(line)
-            self._waiting += len(line)
-            self._changed.notify_all()
+            if self._left_out:
+                self._lines.put_nowait(logging.LogRecord(*told))
+                self._left_out = 0
+            self._lines.put_nowait(record)
+        except Full:
+            self._left_out += 1
 
     def flush(self) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: not self._waiting, _FINISH_SECONDS)
+        end = time.monotonic() + _FINISH_SECONDS
+        while self._lines.unfinished_tasks and time.monotonic() < end:
+            time.sleep(0.01)
 
-    def close(self) -> None:
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify_all()
-        super().close()
 
-    def _line(self, record: logging.LogRecord) -> bytes:
-        return f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
+class _FileWriter(logging.Handler):
+    """A writer of lines to a file, however long that takes; one that fails loses its line."""
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._lines or self._is_closed)
-                lines, self._lines = self._lines, []
-                left_out, self._left_out = self._left_out, 0
-            is_end = not lines
-            if left_out:
-                text = "%d lines of the log were left out: nobody has read them"
-                where = ("placet", logging.WARNING, "", 0, text, (left_out,), None)
-                lines.append(self._line(logging.LogRecord(*where)))
-            is_written = _write(self._file, b"".join(lines))
-            with self._changed:
-                self._waiting = sum(map(len, self._lines))
-                self._left_out += 0 if is_written else len(lines) - bool(left_out) + left_out
-                self._changed.notify_all()
-            if is_end:
+    def __init__(self, file: int) -> None:
+        super().__init__()
+        self._file = file
+
+    def emit(self, record: logging.LogRecord) -> None:
+        rest = memoryview(f"{self.format(record)}\n".encode("utf-8", "backslashreplace"))
+        while rest:
+            try:
+                rest = rest[os.write(self._file, rest) :]
+            except BlockingIOError:
+                # Whoever shares the file has asked for this.
+                select.select([], [self._file], [])
+            except OSError:
                 break
-        os.close(self._file)
-
-
-def _write(file: int, data: bytes) -> bool:
-    """Writes all of the data, however long that takes; false if the file does not take it."""
-    rest = memoryview(data)
-    while rest:
-        try:
-            rest = rest[os.write(file, rest) :]
-        except BlockingIOError:
-            # Whoever shares the file has asked for this.
-            select.select([], [file], [])
-        except OSError:
-            return False
-    return True
 
 
 class _LibraryFilter(logging.Filter):
