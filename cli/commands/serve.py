@@ -149,37 +149,13 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
     _check_together({each.flag.key for each in given if each.value not in (False, "off", [])})
     moved = tuple(move_taken_ports(args, _view_port(args))) if args.demo else ()
     settings = _settings(args, file)
-    policies = _policies(args)
+    options = _options(args, settings, file)
     log = start_logging(args.log_format, verbose=args.verbose)
     quiet = QuietStart()
     raise_open_files()
     if warning := too_few_files(settings):
         log.warning("%s", warning)
     metrics = Metrics(CollectorRegistry(), version())
-    options = Options(
-        settings,
-        policies,
-        _cluster(args),
-        _exemptions(args),
-        version(),
-        Schedulers(
-            frozenset(args.scheduler_name) or DEFAULT_SCHEDULERS.names,
-            args.bind_timeout,
-            args.permit_timeout,
-            args.bind,
-            is_watched=not (args.demo or args.cluster or args.no_cluster),
-            lease=args.scheduler_lease,
-            gate=args.gate,
-        ),
-        _view_port(args),
-        args.scheduler_name[0] if args.scheduler_name else DEFAULT_SCHEDULER,
-        Frozen.of(args.frozen_label, args.frozen_annotation),
-        _self_signed(args) if file is not None else None,
-        _data_access(args),
-        frozenset(args.policy_first),
-        history=args.history,
-        traces=_traces(args),
-    )
 
     def started(url: str, reloader: PolicyReloader) -> None:
         log.info("listening on %s", url)
@@ -218,6 +194,34 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
     finally:
         log.removeFilter(quiet)
         finish_log()
+
+
+def _options(args: argparse.Namespace, settings: Settings, file: Path | None) -> Options:
+    """The parts of the server. Raises CommandError."""
+    return Options(
+        settings,
+        _policies(args),
+        _cluster(args),
+        _exemptions(args),
+        version(),
+        Schedulers(
+            frozenset(args.scheduler_name) or DEFAULT_SCHEDULERS.names,
+            args.bind_timeout,
+            args.permit_timeout,
+            args.bind,
+            is_watched=not (args.demo or args.cluster or args.no_cluster),
+            lease=args.scheduler_lease,
+            gate=args.gate,
+        ),
+        _view_port(args),
+        args.scheduler_name[0] if args.scheduler_name else DEFAULT_SCHEDULER,
+        Frozen.of(args.frozen_label, args.frozen_annotation),
+        _self_signed(args) if file is not None else None,
+        _data_access(args),
+        frozenset(args.policy_first),
+        history=args.history,
+        traces=_traces(args),
+    )
 
 
 def _settings(args: argparse.Namespace, file: Path | None) -> Settings:

@@ -9,7 +9,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from logging import Logger
 
 from engine.cache.cache import Cache
 from engine.cache.node_table import NodeWithPods, Snapshot
@@ -18,7 +17,6 @@ from engine.cards.node_cards import Card
 from engine.decision.card_questions import CardQuestions, CardUse, taken_shapes
 from engine.objects.peer import key_of
 from engine.work import shared_pause
-from grammar.messages.texts import shown
 
 _SECONDS = 15.0
 # The nodes between two turns.
@@ -78,18 +76,15 @@ def _state(card: Card) -> str:
 class CardReport:
     """Looks at all cards every 15 seconds while a policy has some. On one event loop."""
 
-    def __init__(self, cards: CardQuestions, snapshot: Callable[[], Snapshot], log: Logger) -> None:
+    def __init__(self, cards: CardQuestions, snapshot: Callable[[], Snapshot]) -> None:
         self._cards = cards
         self._snapshot = snapshot
-        self._log = log
         self._found: Mapping[str, _CardSums] = {}
-        self._told: dict[tuple[str, str], frozenset[str]] = {}
 
     async def follow(self) -> None:
         """Looks until it is cancelled."""
         while True:
             self._found = await self._look() if self._cards.are_used else {}
-            self._tell()
             await shared_pause(_SECONDS)
 
     def status(self) -> Mapping[str, object]:
@@ -124,25 +119,6 @@ class CardReport:
         for uses in self._cards.uses(views):
             for clause, use in uses.items():
                 found.setdefault(clause, _CardSums()).add(use)
-
-    def _tell(self) -> None:
-        """Logs which pods are not on the cards that they should have, when that changes."""
-        self._told = {key: pods for key, pods in self._told.items() if key[0] in self._found}
-        for clause, sums in self._found.items():
-            self._tell_of(clause, sums.lost, "are on cards of `%s` that their node does not have")
-            text = "run without numbers of their cards of `%s`, and count on the fullest that fit"
-            self._tell_of(clause, sums.guessed, text)
-
-    def _tell_of(self, clause: str, pods: Iterable[str], text: str) -> None:
-        now, key = frozenset(pods), (clause, text)
-        if now == self._told.get(key, frozenset()):
-            return
-        self._told[key] = now
-        if not now:
-            return
-        names = ", ".join(sorted(now)[:_MOST_NAMED])
-        more = f" and {len(now) - _MOST_NAMED} more" if len(now) > _MOST_NAMED else ""
-        self._log.warning(f"%s%s {text}", shown(names), more, clause)
 
 
 class UsualPods:

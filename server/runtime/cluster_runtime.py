@@ -51,7 +51,6 @@ from grammar.meaning.costs import ClusterSize
 from grammar.meaning.schema import Schema
 from grammar.values.time import SECOND, Timestamp
 from server.http.health import ReadinessCheck
-from server.runtime.audit_reporting import AuditStatuses
 from server.runtime.card_report import CardReport, UsualPods
 from server.runtime.data_tables import DataTables, source_part
 from server.runtime.drift_watching import DriftWatch, drift_part, drifting_since
@@ -59,7 +58,13 @@ from server.runtime.file_cluster import leave_uncollected
 from server.runtime.missed_pods import EarlyPods, UngatedPods
 from server.runtime.observers import LogObserver
 from server.runtime.policy_first import PolicyFirst
-from server.runtime.policy_statuses import Statuses, StatusTopic, gang_numbers, work_at_bind
+from server.runtime.policy_statuses import (
+    AuditStatuses,
+    Statuses,
+    StatusTopic,
+    gang_numbers,
+    work_at_bind,
+)
 from server.runtime.portable_pods import PortablePods, portable_part
 from server.runtime.reloader import PolicyReloader
 from server.runtime.repairing import Repairer, RepairSources
@@ -273,7 +278,7 @@ class ClusterRuntime:
         if (first := deciding.first) is not None:
             policies = deciding.reloader
             run("policy-first", partial(first.follow, self._client, policies, self._report))
-        self._cards = CardReport(engine.cards, self.informers.snapshot, self._log)
+        self._cards = CardReport(engine.cards, self.informers.snapshot)
         run("cards", self._synced(self._cards.follow))
         run("drift", self._synced(self._drift.follow))
         repairer = self._repairer(deciding, repairs, self._drift)

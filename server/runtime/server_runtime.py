@@ -21,6 +21,7 @@ from aiohttp import web
 from engine.cache.informers import Needs
 from engine.cluster.binding import Binder
 from engine.cluster.client import Api
+from engine.cluster.data_fetching import DataApi
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
@@ -351,32 +352,33 @@ def _deciding(
         ),
         schedulers=options.schedulers,
     )
-    data = DataTables(
-        options.data,
-        cluster.api if cluster is not None else None,
-        engine,
-        common.supervisor.start,
-        metrics,
-        common.log,
-        options.version,
-    )
-    stack.push_async_callback(data.close)
-    data.adopt(enforced.registry)
+    data = _tables(stack, common, engine, cluster.api if cluster is not None else None)
+    schedulers, log = options.schedulers, common.log
     reloader = PolicyReloader(
         policies,
         enforced,
         objects,
         view,
         engine,
-        common.log,
-        binds=options.schedulers.call_bind,
+        log,
+        binds=schedulers.call_bind,
         adopted=data.adopt,
     )
-    portable = PortablePods(engine, ObjectCodec(schema), options.frozen, times)
-    schedulers = options.schedulers
-    return Deciding(
-        engine, journal, observer, rejected, reloader, portable, schedulers, data, first
+    told = PortablePods(engine, ObjectCodec(schema), options.frozen, times)
+    return Deciding(engine, journal, observer, rejected, reloader, told, schedulers, data, first)
+
+
+def _tables(
+    stack: AsyncExitStack, common: _Common, engine: Engine, api: DataApi | None
+) -> DataTables:
+    """The tables of the policies of an engine, until the stack ends."""
+    options, start = common.options, common.supervisor.start
+    tables = DataTables(
+        options.data, api, engine, start, common.metrics, common.log, options.version
     )
+    stack.push_async_callback(tables.close)
+    tables.adopt(engine.registry)
+    return tables
 
 
 def _application(

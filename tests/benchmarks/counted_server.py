@@ -24,7 +24,7 @@ def no_pods(_: object) -> tuple[str, ...]:
 # busy machine longer: a decision would count as a long one, and more lines have time to be logged.
 # An older program may not have all of them.
 STILL: dict[tuple[str, str], object] = {
-    ("server.metrics.state_metrics", "LOOK_SECONDS"): math.inf,
+    ("server.metrics.metrics", "LOOK_SECONDS"): math.inf,
     ("server.view.policy_states", "_LOOK_SECONDS"): math.inf,
     ("server.view.explaining", "_some"): no_pods,
     ("server.log_limit", "MOST_LINES_A_SECOND"): 0,

@@ -23,8 +23,7 @@ from server.answers.view_answers import (
     ReplicaStatus,
 )
 from server.call import CallRecord, ReviewedObject
-from server.metrics.metrics import Metrics
-from server.metrics.state_metrics import StateMetrics
+from server.metrics.metrics import Metrics, StateMetrics
 from server.settings import Settings
 from tests.support.view_server import status_of
 

@@ -8,7 +8,7 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from server.answers.view_answers import ReplicaStatus
-from server.metrics.state_metrics import StateMetrics
+from server.metrics.metrics import StateMetrics
 from tests.support.every_metric import full_status, look
 
 

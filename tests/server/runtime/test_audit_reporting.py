@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from engine.engine import Engine
 from grammar.values.time import SECOND, Timestamp
 from policies.resource import AuditStatus, Metadata, PolicyStatus
-from server.runtime.audit_reporting import AuditStatuses
+from server.runtime.policy_statuses import AuditStatuses
 from tests.support.builders import controller, node, pod, raw
 from tests.support.engines import engine_of, peer_of
 
