@@ -1,4 +1,4 @@
-"""Objects of a running cluster, listed once: for the commands about pods, and for `doctor`.
+"""Live clusters: their objects, listed once, for the commands about pods and for `doctor`.
 
 Everything is read by `get` and `list`, a chunk at a time. What the caller may not read is named as
 a right that is missing, and nothing is guessed in its place.
@@ -57,7 +57,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the caller may read of a cluster.
+    """The objects found in a cluster, as far as the caller may read them.
 
     `documents` is None without the right to list all nodes and pods: what would be decided cannot
     be told then. `policies` is the JSON of policy objects, by `resource/key`. `lacks` names the
@@ -75,7 +75,7 @@ class Found:
 class LiveCluster:
     """The cluster of a context, between the begin and the end of `opened`.
 
-    `name` is that of the context, `namespace` the one that it has for commands without `-n`.
+    `name` and `namespace` are those of the context; commands without `-n` take this namespace.
     """
 
     def __init__(

@@ -48,7 +48,7 @@ UNASKED: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A cluster and the policies that decide about its pods."""
+    """A world of pods: a cluster and the policies that decide there."""
 
     schema: Schema
     codec: ObjectCodec
@@ -57,7 +57,7 @@ class World:
 
 
 def add_cluster_argument(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
-    """The flag that names snapshot files. It takes one path, so that names may come after it."""
+    """The flag that names snapshot files. Each takes one path, so names may come after it."""
     parser.add_argument(
         "--cluster",
         metavar="SNAPSHOT",

@@ -1,4 +1,4 @@
-"""ApiFailures: what a server cannot do with the API server now, and why; it logs each cause.
+"""Failures of the API server: what a server cannot do there now, and why; each is logged.
 
 A running server keeps one. Whoever asks the API server reports how that goes, with the text of
 `engine.errors.why`, so the log, `/readyz`, metrics and the errors of calls say the same.
@@ -23,7 +23,7 @@ _FORGET_SECONDS = 600.0
 
 @dataclass(slots=True)
 class _Work:
-    """One kind of work: why it fails now (empty: it does not), and what was logged of it.
+    """One kind of work: `failure` says why it fails now, or is empty; `logged` are its texts.
 
     `has_line` says that the log has a line about the failure that lasts now.
     """

@@ -1,4 +1,4 @@
-"""Application: every path of the server and its handler, built from the parts it is given."""
+"""The app of a server: every path and its handler, built from parts that are passed in."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ _MOST_CHARACTERS = 1024
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """The only argument of a log record: formatters see its fields; as text `answered verb="…"`."""
+    """An entry of the log, the only argument of a record: as text `answered verb="…"`."""
 
     message: str
     fields: Mapping[str, Value]

@@ -19,7 +19,7 @@ from grammar.messages.texts import MOST_ERROR, shown
 
 
 class Outcome(StrEnum):
-    """The way a call ended: a label of metrics and a key of the log."""
+    """The outcome of a call: a label of metrics and a key of the log."""
 
     ANSWERED = "answered"
     # Problems of the request, from the outside in.
@@ -56,7 +56,7 @@ class RequestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CallFailure:
-    """An exception as the client and the metrics see it."""
+    """The failure of a call, as the client and the metrics see it."""
 
     text: str
     outcome: Outcome
@@ -65,7 +65,7 @@ class CallFailure:
 def failure_of(error: Exception) -> CallFailure:
     """The failure behind any exception; an unexpected one gets a constant text.
 
-    The text says that it is Placet's own, unless it is that of a clause.
+    The text names Placet as its author, unless a clause has written it.
     """
     match error:
         case RequestError():

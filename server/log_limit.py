@@ -27,7 +27,7 @@ class _Lines:
 
 
 class LimitedLog:
-    """Writes at most ten lines of each kind in a second; the next line counts the lines left out.
+    """A log with at most ten lines of each kind in a second; the next line counts the others.
 
     INVARIANT: kinds are constants of the program, never texts of a request.
     """

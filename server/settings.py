@@ -30,7 +30,7 @@ _MOST_FILES = 65_536
 
 
 class SettingsError(ValueError):
-    """A value is not valid; the text is one sentence for the user."""
+    """A setting that is not valid; the text is one sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True)
 class SelfSigned:
-    """The certificate that Placet makes: the namespace and name of its Secret, and its names.
+    """A self-signed certificate: the namespace and name of its Secret, and its names.
 
     `webhooks` are the names of webhook configurations that rely on it.
     """
@@ -76,7 +76,7 @@ class SelfSigned:
 
 @dataclass(frozen=True, slots=True)
 class TraceTarget:
-    """Where spans of calls are sent, and the part of pods, 0 to 1, that have any."""
+    """The target of traces: a URL, and the part of pods, 0 to 1, that have spans."""
 
     url: str
     ratio: float = 1.0

@@ -1,6 +1,6 @@
 """Supervisor: runs the background tasks of one event loop, and starts failed tasks again.
 
-A server keeps one for each of its event loops, until it ends. A failure is logged at once, counted,
+A server keeps a Supervisor for each event loop. A failure is logged at once, counted,
 and shown by `/readyz` until the task has run for a while again. `/readyz` fails for a task without
 which answers are wrong, and warns for any other task: whoever could make a less important task fail
 must not take the server out of its Service. The pauses between starts grow as the pauses of
@@ -13,14 +13,13 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from logging import Logger
 
 from engine.cache.reflector import Backoff, Timing
 from engine.errors import EngineError
 from grammar.messages.texts import shown
-from server.api_failures import ApiFailures
 from server.http.health import ReadinessCheck
 
 # A task that has run for so many seconds since its last failure counts as running again.
@@ -35,7 +34,7 @@ _PAUSES = Timing(backoff_most=30.0, backoff_reset=120.0)
 
 @dataclass(slots=True, eq=False)
 class _Background:
-    """A task: its work, the time when this last began (None during a pause), the last failure."""
+    """A background task: its work, when this last began (None in a pause), the last failure."""
 
     name: str
     work: Work
@@ -47,7 +46,7 @@ class _Background:
 
 
 class Supervisor:
-    """The background tasks of an event loop. Each runs until its work returns or it is cancelled.
+    """The supervisor of background tasks. Each runs until its work returns or it is cancelled.
 
     INVARIANT: no failure of a task is silent, and none ends another task.
     """
@@ -157,21 +156,6 @@ class Supervisor:
             seconds,
             exc_info=error if with_traceback else None,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Background:
-    """The background of a server: its tasks, who hears of failures, and whether it shuts down."""
-
-    log: Logger
-    supervisor: Supervisor
-    failures: ApiFailures
-    ends: Callable[[], bool] = lambda: False
-
-    def run(self, stack: AsyncExitStack, name: str, work: Work, *, is_vital: bool = False) -> None:
-        """Runs a task until the stack ends."""
-        task = self.supervisor.start(name, work, is_vital=is_vital)
-        stack.push_async_callback(end, task)
 
 
 def _is_cancelled() -> bool:

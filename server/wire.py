@@ -33,7 +33,7 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """A list, or an object whose keys are data; every value has this shape."""
+    """Each value of a list, or of an object whose keys are data, has this shape."""
 
     value: Shape
 
@@ -90,7 +90,7 @@ def _respelled(members: Mapping[str, Raw], shapes: Mapping[str, Shape]) -> dict[
 
 
 class ExtenderArgs(Struct, frozen=True):
-    """The request of filter and prioritize: a pod and the candidate nodes.
+    """The extender's arguments of filter and prioritize: a pod and the candidate nodes.
 
     `names` keep the order of the request. If it has whole nodes, `nodes` holds the JSON of each,
     and names are unique; if it has names only, `nodes` is None.
@@ -112,7 +112,7 @@ class _ExtenderArgs(Struct, rename="pascal"):
 
 
 class RequestMetadata(Struct, frozen=True, gc=False):
-    """The identity in an object's metadata; absent fields are empty."""
+    """The metadata of a request's object: its identity; absent fields are empty."""
 
     name: str = ""
     namespace: str = ""
@@ -120,7 +120,7 @@ class RequestMetadata(Struct, frozen=True, gc=False):
 
 
 class ApiObject(Struct, frozen=True, gc=False):
-    """A pod or a node, of which the server itself reads the identity only."""
+    """An object of the API, a pod or a node: the server itself reads the identity only."""
 
     metadata: RequestMetadata = RequestMetadata()
 

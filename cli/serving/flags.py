@@ -1,6 +1,6 @@
 """The flags of `placet serve` in one table, from which all else follows.
 
-Its command line, its help, the fields of its file, its variables and the schema are made of it.
+The command line, the help, the fields of a file, the variables and the schema are made of it.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ _SCHEMAS: Mapping[str, Mapping[str, object]] = {"TIME": _DURATION, "N": _NUMBER}
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A flag of the table: its names, the word for its value, what it means, and its group."""
+    """A flag of the table: the names, the word for a value, the help, and the group."""
 
     names: tuple[str, ...]
     metavar: str
@@ -332,7 +332,7 @@ class Flag:
 
     @property
     def schema(self) -> Mapping[str, object]:
-        """What its field may be, as a JSON schema with its help."""
+        """The JSON schema of its field, with the help."""
         about = {"description": self.help}
         if self.is_switch:
             return {**about, "type": "boolean"}

@@ -29,7 +29,7 @@ Value = bool | str | list[str]
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A value and where it is from: `flag`, a variable, or a place in a file."""
+    """A given value and its origin: `flag`, a variable, or a place in a file."""
 
     flag: Flag
     value: Value
@@ -46,7 +46,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class PlacetConfiguration:
-    """What is given to a command, by flag; the rest has its default."""
+    """The configuration of a server: what is given, by flag; the rest has its default."""
 
     given: Mapping[str, Given] = field(default_factory=dict)
 

@@ -1,8 +1,8 @@
 """CheckingProcess: a process for checks of texts that anybody may write.
 
-A hostile text can make a check slow or large. In a thread it would slow down the event loop,
-because all threads share one interpreter, and nothing could end it. So a server gives the checks of
-texts to a process of its own: started when the first check comes, kept for the next ones, killed at
+A hostile text can make a check slow or large. A thread would slow down the event loop, because all
+threads share one interpreter, and nothing could end the thread. So a server gives the checks of
+texts to a separate process: started when the first check comes, kept for the next ones, killed at
 a deadline, limited in memory and processor time. It has no sockets, and it ends with the server.
 """
 
@@ -67,7 +67,7 @@ class CheckFailedError(Exception):
 
 
 class _EndedError(Exception):
-    """The end of the process by itself or by a kill; `code` is its exit code."""
+    """A process that ended by itself or by a kill; `code` is its exit code."""
 
     def __init__(self, code: int) -> None:
         super().__init__()

@@ -188,7 +188,7 @@ def _few(texts: Sequence[str], most: int, length: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """The answer to a review; `error` says why the object is refused, empty if it is allowed."""
+    """The ruling of a review: an answer; `error` says why the object is refused, if it is."""
 
     answer: bytes
     error: str = ""

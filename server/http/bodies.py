@@ -117,8 +117,8 @@ class BodyReader:
     ) -> bytes:
         """A body of this size, or of any size if it is chunked.
 
-        A large one takes all of its bytes from the budget when it has a part of them: to announce
-        a body is not enough.
+        A large body takes all its bytes from the budget once a part has arrived: an announcement is
+        not enough.
         """
         received = 0
         chunks: list[bytes] = []

@@ -191,7 +191,7 @@ class Connections:
 
 
 class _ServerLog(logging.Handler):
-    """What aiohttp logs: faults outside of any handler, and bad HTTP that it alone has found."""
+    """The log of aiohttp's server: faults outside of any handler, and bad HTTP."""
 
     def __init__(self, connections: Connections) -> None:
         super().__init__()

@@ -23,7 +23,7 @@ MOST_WAITING = 2
 
 
 class MalformedError(Exception):
-    """The bytes are not HTTP; the text is short, and has nothing of them."""
+    """Malformed HTTP; the text is short, and has no bytes of the client."""
 
 
 class RequestReader:

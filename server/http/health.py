@@ -36,7 +36,7 @@ Readiness = Callable[[], Sequence[ReadinessCheck]]
 
 
 class Health:
-    """`/livez` and `/readyz`, which take `verbose` and `exclude=NAME`, and `/version`."""
+    """The health paths: `/livez` and `/readyz` with `verbose` and `exclude=NAME`; `/version`."""
 
     def __init__(
         self, readiness: Readiness, version: str, liveness: Readiness = lambda: ()
@@ -97,7 +97,7 @@ def _warning(check: ReadinessCheck) -> str:
 
 
 class Heartbeat:
-    """The latest checks of one event loop, which other threads can read.
+    """The heartbeat of an event loop: its latest checks, which other threads can read.
 
     INVARIANT: the event loop replaces the checks as a whole, so that readers need no lock. The loop
     counts as stuck after STUCK_SECONDS without a beat.

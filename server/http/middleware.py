@@ -62,7 +62,7 @@ def access(
     """A middleware that raises HTTPUnauthorized and HTTPForbidden.
 
     Open paths need no client certificate. Reading paths need a certificate of the client CA. All
-    other paths, unknown ones too, need a certificate with one of these names, if there are any.
+    other paths, also unknown paths, need a certificate with one of the names, if any are given.
     """
 
     @web.middleware
@@ -127,7 +127,7 @@ class MisconfigurationWarnings:
 
     @property
     def seen(self) -> Sequence[tuple[str, str]]:
-        """What was seen lately, each with a word for what it is about, for `/readyz`."""
+        """The texts of what was seen lately, each with its subject, for `/readyz`."""
         return [
             (name, text)
             for text, (at, name) in self._seen.items()

@@ -1,8 +1,8 @@
 """Places: the open connections of a server by address, and which of them goes when one more comes.
 
 They belong to `Connections`. When all places are taken, the address with the most connections gives
-one up: that which has been silent longest. So an address with few connections keeps them, whatever
-others do, and its next one always finds a place. Behind address translation many clients are one.
+one up, the longest silent. So an address with few connections keeps them, and always finds a place
+for one more. Behind address translation many clients are one.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Everything here is about the data of one Secret, by key, and does no I/O:
 
-    ca.crt   the CAs that clients trust, the current one first; an old one until it ends
+    ca.crt   the CAs that clients trust, the current first; an old CA until its end
     ca.key   the key of the current CA
-    tls.crt  the serving certificate, and tls.key its key
+    tls.crt  the serving certificate; tls.key has its key
 
 A certificate is replaced when two thirds of its life are over. A new CA signs nothing before
 clients have had time to learn of it: the serving certificate of the old CA stays in use until it is

@@ -54,7 +54,7 @@ _PAUSE_SECONDS = 1.0
 
 
 class Listener:
-    """Accepts connections for a server until it is closed; each gets the newest TLS context.
+    """A listener accepts connections for a server; each gets the newest TLS context.
 
     An asyncio.Server has one SSLContext for its whole life. Replacing it in its `sni_callback` is
     not enough: TLS 1.2 sessions belong to the context that began the handshake, so that clients
@@ -238,11 +238,11 @@ def _admit_no_more(listening: socket.socket) -> None:
 
 
 class Shutdown:
-    """Whether the server is about to end. From then on every answer closes its connection.
+    """The shutdown of a server: once it has begun, every answer closes its connection.
 
-    SIGTERM begins it, readiness and every answer show it. kube-scheduler keeps its connections
-    open, and does not repeat a request that it sent into a connection as it was closed (C2). So
-    answers close the connections before the server ends.
+    SIGTERM begins it, and readiness shows it. kube-scheduler keeps connections open, and does not
+    repeat a request that is sent just as a connection closes (C2). So answers close the
+    connections before the server ends.
     """
 
     def __init__(self) -> None:

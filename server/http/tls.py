@@ -38,12 +38,12 @@ _MOST_LOGGED = 1000
 
 
 class TlsError(SettingsError):
-    """The files cannot be used; the text is one sentence for the user."""
+    """TLS files that cannot be used; the text is one sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedFiles:
-    """The TLS context of new connections until the files change, and the expiry."""
+    """Loaded files: the TLS context of new connections until the files change, and the expiry."""
 
     context: ssl.SSLContext
     # Unix seconds.
@@ -51,7 +51,7 @@ class LoadedFiles:
 
 
 class Credentials:
-    """The newest usable state of the TLS files of a server.
+    """The credentials of a server: the newest usable state of its TLS files.
 
     A server keeps one for its whole life. Files that cannot be used leave the previous ones
     in use.

@@ -45,7 +45,7 @@ def exporter(target: TraceTarget) -> SpanExporter:
 
 
 class CallTraces:
-    """Makes the spans and has a thread send them; it drops what does not fit into its queue."""
+    """The traces of calls: a thread sends the spans, and drops those beyond its queue."""
 
     def __init__(
         self, target: TraceTarget, sender: SpanExporter, find: Find, version: str, replica: str

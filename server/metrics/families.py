@@ -1,7 +1,7 @@
 """Families: every metric of a server in one table, and samples made into what a scrape reads.
 
-The text of a family begins with its stability, as in Kubernetes' components: a metric that is ALPHA
-may change or go, a BETA one may get labels, and a STABLE one stays as it is.
+The text of a family begins with its stability, as in Kubernetes' components: an ALPHA metric may
+change or go, a BETA metric may get labels, and a STABLE metric stays the same.
 
 INVARIANT: no label holds the name of a pod or a node, and pairs of names from policies are bounded.
 """

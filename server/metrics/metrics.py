@@ -326,7 +326,7 @@ def _state_samples(status: ReplicaStatus) -> Iterator[Sample]:
 
 
 def _data(sources: Iterable[DataSource]) -> Iterator[Sample]:
-    """The sources of data by name and kind; those of one name are one, as bad as the worst."""
+    """The sources of data by name and kind; several of one name are as bad as the worst."""
     by_label: dict[str, list[DataSource]] = {}
     for each in sources:
         by_label.setdefault(source_label(each.name, each.kind), []).append(each)

@@ -36,7 +36,7 @@ _PODS_OF_TURN = 2_000
 class _CardSums:
     """The cards of one clause in the cluster, and the pods that are named in a report.
 
-    `amounts` has what all cards have of each amount, and what pods take of it.
+    `amounts` has, for each amount, the sum of all cards and the sum that pods take.
     """
 
     idle: int = 0

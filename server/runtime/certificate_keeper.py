@@ -2,7 +2,7 @@
 
 A server with that flag has one for its whole life. Every replica has its own, and all do the same:
 they look at the Secret again and again, and whoever finds something due writes it. The file is for
-`server.http.tls.Credentials`, which loads it when it changes, as it does with files of others.
+`server.http.tls.Credentials`, which loads changed files.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _now() -> datetime:
 
 
 class CertificateKeeper:
-    """The Secret, the webhooks and the file of one server."""
+    """The keeper of one server's certificate: its Secret, the webhooks and the file."""
 
     def __init__(
         self,

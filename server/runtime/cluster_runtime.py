@@ -1,7 +1,7 @@
 """ClusterRuntime: the live cluster of a server, and what the server writes there.
 
-It is opened on the event loop that serves, connected and with its Lease, and watches until it is
-closed. Nobody is answered before everything that the policies read has been seen once. PortablePods
+A ClusterRuntime is opened on the event loop that serves, with its Lease, and watches until the end.
+Nobody is answered before everything that the policies read has been seen once. PortablePods
 tell others of the policies: webhooks and statuses.
 """
 
@@ -17,6 +17,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
+from logging import Logger
 from pathlib import Path
 
 import msgspec
@@ -50,6 +51,7 @@ from engine.work import shared_pause
 from grammar.meaning.costs import ClusterSize
 from grammar.meaning.schema import Schema
 from grammar.values.time import SECOND, Timestamp
+from server.api_failures import ApiFailures
 from server.http.health import ReadinessCheck
 from server.runtime.card_report import CardReport, UsualPods
 from server.runtime.data_tables import DataTables, source_part
@@ -69,7 +71,7 @@ from server.runtime.portable_pods import PortablePods, portable_part
 from server.runtime.reloader import PolicyReloader
 from server.runtime.repairing import Repairer, RepairSources
 from server.runtime.status_reporting import LedCluster, PolicyOutcomes, StatusReporter
-from server.supervisor import Background
+from server.supervisor import Supervisor, Work, end
 
 # Seconds for one chunk of a list that a draft is tried on, and its objects. Decisions wait while a
 # chunk is received, so these chunks are smaller than the chunks of a watch.
@@ -80,7 +82,7 @@ _LOOK_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The kubeconfig of the cluster, and the Lease that replicas share.
+    """The access to a cluster: the kubeconfig, and the Lease that replicas share.
 
     `lease` is a namespace and a name; None if there are no other replicas. A `standby` is ready
     only while it holds the Lease. One that `is_shared` gets the calls of other hosts, which another
@@ -116,6 +118,21 @@ class Deciding:
     schedulers: Schedulers
     data: DataTables
     first: PolicyFirst | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """The background of a server: its tasks, who hears of failures, and whether it shuts down."""
+
+    log: Logger
+    supervisor: Supervisor
+    failures: ApiFailures
+    ends: Callable[[], bool] = lambda: False
+
+    def run(self, stack: AsyncExitStack, name: str, work: Work, *, is_vital: bool = False) -> None:
+        """Runs a task until the stack ends."""
+        task = self.supervisor.start(name, work, is_vital=is_vital)
+        stack.push_async_callback(end, task)
 
 
 @asynccontextmanager
@@ -415,7 +432,7 @@ class ClusterRuntime:
         return follow
 
     def _has(self, pod: Peer) -> bool:
-        """Whether the cache has this pod, and no other one of its name."""
+        """Whether the cache has this pod, not only another of the same name."""
         known = self.informers.cache.pod(key_of(pod))
         return known is not None and known.uid == pod.uid
 

@@ -38,7 +38,7 @@ _LEFT_OUT = "left_out"
 
 @dataclass(frozen=True, slots=True)
 class DataAccess:
-    """What the operator gives to sources: a folder of files, and how Prometheus is asked.
+    """The access of sources to data: a folder of files, and how Prometheus is asked.
 
     `ca` is the authority of its certificate, and `token` the file of a bearer token.
     """
@@ -49,7 +49,7 @@ class DataAccess:
 
 
 class DataTables:
-    """The sources of one engine. On one event loop."""
+    """The tables of one engine and their sources. On one event loop."""
 
     def __init__(
         self,

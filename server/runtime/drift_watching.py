@@ -34,7 +34,7 @@ ReadPod = Callable[[str], Awaitable[bytes | None]]
 
 
 class DriftWatch:
-    """Surveys while this replica leads. `document` is what it has seen last."""
+    """The watch for drift while this replica leads. `document` is the last survey."""
 
     def __init__(
         self,

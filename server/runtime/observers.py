@@ -113,7 +113,7 @@ class _FileWriter(logging.Handler):
 
 
 class _LibraryFilter(logging.Filter):
-    """Limits the lines of each library: what peers do can make asyncio log, too."""
+    """A filter of libraries' lines: what peers do can make asyncio log, too."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class _LibraryFilter(logging.Filter):
 
 
 class _TextFormatter(logging.Formatter):
-    """`2026-11-21T10:00:00.000Z INFO message`."""
+    """Lines of text: `2026-11-21T10:00:00.000Z INFO message`."""
 
     def format(self, record: logging.LogRecord) -> str:
         text = f"{_time(record)} {record.levelname:<7} {_message(record)}"

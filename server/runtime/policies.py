@@ -51,7 +51,7 @@ _Finding = tuple[str, str, str, str | None, int]
 
 
 class PolicyLog:
-    """Logs the findings of a policy when they change, and which policies are enforced."""
+    """The log of policies: their findings when they change, and which are enforced."""
 
     def __init__(self, log: Logger, clock: Callable[[], float] = time.monotonic) -> None:
         self._log = log
@@ -334,7 +334,7 @@ class PolicyReader:
     def read(
         self, objects: Mapping[str, bytes] | None, size: ClusterSize = UNKNOWN_SIZE
     ) -> EnforcedPolicies:
-        """Reads everything again, and logs what has become wrong and what follows from it.
+        """Reads everything again, and logs what has become wrong, with its effect.
 
         `objects` are those of the cluster as JSON by resource and key, None while not known. `size`
         is that of the cluster.

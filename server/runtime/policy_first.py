@@ -49,7 +49,7 @@ class _PolicyList(msgspec.Struct):
 
 
 class PolicyFirst:
-    """Which pods wait, and the work that ends it."""
+    """The policies that come first: which pods wait for them, and the work that ends it."""
 
     def __init__(
         self, namespaces: frozenset[str], now: Callable[[], Timestamp] = Timestamp.now

@@ -77,7 +77,7 @@ class Outcomes:
 
 
 class PodSelection:
-    """The pods that the `podSelector` and `namespaceSelector` of an object select.
+    """The selection of pods by the `podSelector` and `namespaceSelector` of an object.
 
     `version` is another one where other pods are selected.
     """
@@ -175,8 +175,8 @@ class Statuses:
     ) -> Iterator[Reported]:
         """The reports of objects.
 
-        They are those about which something is new, and some of the others in turn, whose numbers
-        may be others. An object that has changed since it was read is left out.
+        Objects with news are there, and some of the rest in turn, whose numbers may have changed.
+        An object that has changed since it was read is left out.
         """
         known = outcomes or Outcomes()
         for gone in self._seen.keys() - enforced.objects.keys():

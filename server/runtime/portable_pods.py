@@ -23,7 +23,7 @@ _PODS = 4
 
 
 class PortablePods:
-    """Tells others of the policies of an engine. On one event loop.
+    """New pods that tell others of portable policies. On one event loop.
 
     `frozen` is what nobody can change in a pod. The time of `times` is charged to each policy.
     """

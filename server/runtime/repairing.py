@@ -1,7 +1,7 @@
 """Repairer: evicts pods that break rules where they are, while this replica leads.
 
-It goes through the last survey, and asks again about each pod before it is evicted: its whole JSON,
-the rules that it breaks, and where it could go now. Evictions go through the Eviction API, so
+It goes through the last survey, and asks again about each pod before it is evicted: the whole
+JSON, the broken rules, and where the pod could go now. Evictions go through the Eviction API, so
 disruption budgets hold. What may be done when is said by `engine.drift.repairs`.
 """
 
@@ -72,7 +72,7 @@ class RepairSources:
 
 
 class Repairer:
-    """Looks once a second. `leads` is asked before each eviction."""
+    """The repairer of drift looks once a second. `leads` is asked before each eviction."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Serve: builds a server from its options, on the event loop, and runs it until it is told to stop.
+"""Serve: builds a server from its options, on the event loop, and runs it until the stop.
 
 Every part is whole when it is built: policies first, then the view of the cluster, the engine over
 both, and the application over the engine.
@@ -52,6 +52,7 @@ from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
 from server.runtime.cluster_runtime import (
     Access,
+    Background,
     ClusterRuntime,
     Deciding,
     open_cluster,
@@ -67,7 +68,7 @@ from server.runtime.reloader import (
     PolicyReloader,
 )
 from server.settings import SelfSigned, Settings, TraceTarget
-from server.supervisor import Background, Supervisor
+from server.supervisor import Supervisor
 from server.view.decisions import Decisions
 from server.view.drafts import DRAFT_MEMORY_MIB, Drafts
 from server.view.explaining import Explainer
@@ -95,7 +96,7 @@ _NICEST = 19
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The parts of a server. `cluster` is watched, an origin of snapshots, or None.
+    """The options of a server. `cluster` is watched, an origin of snapshots, or None.
 
     `schedulers` are those that call it. It has the verb bind only if they call that, and only in a
     watched cluster. Without a `view_port` there is no view.
@@ -153,7 +154,7 @@ class ServerReadiness:
 
 @dataclass(frozen=True, slots=True)
 class _Common:
-    """What all parts of a server share: its options, its end, and who hears of its failures."""
+    """What is common to all parts of a server: options, metrics, and the background."""
 
     options: Options
     schema: Schema

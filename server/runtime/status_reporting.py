@@ -1,7 +1,7 @@
 """Status reporting: what the leader writes into the cluster: statuses, events, and requeues.
 
-The StatusReporter belongs to a running server. Each of its duties is a background task of its own,
-which writes once a second what has changed.
+The StatusReporter belongs to a running server. Each duty is a separate background task, which
+writes changes once a second.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LedCluster:
 
 
 class PolicyOutcomes:
-    """What decisions have shown of policies: which are overruled, expensive, or cannot be met.
+    """The outcomes of policies in decisions: overruled, expensive, or not to be met.
 
     `lost` has, by the address of a policy, which one governs its pods instead. `expensive` gives
     the addresses of the policies that had no time lately, and `unmet`, by the address of a policy,
@@ -92,7 +92,7 @@ class PolicyOutcomes:
 
 
 class StatusReporter:
-    """Writes what has changed once a second, while this replica leads.
+    """The reporter of statuses writes what has changed once a second, while this replica leads.
 
     Whatever a duty meets, it must not keep the others from their work. So each of `duties` is to
     run as a task of its own, until it is cancelled.
@@ -187,8 +187,8 @@ class StatusReporter:
 def readiness_news(report: Reported) -> tuple[Literal["Normal", "Warning"], str, str] | None:
     """The type, reason and note of the event about what is in force of an object; None for none.
 
-    An object that is not in force has one event for each of its generations, and one that was not
-    has one when it is: so the note names the generation.
+    An object that is not in force has an event for each generation, and another when it comes into
+    force: so the note names the generation.
     """
     now = _ready(report.wanted)
     generation = f"generation {report.wanted.observedGeneration}"

@@ -35,13 +35,13 @@ from grammar.meaning.schema import load_schema
 from server.admission.checking_process import CheckingProcess
 from server.api_failures import ApiFailures
 from server.metrics.metrics import Metrics
-from server.runtime.cluster_runtime import Access, Deciding, open_cluster
+from server.runtime.cluster_runtime import Access, Background, Deciding, open_cluster
 from server.runtime.data_tables import DataAccess, DataTables
 from server.runtime.observers import LogObserver
 from server.runtime.policies import PolicyReader
 from server.runtime.portable_pods import PortablePods
 from server.runtime.reloader import PolicyReloader
-from server.supervisor import Background, Supervisor
+from server.supervisor import Supervisor
 from tests.benchmarks.cluster_server import pod_lines
 from tests.support import builders
 from tests.support.engines import Silent
