@@ -1,8 +1,7 @@
 """Placet for programs: policies and a cluster from files, and questions about pods.
 
 `import placet` gives what `__all__` lists, by `cli.package`. These names keep their meaning within
-a major version (docs/python.md); all others are private. Most is imported where it is asked for,
-because a package with functions of the language imports this while Placet starts.
+a major version (docs/python.md); all others are private.
 """
 
 from __future__ import annotations
@@ -13,17 +12,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import msgspec
+
+from cli.command import given_path
+from cli.simulation import Inputs, prepare, read_pods, what_if
+from cli.world import World, decided, explained
+from engine.cache.cluster_copy import NamedPod, read_documents
+from engine.cache.pod_manifests import read_pod
+from engine.decision.verdict import Feasible
+from engine.enforced import EnforcedPolicies, enforced
+from engine.engine import Engine
+from engine.objects.codec import ObjectCodec
+from engine.offline import offline_engine
+from engine.simulation.cycle import SimulationOptions
+from engine.simulation.result import result
+from engine.simulation.what_if import NodesToAdd
 from grammar.meaning.added_functions import function
+from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.diagnostics import UserError as Error
-
-if TYPE_CHECKING:
-    from cli.world import World
-    from engine.cache.cluster_copy import NamedPod
-    from engine.enforced import EnforcedPolicies
-    from engine.engine import Engine
-    from grammar.meaning.schema import Schema
+from policies.loader import load
+from policies.validation import Validator
 
 __all__ = ["Error", "Placet", "Simulated", "SimulatedPod", "function"]
 
@@ -77,11 +87,6 @@ class Placet:
         self._read: World = self._world()
 
     def _world(self) -> World:
-        from cli.world import World  # noqa: PLC0415 - see the module
-        from engine.cache.cluster_copy import read_documents  # noqa: PLC0415
-        from engine.objects.codec import ObjectCodec  # noqa: PLC0415
-        from grammar.meaning.schema import load_schema  # noqa: PLC0415
-
         schema = load_schema()
         policies = _in_force(self._policies, schema)
         codec = ObjectCodec(schema, policies.needs.annotations)
@@ -92,8 +97,6 @@ class Placet:
 
         The pod is `namespace/name` in the cluster, or the Path of a manifest of a pod or workload.
         """
-        from engine.decision.verdict import Feasible  # noqa: PLC0415
-
         asked, names = self._pod(pod), self._names()
         with self._read.cluster.asking(asked):
             decision = self._engine().filter(asked.body, names, None, _deadline())
@@ -111,10 +114,6 @@ class Placet:
 
     def explain(self, pod: str | Path, node: str | None = None) -> dict[str, Any]:
         """What `placet explain POD [NODE] -o json` prints, as plain values."""
-        import msgspec  # noqa: PLC0415
-
-        from cli.world import decided, explained  # noqa: PLC0415
-
         found = explained(self._read, self._pod(pod), node=node, every_node=True)
         made: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(decided(found)))
         return made
@@ -131,12 +130,6 @@ class Placet:
         First so many nodes come like each template of `add_nodes`, and the nodes of `drain` are
         drained, whose pods come before those of the file.
         """
-        from cli.simulation import Inputs, prepare, read_pods, what_if  # noqa: PLC0415
-        from engine.cache.cluster_copy import read_documents  # noqa: PLC0415
-        from engine.simulation.cycle import SimulationOptions  # noqa: PLC0415
-        from engine.simulation.result import result  # noqa: PLC0415
-        from engine.simulation.what_if import NodesToAdd  # noqa: PLC0415
-
         read, drained = read_documents(self._cluster), list(drain)
         if pods is None and not drained:
             raise Error("no pods are asked about", "give a file of pods, or nodes to drain")
@@ -148,8 +141,6 @@ class Placet:
         return Simulated([SimulatedPod(each.pod, each.node, each.reasons) for each in found])
 
     def _engine(self) -> Engine:
-        from engine.offline import offline_engine  # noqa: PLC0415
-
         read = self._read
         return offline_engine(read.policies.registry, read.cluster, read.codec)
 
@@ -158,8 +149,6 @@ class Placet:
 
     def _pod(self, pod: str | Path) -> NamedPod:
         if isinstance(pod, Path):
-            from engine.cache.pod_manifests import read_pod  # noqa: PLC0415
-
             return read_pod(pod)
         namespace, _, name = pod.rpartition("/")
         return self._read.cluster.pod(name, namespace)
@@ -167,8 +156,6 @@ class Placet:
 
 def _paths(given: str | Path | Iterable[str | Path]) -> Sequence[Path]:
     """The paths. Raises Error for one that is none."""
-    from cli.command import given_path  # noqa: PLC0415
-
     texts = map(str, [given] if isinstance(given, str | Path) else given)
     try:
         return [*map(given_path, texts)]
@@ -178,10 +165,6 @@ def _paths(given: str | Path | Iterable[str | Path]) -> Sequence[Path]:
 
 def _in_force(paths: Sequence[Path], schema: Schema) -> EnforcedPolicies:
     """The compiled policies. Raises Error, with the place of the first mistake."""
-    from engine.enforced import enforced  # noqa: PLC0415
-    from policies.loader import load  # noqa: PLC0415
-    from policies.validation import Validator  # noqa: PLC0415
-
     loaded = load(paths)
     for problem in loaded.problems:
         raise Error(problem.message, problem.hint)
