@@ -401,12 +401,12 @@ def _fix(
 def _item(candidate: Candidate, number: int, replaced: types.Range) -> types.CompletionItem:
     about = types.MarkupContent(types.MarkupKind.Markdown, candidate.about)
     return types.CompletionItem(
-        label=candidate.label or candidate.text.rstrip("([\"': "),
+        label=candidate.text.rstrip("([\"': "),
         kind=_KINDS[candidate.kind],
         detail=candidate.note,
         documentation=about if candidate.about else None,
         # Editors sort by this text: the display order.
         sort_text=f"{number:05}",
-        filter_text=candidate.matches or candidate.text,
+        filter_text=candidate.text,
         text_edit=types.TextEdit(replaced, candidate.text),
     )

@@ -112,8 +112,7 @@ class Candidate:
     """A text that replaces the text from offset `start`.
 
     `kind` is field, function, key, name, policy, sign, text, type or word; the REPL has more.
-    `note` is its type or kind, and `about` says what it is, if that is known. `label` is a name for
-    a long text, and `matches` what an editor compares with what is written; by default the text.
+    `note` is its type or kind, and `about` says what it is, if that is known.
     """
 
     text: str
@@ -121,8 +120,6 @@ class Candidate:
     kind: str
     note: str = ""
     about: str = ""
-    label: str = ""
-    matches: str = ""
 
 
 class Samples(Protocol):

@@ -6,7 +6,6 @@ need. A part with errors is not in the checked file; what is around it still is.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -24,12 +23,7 @@ from policies.editor.completion import Candidate, Samples, Surroundings
 from policies.editor.tokens import ColouredToken, significant, tokens
 from policies.loader import parsed_library
 from policies.manifest_text import is_manifest
-from policies.recipe_collection import search
 from policies.validation import LIBRARY, CheckedFile, Validation
-
-# A wish in a comment, such as `# at most three per zone`, and the recipes that are offered for it.
-_WISH = re.compile(r"[ \t]*(?:#|//)[ \t]*(?P<words>\S[^\n]*)")
-_MOST_RECIPES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +109,6 @@ def complete(document: EditedDocument, offset: int, samples: Samples) -> list[Ca
     if is_manifest(document.source.name):
         return []
     text = document.source.text
-    if wished := _recipes(text, offset):
-        return wished
     known = knowledge(document, offset)
     policies = {name: each.policy for name, each in document.policies.items()}
     around = Surroundings(known.environment, policies, samples)
@@ -129,25 +121,6 @@ def complete(document: EditedDocument, offset: int, samples: Samples) -> list[Ca
         replace(c, start=c.start + moved, text=_without_end(c.text, text[offset : offset + 1]))
         for c in completion.complete(around, code, starts)
     ]
-
-
-def _recipes(text: str, offset: int) -> list[Candidate]:
-    """The recipes for the wish in a comment: whole policies, or inside of one, their items."""
-    start = text.rfind("\n", 0, offset) + 1
-    wish = _WISH.fullmatch(text, start, offset)
-    if wish is None:
-        return []
-    head = place(text, start).head
-    found: list[Candidate] = []
-    for recipe in search(wish["words"])[:_MOST_RECIPES]:
-        written = recipe.policy
-        if head.start < head.end:
-            written = written[written.index("{") + 1 : written.rindex("}")].strip()
-        about = f"```placet\n{written}\n```"
-        found.append(
-            Candidate(written, start, "policy", recipe.wish, about, recipe.name, wish[0].strip())
-        )
-    return found
 
 
 def _without_end(text: str, next_: str) -> str:

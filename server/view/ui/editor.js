@@ -131,14 +131,12 @@ const KINDS = { field: "property", function: "function", key: "constant", name: 
 
 async function completions(context, complete) {
   const before = context.state.sliceDoc(0, context.pos), text = context.state.doc.toString();
-  // In a comment, a wish is completed to a whole policy, but only when it is asked for.
-  if (!context.explicit && (!/[\w.$"'[(]$/.test(before) || /^\s*(#|\/\/).*$/.test(before.split("\n").pop()))) return null;
+  if (!context.explicit && !/[\w.$"'[(]$/.test(before)) return null;
   const found = await complete(text, characters(before));
   if (!found.length || context.aborted) return null;
   const options = found.filter((each) => each.start === found[0].start).map((each) => ({
-    label: each.label || each.text, apply: each.text, detail: each.note, info: each.about || undefined, type: KINDS[each.kind] }));
-  const from = parts(text, found[0].start);
-  return found[0].label ? { from, options, filter: false } : { from, options, validFor: /^\w*$/ };
+    label: each.text, detail: each.note, info: each.about || undefined, type: KINDS[each.kind] }));
+  return { from: parts(text, found[0].start), options, validFor: /^\w*$/ };
 }
 
 async function explained(editor, at, describe) {
