@@ -43,9 +43,9 @@ def shown() -> Iterator[tuple[str, str, str]]:
 
 
 def test_the_session_is_as_the_page_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
-    session = ReplSession(asked)
-    session.load([Path("shop.policy")])
-    session.open(ClusterOrigin.files([Path("cluster.yaml")]))
+    origin = ClusterOrigin.files([Path("cluster.yaml")])
+    session = ReplSession(asked, [Path("shop.policy")], origin)
+    session.reload()
     for before, line, after in shown():
         assert prompt(session) == before
         answer(session, line)

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import cast
 
 from cli.command import CommandError, Exit, given_path, input_lines
-from cli.render import put_findings
+from cli.render import print_error, put_findings
 from cli.repl.commands import put_cluster, put_loaded
 from cli.repl.conversation import answer_lines
 from cli.repl.session import ClusterOrigin, FindingsError, ReplSession, WorldCommand
@@ -56,23 +56,24 @@ def asked(name: str) -> WorldCommand:
 
 
 def run(args: argparse.Namespace) -> int:
-    session = ReplSession(asked)
+    if args.cluster and (flag := chosen_flag(args)) is not None:
+        raise CommandError(f"--cluster does not work with {flag}", "leave out one of them")
+    session = ReplSession(asked, args.files, _origin(args))
     try:
-        files = session.load(args.files) if args.files else None
+        files = session.reload()
     except FindingsError as error:
         put_findings(error.findings)
         return Exit.ERROR
-    if args.cluster and (flag := chosen_flag(args)) is not None:
-        raise CommandError(f"--cluster does not work with {flag}", "leave out one of them")
-    if args.cluster:
-        session.open(ClusterOrigin.files(args.cluster, read_data(args)))
-    elif is_live(args, ("files",)) and (chosen_flag(args) is not None or names_cluster()):
-        open_live(session, args)
+    except UserError as error:
+        if args.files or args.cluster or chosen_flag(args) is not None:
+            raise
+        # A session that nobody asked to have a cluster does without one.
+        print_error(f"no cluster is loaded: {error.message}", error.hint)
+        session, files = ReplSession(asked), []
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return Exit.OK if answer_lines(session, input_lines()) else Exit.FINDINGS
     print(f"placet {version()}: `:help` lists the commands, Ctrl-D leaves")
-    if files is not None:
-        put_loaded(files)
+    put_loaded(files)
     if session.cluster is not None:
         put_cluster(session)
     # This import is slow too, and a pipe does not need it.
@@ -82,12 +83,17 @@ def run(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def open_live(session: ReplSession, args: argparse.Namespace) -> None:
-    """Reads the cluster of the kubeconfig.
+def _origin(args: argparse.Namespace) -> ClusterOrigin | None:
+    """Where the cluster comes from, if there is one."""
+    if args.cluster:
+        return ClusterOrigin.files(args.cluster, read_data(args))
+    is_asked = is_live(args, ("files",)) and (chosen_flag(args) is not None or names_cluster())
+    return live_origin(args) if is_asked else None
 
-    Where no flag asks for it, a session begins without a cluster if it cannot be read. Raises
-    CommandError.
-    """
+
+def live_origin(args: argparse.Namespace) -> ClusterOrigin:
+    """The cluster of the kubeconfig."""
+    given = read_data(args)
 
     def read() -> ClusterDocuments:
         with opened(args) as live:
@@ -105,12 +111,4 @@ def open_live(session: ReplSession, args: argparse.Namespace) -> None:
         warn_without_rows(lacking, given, read, failed)
         return {**read, **given}
 
-    try:
-        given = read_data(args)
-        session.open(ClusterOrigin(read, rows))
-    except UserError as error:
-        if chosen_flag(args) is not None:
-            raise
-        print(f"no cluster is loaded: {error.message}", file=sys.stderr)
-        if error.hint:
-            print(f"  = help: {error.hint}", file=sys.stderr)
+    return ClusterOrigin(read, rows)

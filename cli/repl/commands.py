@@ -1,6 +1,6 @@
 """Commands: the lines that start with a colon.
 
-First the commands about the session itself: its policies, cluster, pod and node. Then the commands
+First the commands about the session itself: its pod and node, and what was typed. Then the commands
 of the command line that are asked about its world, and a table of all, which help and completion
 read too.
 """
@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal as OneOf
 
-from cli.command import CommandError, Exit, given_path
+from cli.command import CommandError, Exit
 from cli.console import put, table
 from cli.render import put_findings
-from cli.repl.session import NAME, ClusterOrigin, ReplSession
+from cli.repl.session import NAME, ReplSession
 from cli.world import warn_of_lacks
 from engine.cache.cluster_file import SUFFIXES
 from engine.cache.pod_manifests import read_pod
@@ -28,40 +27,20 @@ from grammar.messages.texts import counted
 from grammar.syntax.parser import parse_file
 from grammar.tree.printer import format_file
 from grammar.tree.source import Source
-from policies.disk import expanded
 from policies.validation import CheckedFile
 
 _ALL_NODES = "*"
 
 
-def load(session: ReplSession, text: str) -> int:
-    paths = _paths(text)
-    if not paths:
-        raise CommandError("no file is given", "as in `:load shop.policy`")
-    put_loaded(session.load([*dict.fromkeys((*session.files, *paths))]))
-    return Exit.OK
-
-
 def reload(session: ReplSession, _: str) -> int:
-    if not session.files and session.origin is None:
-        raise CommandError("no files are loaded", "use `:load` or `:cluster` first")
-    if session.files:
-        put_loaded(session.load(session.files))
-    if session.origin is not None:
-        before = session.pod
-        session.open(session.origin)
-        if session.pod_file is not None:
-            session.pod = read_pod(session.pod_file)
+    before = session.pod
+    put_loaded(session.reload())
+    if session.pod_file is not None:
+        session.pod = read_pod(session.pod_file)
+    if session.cluster is not None:
         put_cluster(session)
-        if before is not None and session.pod is None:
-            put([f"pod `{before.key}` no longer exists"])
-    return Exit.OK
-
-
-def cluster(session: ReplSession, text: str) -> int:
-    if paths := _paths(text):
-        session.open(ClusterOrigin.files(paths))
-    put_cluster(session)
+    if before is not None and session.pod is None:
+        put([f"pod `{before.key}` no longer exists"])
     return Exit.OK
 
 
@@ -103,7 +82,9 @@ def drop(session: ReplSession, text: str) -> int:
 
 
 def put_loaded(files: Sequence[CheckedFile]) -> None:
-    """Prints the number of loaded policies and files, and the warnings about them."""
+    """Prints the number of policies in files, and the warnings about them."""
+    if not files:
+        return
     policies = sum(len(file.policies) for file in files)
     put([f"{counted(policies, 'policy', 'policies')} in {counted(len(files), 'file')}"])
     found = ((d, file.source) for file in files for d in file.diagnostics)
@@ -124,13 +105,6 @@ def _words(text: str) -> Sequence[str]:
         return shlex.split(text)
     except ValueError:
         raise CommandError("a quotation mark is not closed", "close it") from None
-
-
-def _paths(text: str) -> list[Path]:
-    try:
-        return [expanded(given_path(word)) for word in _words(text)]
-    except ArgumentTypeError as error:
-        raise CommandError(str(error), "name a file") from None
 
 
 # ---- commands of the command line
@@ -165,7 +139,7 @@ def _choose_pod(session: ReplSession, args: argparse.Namespace) -> None:
 # ---- the table of all commands
 
 # The kind of an argument, for completion.
-Takes = OneOf["nothing", "file", "pod", "node", "typed", "flags"]
+Takes = OneOf["nothing", "pod", "node", "typed", "flags"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +192,7 @@ def _question(form: str, summary: str, takes: Takes) -> ReplCommand:
 
 
 _ALL = (
-    ReplCommand(":load FILE…", "loads more policy files", "file", load),
     ReplCommand(":reload", "reads the policy files and the cluster again", "nothing", reload),
-    ReplCommand(":cluster [SNAPSHOT…]", "loads a cluster, or shows its size", "file", cluster),
     ReplCommand(":pod [POD]", "chooses the pod, by its name or by a manifest", "pod", pod),
     ReplCommand(":node [NODE]", "chooses the node; `*` means all nodes", "node", node),
     _question(":explain [POD] [NODE]", "shows why each node passes or fails", "node"),

@@ -140,7 +140,7 @@ def _answered(session: ReplSession, text: str) -> int:
         case "rules":
             return _type(session, Source(NAME, text))
         case "file":
-            hint = "write it into a file for `:load`, or type its clauses"
+            hint = "write it into a file of the session, or type its clauses"
             raise CommandError("policies and tests cannot be typed", hint)
         case _:
             return Exit.OK

@@ -1,7 +1,7 @@
 """Session: the state behind the lines of `placet repl`.
 
-It holds the loaded policies, what was typed, the cluster, and the pod and node that were chosen.
-`placet repl` makes one and keeps it until it ends. A step that fails with UserError or
+It holds the policies of its files, what was typed, the cluster, and the pod and node that were
+chosen. `placet repl` makes one and keeps it until it ends. A step that fails with UserError or
 FindingsError leaves the session as it was.
 """
 
@@ -50,7 +50,7 @@ from policies.validation import CheckedFile, Validation, Validator, checked_file
 # The name of the policy that typed clauses form.
 NAME = "session"
 _NO_LINE = Source(NAME, "")
-_NO_CLUSTER = "load one with `:cluster SNAPSHOT`, or begin with `placet repl --kubeconfig FILE`"
+_NO_CLUSTER = "begin with `placet repl --cluster SNAPSHOT`, or with `--kubeconfig FILE`"
 _NO_POD = "choose one with `:pod NAMESPACE/NAME`"
 # A definition that is typed first is used by later lines.
 _UNUSED = "P0303"
@@ -118,16 +118,21 @@ class TypedItem:
 
 
 class ReplSession:
-    """A session without policies, cluster, pod and node at first.
+    """A session about policy files and the cluster of an origin, which `reload` reads.
 
     `command` finds a command by its name.
     """
 
-    def __init__(self, command: Callable[[str], WorldCommand]) -> None:
+    def __init__(
+        self,
+        command: Callable[[str], WorldCommand],
+        files: Sequence[Path] = (),
+        origin: ClusterOrigin | None = None,
+    ) -> None:
         self.command = command
-        self.files: tuple[Path, ...] = ()
+        self.files = files
+        self.origin = origin
         self.typed: Mapping[str, TypedItem] = {}
-        self.origin: ClusterOrigin | None = None
         self.cluster: ClusterCopy | None = None
         self.pod: NamedPod | None = None
         self.pod_file: Path | None = None
@@ -144,22 +149,38 @@ class ReplSession:
         # The digests of the tables whose rows were read with the cluster.
         self._tables: frozenset[str] = frozenset()
 
-    # ---- policies
+    # ---- policies and the cluster
 
-    def load(self, paths: Sequence[Path]) -> Sequence[CheckedFile]:
-        """Reads policy files, again too. Raises UserError and FindingsError."""
-        loaded = load(paths)
+    def reload(self) -> Sequence[CheckedFile]:
+        """Reads the policy files and the cluster, again too; the files.
+
+        The chosen pod and node stay chosen if they still exist. Raises UserError and FindingsError.
+        """
+        loaded = load(self.files)
         for problem in loaded.problems:
             raise CommandError(problem.message, problem.hint)
-        files = self._adopt(loaded.sources, self.typed)
-        self.files = tuple(paths)
+        documents = self.origin.read() if self.origin is not None else None
+        before = self._sources, self._stored
+        objects = documents.policies() if documents is not None else {}
+        self._sources, self._stored = loaded.sources, stored_objects(objects, load_schema())
+        try:
+            files = self._adopt(self.typed)
+        except FindingsError:
+            self._sources, self._stored = before
+            raise
+        self._documents, self.cluster, self._tables = documents, None, frozenset()
         self.decode()
+        names = self.node_names
+        self.node = self.node if self.node in names else names[0] if len(names) == 1 else None
+        if self.pod_file is None and self.pod is not None:
+            cluster, key = self.required_cluster(), self.pod.key
+            self.pod = cluster.pod(key) if key in cluster.pod_bodies else None
         return [f for f in files if f.source in loaded.sources and not f.private]
 
     def type(self, line: Source, items: Iterable[TypedItem]) -> Sequence[Finding]:
         """Adds the items of a line; its warnings. Raises FindingsError."""
         typed = {**self.typed, **{item.title: item for item in items}}
-        files = self._adopt(self._sources, typed, line)
+        files = self._adopt(typed, line)
         self.decode()
         return [
             (d, file.source)
@@ -177,27 +198,26 @@ class ReplSession:
             hint = f"the typed names are {typed}" if typed else ""
             raise CommandError(f"nothing called `{name}` has been typed", hint)
         kept = {title: item for title, item in self.typed.items() if item.name != name}
-        self._adopt(self._sources, kept)
+        self._adopt(kept)
 
     def _adopt(
-        self,
-        sources: tuple[Source, ...],
-        typed: Mapping[str, TypedItem],
-        line: Source = _NO_LINE,
+        self, typed: Mapping[str, TypedItem], line: Source = _NO_LINE
     ) -> Sequence[CheckedFile]:
         """Puts policies in force; the files among them. Raises FindingsError for errors in one."""
         own = self._checked(typed.values(), line)
         # Definitions alone decide nothing, and explanations would still list their policy.
         decides = any(isinstance(item.tree, Clause | Use) for item in typed.values())
         objects = [each.checked.file for each in self._stored.values()]
-        validation = self._validator.validate(sources, [*([own] if decides else []), *objects])
+        validation = self._validator.validate(
+            self._sources, [*([own] if decides else []), *objects]
+        )
         shown = [f for f in validation.files if f.source.name not in self._stored]
         shown += [] if decides else [own]
         errors = [(d, f.source) for f in shown for d in f.diagnostics if d.severity == "error"]
         if errors:
             raise FindingsError(errors)
         self.policies = enforced(validation, self._stored)
-        self._sources, self.typed, self._own = sources, typed, own
+        self.typed, self._own = typed, own
         return shown
 
     def _checked(self, typed: Iterable[TypedItem], line: Source) -> CheckedFile:
@@ -218,37 +238,14 @@ class ReplSession:
 
     # ---- the cluster
 
-    def open(self, origin: ClusterOrigin) -> None:
-        """Reads a cluster, again too. Raises UserError and FindingsError.
-
-        The chosen pod and node stay chosen if they still exist.
-        """
-        documents = origin.read()
-        cluster = documents.cluster(self.codec)
-        before = self._stored
-        self._stored = stored_objects(documents.policies(), load_schema())
-        try:
-            self._adopt(self._sources, self.typed)
-        except FindingsError:
-            self._stored = before
-            raise
-        self.origin, self._documents, self.cluster = origin, documents, cluster
-        self._tables = frozenset()
-        self.decode()
-        names = self.node_names
-        self.node = self.node if self.node in names else names[0] if len(names) == 1 else None
-        if self.pod_file is None and self.pod is not None and self.pod.key in cluster.pod_bodies:
-            self.pod = cluster.pod(self.pod.key)
-        elif self.pod_file is None:
-            self.pod = None
-
     def decode(self, annotations: frozenset[str] = frozenset()) -> None:
         """Decodes the cluster again, if it lacks annotations of pods, or tables, that are read."""
         wanted = self._annotations | self.policies.needs.annotations | annotations
         tables = self.policies.registry.tables
         if self.origin is None or self._documents is None:
             return
-        if wanted == self._annotations and tables.keys() <= self._tables:
+        is_known = wanted == self._annotations and tables.keys() <= self._tables
+        if self.cluster is not None and is_known:
             return
         if not tables.keys() <= self._tables:
             rows = self.origin.rows(tables.values())

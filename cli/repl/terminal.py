@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
@@ -25,7 +25,6 @@ from cli.render import wants_colour
 from cli.repl.commands import COMMANDS, Takes
 from cli.repl.conversation import answer, prompt, unfinished
 from cli.repl.session import ReplSession
-from policies.disk import expanded
 from policies.editor import completion
 from policies.editor.completion import Candidate, Surroundings
 from policies.editor.edited_text import usable
@@ -43,9 +42,7 @@ def complete(session: ReplSession, text: str) -> list[Candidate]:
         known = COMMANDS.get(argument[1])
         takes = known.takes if known is not None else "nothing"
         given = text[argument.end() :]
-        if takes == "file":
-            given = given.rpartition(" ")[2]
-        return _matching(_arguments(session, takes, given), takes, given, len(text))
+        return _matching(_arguments(session, takes), takes, given, len(text))
     return _code(session, text)
 
 
@@ -56,31 +53,17 @@ def _matching(texts: Iterable[str], kind: str, begun: str, end: int) -> list[Can
     return [Candidate(text, start, kind, kind) for text in found]
 
 
-def _arguments(session: ReplSession, takes: Takes, begun: str) -> Sequence[str]:
-    """What a command can take that begins like this."""
+def _arguments(session: ReplSession, takes: Takes) -> Iterable[str]:
+    """What a command can take."""
     match takes:
         case "node":
             return session.node_names
         case "pod":
-            pods = session.cluster.pod_bodies if session.cluster is not None else {}
-            return [*pods, *_files(begun)]
-        case "file":
-            return _files(begun)
+            return session.cluster.pod_bodies if session.cluster is not None else ()
         case "typed":
             return sorted(item.name for item in session.typed.values())
         case "nothing" | "flags":
             return ()
-
-
-def _files(begun: str) -> list[str]:
-    folder, slash, name = begun.rpartition("/")
-    prefix = f"{folder}{slash}"
-    try:
-        entries = sorted(expanded(Path(prefix or ".")).iterdir())
-    except OSError:
-        return []
-    shown = (e for e in entries if not e.name.startswith(".") or name.startswith("."))
-    return [f"{prefix}{e.name}{'/' if e.is_dir() else ''}" for e in shown]
 
 
 def _code(session: ReplSession, text: str) -> list[Candidate]:

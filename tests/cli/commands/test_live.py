@@ -73,7 +73,7 @@ async def test_the_repl_has_the_policies_of_the_cluster(placet: Placet, folder: 
             stdin=":pod shop/web-1\n:explain n-2\n",
         )
     assert "shop/headroom: headroom fails: needs 1Gi to spare" in done.out
-    assert "load one with `:cluster SNAPSHOT`" in files.err
+    assert "begin with `placet repl --cluster SNAPSHOT`" in files.err
     assert "shop/headroom: headroom fails" in both.out
     assert "own: o holds" in both.out
 
@@ -82,7 +82,7 @@ def test_a_repl_without_a_kubeconfig_begins_without_a_cluster(placet: Placet, fo
     done = placet("repl", stdin="1 + 1\n")
     assert (done.code, done.out, done.err) == (0, "2 : int\n", "")
     asked_node = placet("repl", stdin="node.zone\n")
-    assert "load one with `:cluster SNAPSHOT`, or begin with `placet repl --kube" in asked_node.err
+    assert "begin with `placet repl --cluster SNAPSHOT`, or with `--kubeconfig" in asked_node.err
     strict = placet("repl", "--kubeconfig", str(folder / "absent"), stdin="1 + 1\n")
     assert strict.code == 2
     assert "there is no kubeconfig" in strict.err
@@ -179,9 +179,7 @@ async def test_the_repl_reads_the_sources_of_data(placet: Placet, folder: Path) 
     async with live_shop(folder) as server:
         hot_nodes(server, folder)
         done = await asked(placet, "repl", "--context", "test", "calm.policy", stdin=lines)
-        typed = await asked(
-            placet, "repl", "--context", "test", stdin=f":load calm.policy\n{lines}"
-        )
+        typed = await asked(placet, "repl", "calm.policy", "--context", "test", stdin=lines)
     for each in (done, typed):
         assert "calm: calm fails: hot" in each.out
         assert "calm: calm holds" in each.out

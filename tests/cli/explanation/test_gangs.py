@@ -12,7 +12,7 @@ from cli.commands.repl import asked
 from cli.console import put
 from cli.explanation.layout import gang_of_pod
 from cli.repl.conversation import answer
-from cli.repl.session import ReplSession
+from cli.repl.session import ClusterOrigin, ReplSession
 from engine.errors import own_text
 from engine.explanation.cause import cause_of
 from engine.explanation.document import GangExplanation, MemberOfGang, PodExplanation
@@ -113,9 +113,10 @@ def test_data_and_the_repl_have_the_same_account(
     assert found is not None
     assert (found.policy, found.clause, found.name) == ("gangs", "together", "shop/b")
     assert (found.quorum, found.exist, found.placed, found.state) == (3, 2, 0, "waiting")
-    session = ReplSession(asked)
-    for line in (":load gangs.policy", ":cluster cluster.json", ":pod shop/b-1"):
-        answer(session, line)
+    origin = ClusterOrigin.files([Path("cluster.json")])
+    session = ReplSession(asked, [Path("gangs.policy")], origin)
+    session.reload()
+    answer(session, ":pod shop/b-1")
     capsys.readouterr()
     answer(session, ":explain")
     shown = capsys.readouterr().out

@@ -25,7 +25,7 @@ from cli.explanation.layout import (
     then_and_now,
 )
 from cli.repl.conversation import answer
-from cli.repl.session import ReplSession
+from cli.repl.session import ClusterOrigin, ReplSession
 from cli.world import explained, read_world
 from engine.decision.journal import AddedPod, ExtendedNode, PreemptionDetail
 from engine.explanation.difference import changes
@@ -134,9 +134,9 @@ def test_commands_and_the_session_show_this_document(
         assert document(keys).keys() == document(golden()).keys()
     done = placet("explain", "shop/web-1", *shop.WORLD)
     tables = done.out.partition("\n\npod shop")[2]
-    session = ReplSession(asked)
-    for line in (":load shop.policy", ":cluster cluster.json", ":pod shop/web-1"):
-        answer(session, line)
+    session = ReplSession(asked, [Path("shop.policy")], ClusterOrigin.files([Path("cluster.json")]))
+    session.reload()
+    answer(session, ":pod shop/web-1")
     capsys.readouterr()
     answer(session, ":explain")
     assert capsys.readouterr().out.partition("pod shop")[2] == tables

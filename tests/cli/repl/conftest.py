@@ -12,7 +12,13 @@ from cli.repl.session import ClusterOrigin, ReplSession
 from tests.cli import shop
 from tests.cli.conftest import folder, placet
 
-__all__ = ["folder", "placet", "say", "session", "web"]
+__all__ = ["folder", "load", "placet", "say", "session", "web"]
+
+
+def load(session: ReplSession, *files: str) -> None:
+    """Gives the session these policy files."""
+    session.files = [Path(file) for file in files]
+    session.reload()
 
 
 @dataclass(frozen=True)
@@ -32,8 +38,8 @@ def session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> ReplSession:
     """Four nodes and four pods; no policies, no pod and no node chosen."""
     monkeypatch.setenv("COLUMNS", "96")
     shop.write(folder)
-    made = ReplSession(asked)
-    made.open(ClusterOrigin.files([Path("cluster.json")]))
+    made = ReplSession(asked, (), ClusterOrigin.files([Path("cluster.json")]))
+    made.reload()
     return made
 
 
@@ -47,8 +53,8 @@ def say(session: ReplSession, capsys: pytest.CaptureFixture[str]) -> Say:
 
 
 @pytest.fixture
-def web(say: Say) -> Say:
+def web(session: ReplSession, say: Say) -> Say:
     """The shop's policies are loaded, and its pending pod is chosen."""
-    say(":load shop.policy")
+    load(session, "shop.policy")
     say(":pod shop/web-1")
     return say

@@ -6,7 +6,7 @@ import pytest
 
 from cli.repl.commands import COMMANDS
 from cli.repl.session import ReplSession
-from tests.cli.repl.conftest import Say
+from tests.cli.repl.conftest import Say, load
 from tests.support.builders import kubectl_list, node, pod, raw
 
 
@@ -22,10 +22,11 @@ def test_help_has_a_line_for_every_command_and_more_for_one(
     assert not shown.failed
 
 
-def test_files_are_loaded_one_after_the_other(say: Say, folder: Path) -> None:
+def test_reload_reads_the_files_and_the_cluster_again(
+    session: ReplSession, say: Say, folder: Path
+) -> None:
     (folder / "more.policy").write_text('cluster policy more { filter "a" { require node.ready } }')
-    assert say(":load shop.policy").out == "5 policies in 1 file\n"
-    assert say(":load more.policy").out == "6 policies in 2 files\n"
+    load(session, "shop.policy", "more.policy")
     (folder / "more.policy").write_text("")
     said = say(":reload")
     assert said.out == "5 policies in 2 files\n4 nodes and 4 pods at 2026-11-21T10:00:00Z\n"
@@ -34,10 +35,11 @@ def test_files_are_loaded_one_after_the_other(say: Say, folder: Path) -> None:
 
 
 def test_a_file_with_mistakes_is_not_taken(web: Say, session: ReplSession, folder: Path) -> None:
-    (folder / "bad.policy").write_text('cluster policy b { filter "a" { require node.x } }')
-    said = web(":load bad.policy")
-    assert said.err.startswith("error[P0102]: Node has no field `x`\n --> bad.policy:1:46")
-    assert session.files == (Path("shop.policy"),)
+    before = session.policies
+    (folder / "shop.policy").write_text('cluster policy b { filter "a" { require node.x } }')
+    said = web(":reload")
+    assert said.err.startswith("error[P0102]: Node has no field `x`\n --> shop.policy:1:46")
+    assert session.policies is before
 
 
 def test_reload_keeps_a_pod_and_a_node_that_still_exist(
@@ -68,15 +70,11 @@ def test_a_placed_pod_is_evaluated_as_if_it_had_no_node(web: Say) -> None:
     ("line", "error"),
     [
         (
-            ":lod x",
-            "error: there is no command `:lod`\n  = help: a similar command exists: `:load`",
+            ":drp x",
+            "error: there is no command `:drp`\n  = help: a similar command exists: `:drop`",
         ),
-        (":load a\0", "error: the text contains a NUL character\n"),
+        (":pod a\0", "error: the text contains a NUL character\n"),
         (":zzz", "error: there is no command `:zzz`\n  = help: `:help` lists the commands"),
-        (":load", "error: no file is given"),
-        (":load nowhere.policy", "error: `nowhere.policy` does not exist"),
-        (":load 'a", "error: a quotation mark is not closed"),
-        (":cluster shop.policy", "error: `shop.policy` is not a cluster file"),
         (":pod", "error: no pod is chosen\n  = help: choose one with `:pod NAMESPACE/NAME`"),
         (":pod web-1", "error: several pods are called `web-1`"),
         (":pod nobody.yaml", "error: cannot read `nobody.yaml`"),
@@ -86,8 +84,6 @@ def test_a_placed_pod_is_evaluated_as_if_it_had_no_node(web: Say) -> None:
         (":analyze a b", "usage: :analyze "),
         (":drop x", "error: nothing called `x` has been typed"),
         (":policy", "error: nothing has been typed for a policy"),
-        (':load ""', "error: the path is empty"),
-        (":load ~nobody-here/a.policy", "error: `~nobody-here/a.policy` does not exist"),
     ],
     ids=lambda text: text if text.startswith(":") else "",
 )
@@ -102,9 +98,9 @@ def test_an_impossible_command_gets_one_sentence_and_a_hint(
 
 def test_without_a_cluster_the_hint_says_how_to_load_one(session: ReplSession, say: Say) -> None:
     session.cluster = None
-    assert "= help: load one with `:cluster SNAPSHOT`, or begin with" in say("node.ready").err
+    assert "= help: begin with `placet repl --cluster SNAPSHOT`" in say("node.ready").err
     assert say(":node n-1").err == (
-        "error: no cluster is loaded\n  = help: load one with `:cluster SNAPSHOT`, or begin with"
-        " `placet repl --kubeconfig FILE`\n"
+        "error: no cluster is loaded\n  = help: begin with `placet repl --cluster SNAPSHOT`, or"
+        " with `--kubeconfig FILE`\n"
     )
     assert say("1 + 1").out == "2 : int\n"

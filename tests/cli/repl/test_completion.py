@@ -20,8 +20,6 @@ def offered(session: ReplSession, text: str) -> list[str]:
         (":explain n-", [":explain n-1", ":explain n-2", ":explain n-3", ":explain n-4"]),
         (":node n-", [":node n-1", ":node n-2", ":node n-3", ":node n-4"]),
         (":pod shop/", [":pod shop/web-1", ":pod shop/web-2"]),
-        (":load sh", [":load shop.policy"]),
-        (":load shop.policy clu", [":load shop.policy cluster.json"]),
         (":check ", []),
         (":zzz x", []),
     ],

@@ -126,7 +126,7 @@ def test_policies_and_tests_are_loaded(say: Say, text: str) -> None:
     assert reading(text) == "file"
     assert say(text).err == (
         "error: policies and tests cannot be typed\n"
-        "  = help: write it into a file for `:load`, or type its clauses\n"
+        "  = help: write it into a file of the session, or type its clauses\n"
     )
 
 

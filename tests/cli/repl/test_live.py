@@ -24,10 +24,10 @@ def put(server: FakeApiServer, path: str, item: Object) -> None:
 
 
 async def opened(server: FakeApiServer, folder: Path) -> ReplSession:
-    session = ReplSession(repl.asked)
     file = kubeconfig(folder / "kubeconfig", server.url, {"token": "static"})
     args = argparse.Namespace(kubeconfig=file, context=None)
-    await asyncio.to_thread(repl.open_live, session, args)
+    session = ReplSession(repl.asked, (), repl.live_origin(args))
+    await asyncio.to_thread(session.reload)
     return session
 
 
@@ -44,11 +44,11 @@ async def test_each_resource_is_listed_once_and_forbidden_ones_are_skipped(
     assert len(asked) == len(set(asked))
     answer(session, ":pod web-1")
     capsys.readouterr()
-    for line in ("node.zone", "pod.workload.replicas", ":cluster"):
+    for line in ("node.zone", "pod.workload.replicas"):
         assert answer(session, line)
-    zone, replicas, summary = capsys.readouterr().out.splitlines()
+    zone, replicas = capsys.readouterr().out.splitlines()
     assert (zone, replicas) == ('"a" : string', "3 : int")
-    assert summary.startswith("1 node and 1 pod at ")
+    assert (len(session.node_names), session.pod is not None) == (1, True)
 
 
 async def test_long_lists_come_in_pages(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 import pytest
 
+from cli.repl.session import ReplSession
 from tests.cli.conftest import Placet
-from tests.cli.repl.conftest import Say
+from tests.cli.repl.conftest import Say, load
 from tests.cli.shop import WORLD
 
 
@@ -20,8 +21,10 @@ def test_another_pod_than_the_chosen_one_can_be_asked_about(web: Say, placet: Pl
     assert web(":analyze shop/web-2").out == placet("analyze", "shop/web-2", *WORLD).out
 
 
-def test_without_a_chosen_pod_the_first_name_is_a_pod(say: Say, placet: Placet) -> None:
-    say(":load shop.policy")
+def test_without_a_chosen_pod_the_first_name_is_a_pod(
+    session: ReplSession, say: Say, placet: Placet
+) -> None:
+    load(session, "shop.policy")
     assert say(":explain web-2 n-1").out == placet("explain", "web-2", "n-1", *WORLD).out
     assert say(":explain").err.startswith("error: no pod is chosen")
 

@@ -1,7 +1,7 @@
 """Typed definitions and clauses: their effects, replacing and dropping them."""
 
 from cli.repl.session import ReplSession
-from tests.cli.repl.conftest import Say
+from tests.cli.repl.conftest import Say, load
 
 
 def test_lets_and_defs_stay_and_can_be_changed(say: Say) -> None:
@@ -16,8 +16,10 @@ def test_lets_and_defs_stay_and_can_be_changed(say: Say) -> None:
     assert say("spot + 1").out == "4 : int\n"
 
 
-def test_a_typed_clause_decides_in_addition_to_loaded_policies(say: Say) -> None:
-    say(":load shop.policy")
+def test_a_typed_clause_decides_in_addition_to_loaded_policies(
+    session: ReplSession, say: Say
+) -> None:
+    load(session, "shop.policy")
     say(":pod shop/web-1")
     assert say('filter "mine" { require node.zone == "b" message "not b" }').out == (
         'added filter "mine"\n'
