@@ -13,10 +13,12 @@ from typing import TypeVar
 
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.messages.helping import helped
-from grammar.mistakes.answers import Answers
+from grammar.messages.helping import Helper, helped
+from grammar.mistakes import syntax_mistakes
 from grammar.mistakes.items import item_at
+from grammar.mistakes.places import of_clause
 from grammar.mistakes.trial import MOST, HintTrial, edit_of, without
+from grammar.mistakes.type_mistakes import Remedies
 from grammar.mistakes.wishes import clause_of
 from grammar.tree.source import Source, Span
 from policies.manifest_text import is_manifest
@@ -24,13 +26,14 @@ from policies.pasted_objects import clauses_of
 from policies.recipe_collection import MOST_NAMED, search
 
 T = TypeVar("T")
+_HELPER = Helper(syntax_mistakes.unexpected, syntax_mistakes.built, Remedies, of_clause)
 # Words that are no expression.
 _PROSE = re.compile(r"(?<![\"'.])\b[A-Za-z]+(?: [\w%-]+){2}")
 
 
 def with_hints(work: Callable[[], T]) -> T:
     """What some work gives, which parses or checks a text with a mistake, with hints."""
-    with helped(Answers()):
+    with helped(_HELPER):
         return work()
 
 

@@ -6,17 +6,15 @@ answers unless `helped` is entered, so a text without a mistake needs no answers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.tree.ast import Expr
 from grammar.tree.source import Source, Span
-from grammar.tree.types import Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,33 +40,18 @@ class Remedy:
 Leads = Callable[[Fix], bool]
 
 
-class Helper(Protocol):
-    """Answers about mistakes."""
+@dataclass(frozen=True, slots=True)
+class Helper:
+    """A helper answers about mistakes: what to write in their place."""
 
-    def unexpected(
-        self,
-        source: Source,
-        span: Span,
-        accepted: AbstractSet[str],
-        leads: Leads,
-        like: Callable[[str], bool],
-    ) -> Diagnostic | None:
-        """The error for what stands at a span, where the terminals are accepted instead."""
-
-    def built(self, found: Diagnostic, source: Source, leads: Leads) -> Diagnostic:
-        """The error that ended the parse of an item, with what to write in its place."""
-
-    def expression(
-        self,
-        environment: Any,
-        names: Mapping[str, Type],
-        around: Sequence[Expr],
-        kind: Callable[[Expr], Type],
-    ) -> Any:
-        """Who answers about the innermost of the expressions around a mistake."""
-
-    def clause(self, question: str, found: Diagnostic, *about: Any) -> Diagnostic:
-        """The error of a part of a clause, with what to write."""
+    # The error for what stands at a span of a source, where the terminals are accepted instead.
+    unexpected: Callable[[Source, Span, AbstractSet[str], Leads], Diagnostic | None]
+    # The error that ended the parse of an item of a source.
+    built: Callable[[Diagnostic, Source, Leads], Diagnostic]
+    # Who answers about an expression: the environment, the names, what is around it, and the types.
+    expression: Callable[..., Any]
+    # The error of a part of a clause: the question, the error, and what it is about.
+    clause: Callable[..., Diagnostic]
 
 
 _HELPER: ContextVar[Helper | None] = ContextVar("helper", default=None)
@@ -80,9 +63,9 @@ def helper() -> Helper | None:
 
 
 @contextmanager
-def helped(answers: Helper) -> Iterator[None]:
+def helped(by: Helper) -> Iterator[None]:
     """While this is entered, what is found wrong gets its hints."""
-    token = _HELPER.set(answers)
+    token = _HELPER.set(by)
     try:
         yield
     finally:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.mistakes.examples import seconds_of
 from grammar.mistakes.misplaced import ITEMS, WORDS, Misplaced, with_edit
+from grammar.mistakes.rewrites import seconds_of
 from grammar.tree.source import Span
 
 
@@ -23,7 +23,7 @@ class BracketRemedies(Misplaced):
         """`for at most "60s"`, `for at most 60`, `for at most 2 minutes`."""
         if self.accepted != {"LENGTH"} or self.item.kind not in ("string", "number", "word"):
             return None
-        last, seconds = seconds_of(self, self.at)
+        last, seconds = seconds_of(self.lexemes, self.at)
         span = self.lexemes.span(self.at, last)
         return catalogue.no_length(self.lexemes.slice(self.at, last), span, seconds)
 

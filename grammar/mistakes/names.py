@@ -7,10 +7,9 @@ another language, a field without its object, or a text without its quotes.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from grammar.messages import habits
-from grammar.messages.diagnostics import SIMILAR, Diagnostic, Fix, nearest
+from grammar.messages.diagnostics import nearest
 from grammar.messages.helping import Remedy
 from grammar.mistakes.fields import FieldRemedies, bare, is_read, replaced
 from grammar.mistakes.worded_names import amount_in_words, is_series, words_of
@@ -36,16 +35,6 @@ _ELSEWHERE = {
     "authorizer": "leave it out: who may create pods is up to RBAC and admission policies",
     "userInfo": "leave it out: who creates a pod is known to admission policies alone",
 }
-
-
-def weight_in_words(wrong: Diagnostic, name: str) -> Diagnostic:
-    """The error for a word in place of the number of a weight, which is no parameter either."""
-    if wrong.hint is not None and wrong.hint.startswith(SIMILAR):
-        return wrong
-    number = habits.WEIGHTS.get(name.lower())
-    remedy = None if number is None else Fix(wrong.span, str(number))
-    hint = f"write `{number or 10}`: a weight is a number beside those of other scores"
-    return replace(wrong, hint=hint, remedy=remedy)
 
 
 _PARTS_OF_TIME = {

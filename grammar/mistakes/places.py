@@ -1,18 +1,24 @@
-"""Places: what to write where a name is read in a place that cannot read it.
+"""Places: what to write in a part of a clause that cannot have what stands there.
 
-The policy checker asks when it has found such a read. What is meant is often one of another name:
-a counted pod, the pods on a node, or the node as a domain.
+The policy checker asks when it has found such a part. What is meant by a name is often one of
+another: a counted pod, the pods on a node, or the node as a domain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
-from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.meaning.schema import Schema, print_as_written
+from grammar.messages import habits
+from grammar.messages.diagnostics import SIMILAR, Diagnostic, Fix
+from grammar.messages.helping import Remedy
 from grammar.tree import ast
 from grammar.tree.data import COUNT, COUNT_OF_NODES, GROUP
 from grammar.tree.printer import print_expression
+from grammar.tree.types import STRING
 from grammar.tree.walk import rewritten, walk
 
 _OF_NAME: Mapping[str, str] = {
@@ -67,3 +73,54 @@ def _with(found: Diagnostic, expr: ast.Expr, made: str) -> Diagnostic:
     if any(isinstance(e, ast.LetReference | ast.DefCall) for e in walk(expr)):
         return found
     return replace(found, hint=f"write `{made}`", remedy=Fix(expr.span, made))
+
+
+def weight_in_words(wrong: Diagnostic, name: str) -> Diagnostic:
+    """The error for a word in place of the number of a weight, which is no parameter either."""
+    if wrong.hint is not None and wrong.hint.startswith(SIMILAR):
+        return wrong
+    number = habits.WEIGHTS.get(name.lower())
+    remedy = None if number is None else Fix(wrong.span, str(number))
+    hint = f"write `{number or 10}`: a weight is a number beside those of other scores"
+    return replace(wrong, hint=hint, remedy=remedy)
+
+
+def number_in_quotes(found: Diagnostic, expr: ast.Expr) -> Diagnostic:
+    """`at most "40%"`, where a number must stand."""
+    text = expr.value if isinstance(expr, ast.Literal) else None
+    if not isinstance(text, str) or not re.fullmatch(r"\d+(?:\.\d+)?%?", text):
+        return found
+    return Remedy(expr.span, text, f"write `{text}`, without the quotes").on(found)
+
+
+def number_of_text(found: Diagnostic, value: ast.Expr, schema: Schema) -> Diagnostic:
+    """The error for a score of a text, such as `value node.labels["cost"]`, which is no number."""
+    if value.type != STRING or isinstance(value, ast.Literal):
+        return found
+    shown = print_as_written(value, schema)
+    match value:
+        case ast.Conditional(test, ast.Literal(str() as one), ast.Literal(str() as other)):
+            points = habits.POINTS.get(one.lower(), "100"), habits.POINTS.get(other.lower(), "0")
+            said = f"{print_as_written(test, schema)} ? {points[0]} : {points[1]}"
+            return Remedy(value.span, said).on(found)
+        case _ if shown in ("node.zone", "node.region", "node.name", "pod.namespace", "pod.name"):
+            hint = f'compare it, as in `{shown} == "a"`'
+            return Remedy(value.span, "", hint, whole=False).on(found)
+        case _:
+            pass
+    made = f"double({shown})"
+    hint = f'write `{made} range minmax` for a number, or compare it, as in `… == "a"`'
+    return Remedy(value.span, f"{made} range minmax", hint).on(found)
+
+
+_QUESTIONS: Mapping[str, Callable[..., Diagnostic]] = {
+    "a name in another place": in_place,
+    "a number in quotes": number_in_quotes,
+    "a score of a text": number_of_text,
+    "a weight in words": weight_in_words,
+}
+
+
+def of_clause(question: str, found: Diagnostic, *about: Any) -> Diagnostic:
+    """The error of a part of a clause, with what to write."""
+    return _QUESTIONS[question](found, *about)

@@ -31,8 +31,8 @@ _WORDED_OPERATORS = (
     R(f"{{a}} (is) {_SMALL} (than) or equal|equals (to) {{b}}", "{a} <= {b}"),
     R(f"{{a}} (is) {_BIG} (than) {{b}}", "{a} > {b}"),
     R(f"{{a}} (is) {_SMALL} (than) {{b}}", "{a} < {b}"),
-    R("{a} ^(is) at least {b}", "{a} >= {b}", needs="REQUIRE RANGE"),
-    R("{a} ^(is) at most {b}", "{a} <= {b}", needs="REQUIRE RANGE"),
+    R("{a} ^(is) at least {b}", "{a} >= {b}", needs="REQUIRE"),
+    R("{a} ^(is) at most {b}", "{a} <= {b}", needs="REQUIRE"),
     R("{a} ^!|not in {b}", "!({a} in {b:list})", certain=True),
     R("{a} < (is|does|must|should) not (be) equal|equals|same (to|as) > {b}", "!="),
     R("{a} < (is|does|must|should) (be) equal|equals|same to|as > {b}", "=="),
@@ -322,9 +322,55 @@ LACKING = (
     ),
 )
 
+# ---- gangs and bindings
+
+_IN_GANG = "FOR WITHIN"
+_SAME = "write `of pods {made}`"
+GANGS = (
+    R("for < ^{t:length} >", "at most {t}", only="AT"),
+    R("for at < ^least >", "most", only="MOST"),
+    R("< ^timeout|scheduletimeoutseconds (:|=) {t:length} >", "for at most {t}", needs="FOR"),
+    R("< ^up to {t:length} >", "for at most {t}", needs="FOR"),
+    R("wait until {e:expr} < > ^}", "for at most 1m ", needs="FOR"),
+    R("at < ^most >", "least", "write `at least`", only="LEAST", lacks="at most"),
+    R("< ^max >", "at least", needs=_IN_GANG, lacks="max"),
+    R("< ^exactly >", "at least", needs=_IN_GANG, lacks="exactly"),
+    *(
+        R(
+            f"< ^{wrong} >",
+            "",
+            f"leave out `{word}`: a gang is always strict",
+            needs=_IN_GANG,
+            lacks=word,
+        )
+        for wrong, word in (
+            ("strict", "strict"),
+            ("best effort weight {n:number}", "best effort"),
+            ("best effort", "best effort"),
+        )
+    ),
+    R("< ^mutual >", "", "leave out `mutual`", needs=_IN_GANG, lacks="mutual"),
+    R("< ^missing {w:word} >", "", "leave out `missing`", needs=_IN_GANG, lacks="missing"),
+    R("of pods < ^where {e:expr} >", "by {e:key}", _SAME, only="BY", lacks="condition"),
+    R("< ^over >", "within", needs=_IN_GANG),
+    R("< ^per (domain|group) >", "within", needs=_IN_GANG),
+    R("< ^topologykey (:|=) {t:any} >", "within {t:domain}", needs=_IN_GANG),
+    R("< ^by >", "of pods by", needs=_IN_GANG),
+    R(
+        "^wait",
+        "",
+        "write it in a `bind` clause: only a binding waits",
+        needs="REQUIRE",
+        edits=False,
+    ),
+)
+
 # ---- heads of policies and of clauses, and what stands between policies
 
 _HEAD = "LBRACE LPAR IN"
+_HOLDS = "leave out `strict`: what is required always holds"
+_NO_ORDER = "leave out `priority {n}`: all of these must hold, in any order"
+_OPEN = "write `{{`, and `require` behind it"
 _DECLARED = 'write `{w}: string = "…"`, with its type and a default'
 _ABOUT_ALL = "write `policy {w} in namespace …`: a cluster policy is about all namespaces"
 _IN_POLICY = "write `cluster policy name {{ {k} … }}`: clauses stand in a policy"
@@ -335,6 +381,11 @@ _BEFORE = "write `{h} {s} when {e:line} {{`, with the condition before the block
 _CLAUSE = "{h:clause} {s:string} < {"
 _BEFORE_NOT = _BEFORE.replace("{e:line}", "!({e:line})")
 HEADS = (
+    R("policy {w:word} < > ^namespace {t:any}", "in ", "write `in namespace {t}`", only=_HEAD),
+    R("{s:string} < ^strict >", "", _HOLDS, only="LBRACE WHEN"),
+    R("{s:string} < ^priority {n:number} >", "", _NO_ORDER, only="LBRACE WHEN"),
+    R("{s:string} < > ^require", "{{ ", _OPEN, only="LBRACE WHEN"),
+    R("< ^with >", "", "leave out `with`", only="WEIGHT"),
     R("{w:word} ^,|\\)", "", _DECLARED, only="COLON", edits=False),
     R("< ^for namespace|ns {t:any} >", 'in namespace "{t:bare}"', only=_HEAD),
     R("< cluster policy {w:word} > ^in", "policy {w}", _ABOUT_ALL),
@@ -349,7 +400,7 @@ HEADS = (
     R("< ^if|when|where {e:before_block} { >", "{{ for pods where {e}", _INSIDE, only=_HEAD),
     R("< ^{k:item} {e:before_block} { >", "{{ {k} {e}", _INSIDE, only=_HEAD),
     R("policy < {w:words} > {|in", "{w:dashed}", only=_HEAD),
-    R("< ^strict >", "", "leave out `strict`: what is required always holds", needs="MESSAGE"),
+    R("< ^strict >", "", _HOLDS, needs="MESSAGE"),
     R(f"< ^{_IF} (if|when|where|pods) (where) {{e:before_block}} > {{", "when {e}", needs="WHEN"),
     R("< ^only if|when|for {e:before_block} > {", "when {e}", needs="WHEN"),
     R(f"< ^{_NOT} {{e:before_block}} > {{", "when !({e})", needs="WHEN"),

@@ -14,8 +14,10 @@ from grammar.messages import catalogue, habits, plain_words
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.messages.texts import filled, template_of
 from grammar.mistakes.misplaced import ITEMS, STOPS, WORDS, Misplaced, with_edit
+from grammar.syntax.lexemes import Lexemes
+from grammar.tree.clause_parts import LONGEST_WAIT, SHORTEST_WAIT
 from grammar.tree.clauses import CLAUSE_WORDS
-from grammar.tree.printer import print_string
+from grammar.tree.printer import print_length, print_string
 from grammar.tree.source import Span
 
 
@@ -27,7 +29,7 @@ class Rewrite:
     `{a:kind}` a part of a kind, such as a word; `\(` is a bracket. `^` marks what the parser
     stopped at, else it is any lexeme. What stands between `<` and `>` is replaced, else all of it.
     `{a:form}` in `instead` is the part in a form of `_FORMS`; a part without the form is not meant.
-    Of the terminals of `needs` one must be accepted, and those of `only` alone.
+    The terminals of `needs` must be accepted, and of those in `only` some and no others.
     """
 
     wrong: str
@@ -37,6 +39,8 @@ class Rewrite:
     only: str = ""
     certain: bool = False
     amount: bool = False
+    # What a gang has not.
+    lacks: str = ""
     # Whether the hint is an edit.
     edits: bool = True
 
@@ -136,6 +140,12 @@ def _printed(text: str) -> str | None:
     return filled(written, [value.strip(" []") for value in values.split(",")])
 
 
+def _key(condition: str) -> str:
+    """What a condition on pods reads of them."""
+    read = re.search(r"peer\.[\w.]+(?:\[\"[^\"]*\"\])?", condition)
+    return read[0] if read is not None else 'peer.labels["job"]'
+
+
 def _quoted(word: str) -> str:
     """A word that is no name that anything gives, as a text."""
     known = habits.find(habits.NAMES, word) or word in ("node", "pod", "peer", "victim", "victims")
@@ -177,6 +187,7 @@ _FORMS: Mapping[str, Callable[[str], str | None]] = {
     "comma": lambda text: text if text in (",", ";") else None,
     "printed": _printed,
     "rule": lambda said: "filter" if re.search(r"\bnode\.", said) else None,
+    "key": _key,
     "hours": lambda read: read if re.search(r"(?i)hours?(\(\))?\Z", read) else None,
     "read": lambda text: text if re.match(r"(?:node|pod|peer|victim)\b", text) else None,
     "of_node": lambda text: text if text.startswith("node.") else None,
@@ -197,6 +208,34 @@ class WrittenPart(str):
         if made is None:
             raise ValueError(form)
         return made
+
+
+# ---- lengths of time
+
+_LENGTHS = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
+_UNITS = {
+    **dict.fromkeys(("", "s", "sec", "secs", "second", "seconds"), 1.0),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("ms", "milliseconds"), 0.001),
+}
+
+
+def seconds_of(lexemes: Lexemes, at: int) -> tuple[int, float | None]:
+    """The last lexeme of a length of time, and its seconds if it is clear how many."""
+    last = at
+    if lexemes[at].text == "duration" and lexemes[at + 1].text == "(":
+        last = lexemes.partner.get(at + 1, at + 1)
+        text = lexemes.slice(at + 2, last - 1)
+    else:
+        is_unit = lexemes[at + 1].text in _UNITS or lexemes.touches(at + 1)
+        if lexemes[at].kind == "number" and lexemes[at + 1].kind == "word" and is_unit:
+            last = at + 1
+        text = lexemes.slice(at, last)
+    parts, rest = _LENGTHS.findall(text), _LENGTHS.sub("", text).strip("\"' ")
+    if not parts or rest or any(unit not in _UNITS for _, unit in parts):
+        return last, None
+    return last, sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 # ---- where a row is in a text
@@ -303,6 +342,13 @@ class _Found:
                 if last is not None and lexemes[last + 1].text in habits.PERCENT | {"%"}:
                     self.parts[token.name] = WrittenPart(f"{lexemes[last].text}%")
                     return last + 2
+            case "length":
+                last, seconds = seconds_of(lexemes, position)
+                if seconds is None:
+                    return None
+                meant = min(max(seconds, SHORTEST_WAIT), LONGEST_WAIT)
+                self.parts[token.name] = WrittenPart(print_length(meant))
+                return last + 1
             case "condition":
                 last = lexemes.expression_end(position, STOPS | {"then", "pods", "nodes"})
                 if lexemes[position].kind == "end" or lexemes[last + 1].text == "{":
@@ -387,6 +433,8 @@ class _Found:
         found = place.unexpected(begin, end)
         if row.amount:
             found = catalogue.bare_amount(lexemes.slice(first, last), span)
+        if row.lacks:
+            found = catalogue.unfit_for_gang(f"a gang has no `{row.lacks}`", found.span, "")
         known: dict[str, str] = {**self.parts, "made": WrittenPart(made)}
         hint = row.hint.format_map(known) if row.hint else None
         if not row.edits:
@@ -397,7 +445,7 @@ class _Found:
 def rewritten(place: Misplaced, rows: Iterable[Rewrite]) -> Iterator[Diagnostic]:
     """The error with what each row writes that is where the parser stopped."""
     for row in rows:
-        if row.needs and not place.accepted & set(row.needs.split()):
+        if not place.accepted >= set(row.needs.split()):
             continue
         if row.only and not place.accepted <= set(row.only.split()):
             continue

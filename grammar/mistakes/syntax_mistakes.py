@@ -14,7 +14,6 @@ from dataclasses import replace
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.messages.helping import Leads
-from grammar.mistakes import examples
 from grammar.mistakes import rewrite_rows as rows
 from grammar.mistakes.brackets import BracketRemedies
 from grammar.mistakes.clauses import ClauseRemedies
@@ -25,6 +24,7 @@ from grammar.tree.source import Source, Span
 
 # Rows and code in the order in which they are asked.
 _ROWS = (
+    rows.GANGS,
     rows.LACKING,
     rows.ITEMS_OF_LISTS,
     rows.AMOUNTS,
@@ -64,13 +64,13 @@ _RESERVED = {
 
 
 def unexpected(
-    source: Source, span: Span, accepted: AbstractSet[str], leads: Leads, like: examples.Like
+    source: Source, span: Span, accepted: AbstractSet[str], leads: Leads
 ) -> Diagnostic | None:
     """The error for what stands at a span, where the terminals are accepted; None without a hint.
 
     An empty span is the end of the text.
     """
-    for said in _ideas(source, span, accepted, like):
+    for said in _ideas(source, span, accepted):
         edit = said.fix or said.remedy
         # Another bracket can be lacking in the same place.
         if edit is None or said.code == "P0140" or leads(edit):
@@ -78,12 +78,9 @@ def unexpected(
     return None
 
 
-def _ideas(
-    source: Source, span: Span, accepted: AbstractSet[str], like: examples.Like
-) -> Iterator[Diagnostic]:
+def _ideas(source: Source, span: Span, accepted: AbstractSet[str]) -> Iterator[Diagnostic]:
     words = tuple(t.lower() for t in accepted if t.isalpha() and t not in _NO_WORDS)
     place = Misplaced(source, span, accepted, words)
-    yield from examples.ideas(place, like)
     yield from rows.of_texts(place)
     yield from rewritten(place, (row for some in _ROWS for row in some))
     for kind in (BracketRemedies, ClauseRemedies):

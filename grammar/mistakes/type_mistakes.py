@@ -11,9 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from grammar.meaning.schema import Schema, print_as_written
-from grammar.messages import habits, plain_words
-from grammar.messages.diagnostics import Diagnostic
+from grammar.messages import plain_words
 from grammar.messages.helping import Remedy
 from grammar.mistakes.calls import CallRemedies
 from grammar.mistakes.fields import KINDS, RELATIONS, grouped, is_read, replaced
@@ -378,31 +376,3 @@ def _product(expr: ast.Expr) -> int | None:
             return None if first is None or second is None else first * second
         case _:
             return None
-
-
-def number_in_quotes(found: Diagnostic, expr: ast.Expr) -> Diagnostic:
-    """`at most "40%"`, where a number must stand."""
-    text = expr.value if isinstance(expr, ast.Literal) else None
-    if not isinstance(text, str) or not re.fullmatch(r"\d+(?:\.\d+)?%?", text):
-        return found
-    return Remedy(expr.span, text, f"write `{text}`, without the quotes").on(found)
-
-
-def number_of_text(found: Diagnostic, value: ast.Expr, schema: Schema) -> Diagnostic:
-    """The error for a score of a text, such as `value node.labels["cost"]`, which is no number."""
-    if value.type != STRING or isinstance(value, ast.Literal):
-        return found
-    shown = print_as_written(value, schema)
-    match value:
-        case ast.Conditional(test, ast.Literal(str() as one), ast.Literal(str() as other)):
-            points = habits.POINTS.get(one.lower(), "100"), habits.POINTS.get(other.lower(), "0")
-            said = f"{print_as_written(test, schema)} ? {points[0]} : {points[1]}"
-            return Remedy(value.span, said).on(found)
-        case _ if shown in ("node.zone", "node.region", "node.name", "pod.namespace", "pod.name"):
-            hint = f'compare it, as in `{shown} == "a"`'
-            return Remedy(value.span, "", hint, whole=False).on(found)
-        case _:
-            pass
-    made = f"double({shown})"
-    hint = f'write `{made} range minmax` for a number, or compare it, as in `… == "a"`'
-    return Remedy(value.span, f"{made} range minmax", hint).on(found)

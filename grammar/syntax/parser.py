@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import cast
 
 from lark import Lark
-from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
+from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
 from grammar.messages import catalogue
 from grammar.messages.catalogue import ParseError
@@ -371,7 +371,7 @@ class _Wrong:
         source, span = self.source, self.span
         if helps and (asked := helper()) is not None:
             leads = _further(source, self.start, self.at)
-            answer = asked.unexpected(source, span, self.accepted, leads, self._like)
+            answer = asked.unexpected(source, span, self.accepted, leads)
             if answer is not None:
                 other = answer.other_hint or _expectation(self.accepted, source, span)
                 return replace(answer, other_hint=other)
@@ -381,31 +381,6 @@ class _Wrong:
             return catalogue.unexpected("", _expected(self.accepted), span)
         hint = _expectation(self.accepted, source, span)
         return catalogue.unexpected(source.slice(span), (), span, hint=hint)
-
-    def _like(self, example: str) -> bool:
-        """Whether the parser stops in an example in the state in which it stopped here."""
-        stopped = self._stopped()
-        if stopped is None:
-            return False
-        other = example.replace("{ ", '{ message "m" ', 1)
-        head = "" if example.startswith("policy ") else "policy p { "
-        texts = {True: [f"{head}{example}", f"{head}{other}"]}
-        found = stopped.match_examples(lambda text: _lark().parse(text, start="file"), texts)
-        return found is not None
-
-    def _stopped(self) -> UnexpectedInput | None:
-        """The error of the item alone: others before it would change the state of the parser."""
-        begun = place(self.source.text, self.span.end)
-        item = self.source.text[begun.item.start : begun.item.end]
-        is_item = self.start == "rules" or begun.head.start < begun.head.end <= begun.item.start
-        code = f"policy p {{ {item}" if is_item else item
-        try:
-            _lark().parse(code, start="file")
-        except UnexpectedInput as error:
-            return error
-        except ParseError:
-            pass
-        return None
 
 
 def _expectation(accepted: set[str], source: Source, span: Span) -> str | None:
