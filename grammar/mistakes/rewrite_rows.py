@@ -331,7 +331,7 @@ GANGS = (
     R("for at < ^least >", "most", only="MOST"),
     R("< ^timeout|scheduletimeoutseconds (:|=) {t:length} >", "for at most {t}", needs="FOR"),
     R("< ^up to {t:length} >", "for at most {t}", needs="FOR"),
-    R("wait until {e:expr} < > ^}", "for at most 1m ", needs="FOR"),
+    R("wait {e:expr} < > ^}", "for at most 1m ", needs="FOR"),
     R("at < ^most >", "least", "write `at least`", only="LEAST", lacks="at most"),
     R("< ^max >", "at least", needs=_IN_GANG, lacks="max"),
     R("< ^exactly >", "at least", needs=_IN_GANG, lacks="exactly"),
