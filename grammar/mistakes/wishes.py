@@ -7,6 +7,7 @@ so that no clause leaves out a part of a wish.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
@@ -26,7 +27,7 @@ _DOMAINS = {"node": "node.name", "zone": "node.zone", "region": "node.region"}
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Some pods: conditions with `{0}` for the pod; without a condition, the pods of the policy."""
+    """A group of pods: conditions with `{0}` for the pod; without one, the pods of the policy."""
 
     conditions: tuple[str, ...] = ()
 
@@ -40,7 +41,7 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """A clause without its name: its kind, its parts, and the pods that it is about."""
+    """A wish as a clause without its name: its kind, its parts, and the pods that it is about."""
 
     kind: str
     parts: str
@@ -88,195 +89,156 @@ def _all(children: list[Any], kind: type) -> list[Any]:
     return [each for each in children if isinstance(each, kind)]
 
 
+def _group(children: list[Any]) -> _Group:
+    return next(iter(_all(children, _Group)), _Group())
+
+
+def _is(meant: object) -> None:
+    """Ends a wish that is no clause."""
+    if not meant:
+        raise ValueError("this is no clause")
+
+
+# ---- wishes of bounds
+
+
+def _limited(children: list[Any]) -> _Wish:
+    return _counting(_Wish("limit", f"{children[-1]} {children[0]}", _group(children)))
+
+
+def _no_two(children: list[Any]) -> _Wish:
+    _is(str(children[0]).lower() == "two")
+    return _limited(["at most 1", *children[1:]])
+
+
+def _number(children: list[Any]) -> str:
+    word = str(children[0]).lower() if children else "one"
+    return word if word.isdigit() else str(_NUMBERS.index(word))
+
+
+def _place(children: list[Any]) -> str:
+    domain = str(children[-1])
+    return domain if domain.startswith("per ") else _per(domain)
+
+
+def _evenly(children: list[Any]) -> _Wish:
+    return _Wish("spread", f"over {_DOMAINS[children[-1]]} skew at most 1", _group(children))
+
+
+def _part(children: list[Any]) -> _Wish:
+    group = _group(children)
+    on = f"on nodes where {children[-1]} {children[0]}"
+    return _Wish("share", f"of {group.counted or 'replicas '}{on}", group)
+
+
+def _not_in(domain: str, others: _Group) -> _Wish:
+    _is(others.conditions)
+    return _Wish("limit", f"{others.counted}{_per(domain)} at most 0")
+
+
+# ---- wishes as a whole
+
+
+def _block(children: list[Any]) -> str:
+    """What stands in a clause keeps its name."""
+    (said,) = _all(children, _Wish)
+    *kinds, name = _all(children, Token)
+    kind = str(kinds[0]).lower() if kinds else "spread"
+    # Another clause is wished than the one that is written.
+    _is(kind in ("filter", said.kind))
+    # The pods that a limit names are those that it counts.
+    said = replace(said, group=_Group()) if kind == "limit" else said
+    return str(said.written(_text(name)))
+
+
+def _with_pods(children: list[Any]) -> _Wish:
+    (said,) = _all(children, _Wish)
+    for group in _all(children, _Group):
+        _is(not said.group.conditions or said.kind == "limit")
+        about = replace(said, group=group)
+        # A bound is about the pods that it counts; other pods stand in the clause already.
+        said = about if "pods where" in said.parts else _counting(about)
+    for soft in _all(children, bool):
+        _is(said.has_strength or not soft)
+        said = replace(said, strength=_SOFT if soft else _HARD)
+    assert isinstance(said, _Wish), "a rule about pods says something"
+    return said
+
+
+def _of_workload(children: list[Any]) -> list[str]:
+    kinds = ("Deployment", "StatefulSet", "DaemonSet", "CronJob", "Job")
+    kind = next(k for k in kinds if k.lower() == str(children[0]).lower())
+    return [f'{{0}}.workload.kind == "{kind}"', f"{{0}}.workload.name == {children[1]}"]
+
+
+def _for_those(children: list[Any]) -> str:
+    _is(children[0].conditions)
+    return f"for pods where {children[0].of('pod')}"
+
+
+def _filter(condition: str) -> _Wish:
+    return _Wish("filter", f"require {condition}", has_strength=False)
+
+
+def _of_label(children: list[Any]) -> list[str]:
+    return [f'{{0}}.labels["{children[0]}"] == {children[1]}']
+
+
+# What each rule of the grammar makes of its parts.
+_RULES: Mapping[str, Callable[[list[Any]], Any]] = {
+    "block": _block,
+    "with_pods": _with_pods,
+    "preferred": lambda c: _Wish("score", f"value {c[0]}", _group(c), has_strength=False),
+    "strict": lambda _: False,
+    "if_possible": lambda _: True,
+    "limited": _limited,
+    "in_place": lambda c: _Wish("limit", f"{c[0]} {c[1]}"),
+    "one_in": lambda c: _limited(["at most 1", *c]),
+    "no_two": _no_two,
+    "apart": lambda c: _Wish("limit", f"{_place(c[-1:])} at most 1"),
+    "most": lambda c: f"at most {c[-1]}",
+    "least": lambda c: f"at least {c[-1]}",
+    "exactly": lambda c: f"exactly {c[-1]}",
+    "fewer": lambda c: f"at most {int(c[-1]) - 1}",
+    "number": _number,
+    "place": _place,
+    "cluster": lambda _: "per cluster",
+    "evenly": _evenly,
+    "part": _part,
+    "count": _part,
+    "percent": lambda c: plain_words.FRACTIONS.get(str(c[0])) or f"{str(c[0]).removesuffix('%')}%",
+    "not_beside": lambda c: _not_in("node", c[-1]),
+    "not_in": lambda c: _not_in(c[-2], c[-1]),
+    "only": lambda c: _filter(c[-1]),
+    "not_on": lambda c: _filter(_negated(c[-1])),
+    "kind": lambda c: plain_words.WORDS_OF_NODES[str(c[0]).lower()],
+    "zones": lambda c: _among("node.zone", c[-1]),
+    "regions": lambda c: _among("node.region", c[-1]),
+    "labelled": lambda c: _label("node", next(each for each in c if isinstance(each, Token))),
+    "values": lambda c: c,
+    "value": lambda c: _text(c[0]),
+    "pods": lambda c: _Group(tuple(c[0]) if c else ()),
+    "of_label": _of_label,
+    "of_namespace": lambda c: [f"{{0}}.namespace == {c[0]}"],
+    "of_workload": _of_workload,
+    "of_pairs": lambda c: [_label("{0}", pair) for pair in c],
+    "for_those": _for_those,
+    "for_namespace": lambda c: f"for pods where pod.namespace == {c[0]}",
+    "for_namespaces": lambda c: (
+        f"for pods where pod.namespace in [{', '.join(_text(each) for each in _all(c, Token))}]"
+    ),
+    "for_pair": lambda c: f"for pods where {_label('pod', c[0])}",
+}
+
+
 class _Clauses(Transformer[Token, Any]):
-    """Parts of a wish to parts of a clause; each method has the name of a rule."""
+    """A transformer of the parts of a wish into parts of a clause."""
 
     def __default__(self, data: object, children: list[Any], meta: object) -> Any:
-        """A part without a method of its own is what it holds, or its name."""
+        """A part without a row of its own is what it holds, or its name."""
+        if (rule := _RULES.get(str(data))) is not None:
+            return rule(children)
         return children[0] if children else str(data)
-
-    def block(self, children: list[Any]) -> str:
-        """What stands in a clause keeps its name."""
-        (said,) = _all(children, _Wish)
-        *kinds, name = _all(children, Token)
-        kind = str(kinds[0]).lower() if kinds else "spread"
-        if kind not in ("filter", said.kind):
-            raise ValueError("another clause is wished than the one that is written")
-        # The pods that a limit names are those that it counts.
-        said = replace(said, group=_Group()) if kind == "limit" else said
-        return str(said.written(_text(name)))
-
-    def with_pods(self, children: list[Any]) -> _Wish:
-        (said,) = _all(children, _Wish)
-        for group in _all(children, _Group):
-            if said.group.conditions and said.kind != "limit":
-                raise ValueError("this is no clause")
-            about = replace(said, group=group)
-            # A bound is about the pods that it counts; other pods stand in the clause already.
-            said = about if "pods where" in said.parts else _counting(about)
-        for soft in _all(children, bool):
-            if soft and not said.has_strength:
-                raise ValueError("this is no clause")
-            said = replace(said, strength=_SOFT if soft else _HARD)
-        assert isinstance(said, _Wish), "a rule about pods says something"
-        return said
-
-    def preferred(self, children: list[Any]) -> _Wish:
-        group = next(iter(_all(children, _Group)), _Group())
-        return _Wish("score", f"value {children[0]}", group, has_strength=False)
-
-    def strict(self, _: list[Any]) -> bool:
-        return False
-
-    def if_possible(self, _: list[Any]) -> bool:
-        return True
-
-    # ---- how many
-
-    def limited(self, children: list[Any]) -> _Wish:
-        group = next(iter(_all(children, _Group)), _Group())
-        return _counting(_Wish("limit", f"{children[-1]} {children[0]}", group))
-
-    def in_place(self, children: list[Any]) -> _Wish:
-        return _Wish("limit", f"{children[0]} {children[1]}")
-
-    def one_in(self, children: list[Any]) -> _Wish:
-        return self.limited(["at most 1", *children])
-
-    def no_two(self, children: list[Any]) -> _Wish:
-        if str(children[0]).lower() != "two":
-            raise ValueError("two is the least number that is no single one")
-        return self.one_in(children[1:])
-
-    def apart(self, children: list[Any]) -> _Wish:
-        return _Wish("limit", f"{self.place(children[-1:])} at most 1")
-
-    def most(self, children: list[Any]) -> str:
-        return f"at most {children[-1]}"
-
-    def least(self, children: list[Any]) -> str:
-        return f"at least {children[-1]}"
-
-    def exactly(self, children: list[Any]) -> str:
-        return f"exactly {children[-1]}"
-
-    def fewer(self, children: list[Any]) -> str:
-        return f"at most {int(children[-1]) - 1}"
-
-    def number(self, children: list[Any]) -> str:
-        word = str(children[0]).lower() if children else "one"
-        return word if word.isdigit() else str(_NUMBERS.index(word))
-
-    def place(self, children: list[Any]) -> str:
-        domain = str(children[-1])
-        return domain if domain.startswith("per ") else _per(domain)
-
-    def cluster(self, _: list[Any]) -> str:
-        return "per cluster"
-
-    # ---- evenly, a part, beside others
-
-    def evenly(self, children: list[Any]) -> _Wish:
-        return _Wish("spread", f"over {_DOMAINS[children[-1]]} skew at most 1")
-
-    def evenly_of(self, children: list[Any]) -> _Wish:
-        return _counting(replace(self.evenly(children), group=children[0]))
-
-    def part(self, children: list[Any]) -> _Wish:
-        group = next(iter(_all(children, _Group)), _Group())
-        on = f"on nodes where {children[-1]} {children[0]}"
-        return _Wish("share", f"of {group.counted or 'replicas '}{on}", group)
-
-    count = part
-
-    def percent(self, children: list[Any]) -> str:
-        said = str(children[0])
-        return plain_words.FRACTIONS.get(said) or f"{said.removesuffix('%')}%"
-
-    def not_beside(self, children: list[Any]) -> _Wish:
-        return self.not_in(["node", children[-1]])
-
-    def not_in(self, children: list[Any]) -> _Wish:
-        domain, others = children[-2:]
-        if not others.conditions:
-            raise ValueError("this is no clause")
-        return _Wish("limit", f"{others.counted}{_per(domain)} at most 0")
-
-    # ---- on some nodes
-
-    def only(self, children: list[Any]) -> _Wish:
-        return _Wish("filter", f"require {children[-1]}", has_strength=False)
-
-    def not_on(self, children: list[Any]) -> _Wish:
-        return _Wish("filter", f"require {_negated(children[-1])}", has_strength=False)
-
-    def kind(self, children: list[Any]) -> str:
-        return plain_words.WORDS_OF_NODES[str(children[0]).lower()]
-
-    def zones(self, children: list[Any]) -> str:
-        return _among("node.zone", children[-1])
-
-    def regions(self, children: list[Any]) -> str:
-        return _among("node.region", children[-1])
-
-    def labelled(self, children: list[Any]) -> str:
-        return _label("node", next(c for c in children if isinstance(c, Token)))
-
-    def with_label(self, children: list[Any]) -> str:
-        return f"{print_string(str(children[-1]))} in node.labels"
-
-    def without_label(self, children: list[Any]) -> str:
-        return f"!({self.with_label(children)})"
-
-    def values(self, children: list[Any]) -> list[str]:
-        return children
-
-    def value(self, children: list[Any]) -> str:
-        return _text(children[0])
-
-    # ---- of some pods
-
-    def pods(self, children: list[Any]) -> _Group:
-        return _Group(tuple(children[0]) if children else ())
-
-    def owned(self, children: list[Any]) -> _Group:
-        return _Group(tuple(self.of_label(children)))
-
-    def of_label(self, children: list[Any]) -> list[str]:
-        return [f'{{0}}.labels["{children[0]}"] == {children[1]}']
-
-    def of_namespace(self, children: list[Any]) -> list[str]:
-        return [f"{{0}}.namespace == {children[0]}"]
-
-    def of_workload(self, children: list[Any]) -> list[str]:
-        kinds = ("Deployment", "StatefulSet", "DaemonSet", "CronJob", "Job")
-        kind = next(k for k in kinds if k.lower() == str(children[0]).lower())
-        name = f"{{0}}.workload.name == {children[1]}"
-        return [f'{{0}}.workload.kind == "{kind}"', name]
-
-    def of_pairs(self, children: list[Any]) -> list[str]:
-        return [_label("{0}", pair) for pair in children]
-
-    def for_those(self, children: list[Any]) -> str:
-        if not children[0].conditions:
-            raise ValueError("this is no clause")
-        return f"for pods where {children[0].of('pod')}"
-
-    def for_namespace(self, children: list[Any]) -> str:
-        return f"for pods where pod.namespace == {children[0]}"
-
-    def for_namespaces(self, children: list[Any]) -> str:
-        listed = ", ".join(_text(c) for c in children if isinstance(c, Token))
-        return f"for pods where pod.namespace in [{listed}]"
-
-    def equal(self, children: list[Any]) -> str:
-        return _label("pod", f"{children[0]}={_text(children[1])[1:-1]}")
-
-    def for_equal(self, children: list[Any]) -> str:
-        return f"for pods where {' && '.join(children)}"
-
-    def for_pair(self, children: list[Any]) -> str:
-        return f"for pods where {_label('pod', children[0])}"
 
 
 def _counting(said: _Wish) -> _Wish:
@@ -297,8 +259,8 @@ def _per(domain: str) -> str:
 
 def _label(owner: str, pair: str) -> str:
     key, _, value = str(pair).partition("=")
-    if key.partition(".")[0] in ("pod", "node", "peer"):
-        raise ValueError("this is a field, and no label")
+    # Else it is a field.
+    _is(key.partition(".")[0] not in ("pod", "node", "peer"))
     return f"{owner}.labels[{print_string(key)}] == {print_string(value)}"
 
 
