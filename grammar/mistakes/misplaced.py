@@ -57,6 +57,9 @@ class Misplaced:
         text, span = self.lexemes.slice(first, last), self.lexemes.span(first, last)
         if text in _NO_CHARACTERS:
             return catalogue.bad_character(text, span)
+        is_item = {"FILTER", "LET"} <= self.accepted and first == last == self.at
+        if is_item and self.item.kind == "word":
+            return catalogue.unknown_clause(text, span)
         return catalogue.unexpected(text, (), span)
 
 

@@ -15,6 +15,8 @@ from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.messages.placeholders import OWN, PATH, PLACEHOLDER, hint_of
 from grammar.mistakes.misplaced import Misplaced, with_edit
 from grammar.mistakes.rewrites import Rewrite, WrittenPart
+from grammar.syntax.lexemes import SHAPES
+from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Span
 
 R = Rewrite
@@ -22,7 +24,6 @@ _BIG = "greater|more|above|over|exceeds|larger|older|higher|bigger|longer"
 _SMALL = "less|fewer|below|under|smaller|younger|lower|shorter"
 _NOTHING = "none|null|nil|undefined|empty|missing|absent"
 _THERE = "defined|set|present"
-_IN_CLAUSE = "MESSAGE VALUE PROTECT"
 
 # ---- between operands
 
@@ -320,6 +321,118 @@ LACKING = (
             R("< > ^{e:condition}", f"{word} ", f"write `{word} {{e:line}}`", only=terminal),
         )
     ),
+)
+
+# ---- clauses of others
+
+_ITEM = "FILTER LET"
+_DENY, _FILTER = ("|".join(row.words) for row in habits.CLAUSES[:2])
+_TO_REQUIRE = "|".join(["require", *habits.PARTS[0].words, *habits.PARTS[1].words])
+_CLAUSES_ARE = f"; {catalogue.CLAUSES_ARE}"
+_OF_CLAUSE = "write `{made:line}`" + _CLAUSES_ARE
+_ELSE = 'write the condition into the clause, as in `filter "x" when pod.priority > 0 {{`'
+_SHAPES = {word: re.sub(r"([{}])", r"\1\1", shape) for word, shape in SHAPES.items()}
+_INTO = f"write it into a clause, as in `{_SHAPES['filter']}`"
+_PARAMETERS = 'declare them behind the name, as in `policy name (zone: string = "a") {{`'
+_SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
+_AROUND = "write `filter`, and `require !(…)` around what must not be"
+
+
+def _of_clause(row: habits.Habit) -> Iterator[Rewrite]:
+    """What a word for a clause is, where a name or a part of one follows, and elsewhere."""
+    words, hint = "|".join(row.words), f"write `{row.here}`{_CLAUSES_ARE}"
+    is_clause = row.here in CLAUSE_WORDS
+    for behind in (" {s:string}", " { {k:part}", " {k:part}") if is_clause else ("",):
+        yield R(f"< ^{words} >{behind}", row.here, hint)
+    yield R(f"^{words}", "", hint, edits=False)
+
+
+CLAUSES = (
+    R("< ^{e:alone} >", 'filter "rule" {{ require {e:of_rule} }}', "write `{made:line}`"),
+    R("< ^{e:alone} >", "for pods where {e:of_pods}", "write `{made:line}`"),
+    R("< ^{w:word} := >", "let {w} =", "write `{made} …`"),
+    R("< ^priority|precedence|order (:|=) {n:number} >", "weight {n}"),
+    R("} ^when|where", "", _ELSE, edits=False),
+    R("^if|unless|else|otherwise|elif|elsif", "", _ELSE, edits=False),
+    R("^test|policy|cluster", "", "write the {this} behind the `}}` of this policy", edits=False),
+    R("^parameters|params|inputs", "", _PARAMETERS, edits=False),
+    R("< ^{w:mode} >", "mode {w}"),
+    R("^require|value|message|detail|missing", "", _INTO, edits=False),
+    *(
+        row
+        for words, form in ((_DENY, "!({e})"), (_FILTER, "{e}"))
+        for row in (
+            R(
+                f"< ^{words} {{s:string}} when|if|where {{e:before_block}} {{ {{b:inside}} }} >",
+                f"filter {{s}} {{{{ require {form} {{b}} }}}}",
+                _OF_CLAUSE,
+            ),
+            R(
+                f"< ^{words} {{s:string}} {{ ({_TO_REQUIRE}) {{e:condition}} {{r:rest}} }} >",
+                f"filter {{s}} {{{{ require {form} {{r}}}}}}",
+                _OF_CLAUSE,
+            ),
+        )
+    ),
+    R(f"< ^{_DENY} {{e:condition}} >", 'filter "{this}" {{ require !({e}) }}', _OF_CLAUSE),
+    R(f"^{_DENY}", "", _AROUND + _CLAUSES_ARE, edits=False),
+    R(f"^{_FILTER} : {_SOFT}", "", "write `score`" + _CLAUSES_ARE, edits=False),
+    *(row for each in habits.CLAUSES[1:] for row in _of_clause(each)),
+)
+
+# ---- parts of clauses
+
+_PREFERS = f"write a clause that prefers nodes, as in `{_SHAPES['score']}`"
+_LEAVE_IT = "leave it out: {w:needless}"
+
+
+def _of_part(row: habits.Habit) -> Iterator[Rewrite]:
+    """What a word for a part of a clause is, by what stands behind it."""
+    here, words = row.here, f"^{'|'.join(row.words)} (:|=)"
+    part = here.split()[0]
+    terminal = part.upper()
+    if here.endswith(" where"):
+        yield R(f"< {words} > where", here.removesuffix(" where"), needs=terminal)
+    if here == "over":
+        for key in ("{s:string} >", "{s:zone} > $"):
+            yield R(f"< {words} {key}", "over {s:domain}", needs="OVER")
+            yield R(f"< {words} {key}", "per {s:per}", needs="PER")
+    if here in ("skew at most", "min domains"):
+        yield R(f"< {words} {{n:number}} >", f"{here} {{n}}", needs=terminal)
+    if here == "pods where":
+        yield R(f"< {words} >", "of pods where", needs="OF BY")
+    if here == "require !":
+        yield R(f"< {words} (if|when|that) {{e:expr}} >", "require !({e})", needs=terminal)
+    if here in ("require", "value", "message", "detail"):
+        yield R(f"< {words} (that) {{e:expr}} >", f"{here} {{e}}", needs=terminal)
+    if here in ("strict", "best effort weight 10"):
+        yield R(f"< {words} true|yes >", here, needs=terminal)
+    yield R(f"< {words} >", here, needs=terminal)
+
+
+PARTS = (
+    R("< ^{a} >", "per {a:place}", needs="PER"),
+    R("< ^{s:string} (:) >", "{s:part}", needs="MESSAGE", certain=True),
+    R("< ^{a} >", "", "{a:without}", needs="MESSAGE"),
+    R("< ^default > pass|fail", "missing", needs="MISSING"),
+    R("^{w:needless}", "", _LEAVE_IT, needs="MESSAGE", edits=False),
+    R("< ^whenunsatisfiable|strength|enforcement (:|=) {s:any} >", "{s:strength}", needs="STRICT"),
+    R("< ^messageExpression (:|=) {s:string} >", "message {s:joined}", needs="MESSAGE"),
+    *(row for each in habits.PARTS for row in _of_part(each)),
+    *(
+        R(
+            f"^{word}",
+            "",
+            _PREFERS,
+            needs="REQUIRE",
+            edits=False,
+        )
+        for word in habits.CLAUSES[2].words
+        if word not in ("order", "priority")
+    ),
+    R("< ^require >", "value", needs="VALUE"),
+    R("< > ^{e:alone}", "require ", "write `require {e}`", needs="REQUIRE MESSAGE"),
+    R("< > ^{e:alone}", "value ", "write `value {e}`", needs="VALUE MESSAGE"),
 )
 
 # ---- gangs and bindings

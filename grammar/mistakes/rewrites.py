@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from grammar.messages import catalogue, habits, plain_words
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.messages.texts import filled, template_of
-from grammar.mistakes.misplaced import ITEMS, STOPS, WORDS, Misplaced, with_edit
+from grammar.mistakes.misplaced import ITEMS, PARTS, STOPS, WORDS, Misplaced, with_edit
 from grammar.syntax.lexemes import Lexemes
 from grammar.tree.clause_parts import LONGEST_WAIT, SHORTEST_WAIT
 from grammar.tree.clauses import CLAUSE_WORDS
@@ -64,6 +64,9 @@ _BY_WORD: Mapping[str, Callable[[str], object]] = {
     "unit": lambda text: _unit(text) is not None,
     "foreign": ("$", "@").__contains__,
     "place": lambda text: text.strip("\"'") not in _OF_PODS,
+    "mode": ("enforce", "audit").__contains__,
+    "zone": plain_words.DOMAINS.__contains__,
+    "needless": habits.NEEDLESS.__contains__,
     "head": ("{", "when", "weight").__contains__,
     "closes": lambda text: text in WORDS or text == "}",
     "noamount": lambda text: text not in ("sum", "at", "range", ".."),
@@ -146,6 +149,22 @@ def _key(condition: str) -> str:
     return read[0] if read is not None else 'peer.labels["job"]'
 
 
+def _of_owner(condition: str) -> str | None:
+    """A condition on the object of admission as one on the pod; None for none on an object."""
+    said = re.sub(r"\Aobject\b", "pod", " ".join(condition.split()))
+    return said if re.match(r"(?:node|pod)\.", said) else None
+
+
+def _needless(function: str) -> str | None:
+    why = habits.elsewhere(function) or ""
+    return why if why.startswith("leave it out") else None
+
+
+def _strength(word: str) -> str | None:
+    row = habits.find(habits.PARTS, word.strip("\"'"))
+    return None if row is None else row.here
+
+
 def _quoted(word: str) -> str:
     """A word that is no name that anything gives, as a text."""
     known = habits.find(habits.NAMES, word) or word in ("node", "pod", "peer", "victim", "victims")
@@ -188,6 +207,14 @@ _FORMS: Mapping[str, Callable[[str], str | None]] = {
     "printed": _printed,
     "rule": lambda said: "filter" if re.search(r"\bnode\.", said) else None,
     "key": _key,
+    "of_rule": lambda said: _of_owner(said) if re.search(r"\bnode\.", said) else None,
+    "of_pods": _of_owner,
+    "place": lambda read: _per(read) if re.match(r"node(\.|\Z)", read) else None,
+    "part": lambda text: text[1:-1] if text[1:-1] in PARTS else None,
+    "without": lambda text: _needless(text.partition("(")[0]) if text.endswith(")") else None,
+    "needless": habits.NEEDLESS.get,
+    "strength": _strength,
+    "joined": lambda text: template_of(text[1:-1]),
     "hours": lambda read: read if re.search(r"(?i)hours?(\(\))?\Z", read) else None,
     "read": lambda text: text if re.match(r"(?:node|pod|peer|victim)\b", text) else None,
     "of_node": lambda text: text if text.startswith("node.") else None,
@@ -281,6 +308,7 @@ class _Found:
         self.parts: dict[str, WrittenPart] = {}
         self.marks: dict[str, int] = {}
         self.literal: set[int] = set()
+        self.parts["this"] = WrittenPart(place.item.text)
 
     def at(self, anchor: int, position: int) -> bool:
         """Whether the row is where its token `anchor` stands at a position."""
@@ -309,7 +337,6 @@ class _Found:
 
     def _on(self, token: _Token, position: int) -> int | None:
         """The position behind a token that begins at a position."""
-        lexemes = self.lexemes
         if token.mark in ("<", ">"):
             self.marks[token.mark] = position
             return position
@@ -320,60 +347,71 @@ class _Found:
                 self.literal.add(position)
                 return position + 1
             return position if token.optional else None
+        if token.kind in ("", "amount", "length", "rest"):
+            behind = self._made(token, position)
+            if behind is not None or token.kind:
+                return behind
+        last = self._last(token.kind, position)
+        return last + 1 if last is not None and self._bound(token.name, position, last) else None
+
+    def _made(self, token: _Token, position: int) -> int | None:
+        """The position behind a part that is made of some lexemes, which are bound otherwise."""
+        lexemes, behind = self.lexemes, position + 2
+        first, second = lexemes[position], lexemes[position + 1]
         match token.kind:
-            case "":
-                last = lexemes.operand_after(position)
-                if last is not None and lexemes[last].kind == "number":
-                    unit = _unit(lexemes[last + 1].text)
-                    if unit and lexemes[last + 1].kind == "word":
-                        text = f'"{lexemes[last].text}{unit}"'
-                        self.parts[token.name] = WrittenPart(text)
-                        return last + 2
-            case "expr":
-                last = lexemes.expression_end(position, STOPS)
-            case "argument":
-                last = lexemes.expression_end(position, _ENDS_ARGUMENT)
-            case "texts":
-                last = position
-                while lexemes[last + 1].text == "," and lexemes[last + 2].kind == "string":
-                    last += 2
-            case "amount":
-                last = position if lexemes[position].kind == "number" else None
-                if last is not None and lexemes[last + 1].text in habits.PERCENT | {"%"}:
-                    self.parts[token.name] = WrittenPart(f"{lexemes[last].text}%")
-                    return last + 2
+            case "amount" if first.kind == "number" and second.text in habits.PERCENT | {"%"}:
+                made = f"{first.text}%"
+            case "amount" if first.kind == "number":
+                made, behind = first.text, position + 1
             case "length":
                 last, seconds = seconds_of(lexemes, position)
                 if seconds is None:
                     return None
-                meant = min(max(seconds, SHORTEST_WAIT), LONGEST_WAIT)
-                self.parts[token.name] = WrittenPart(print_length(meant))
-                return last + 1
-            case "condition":
+                made = print_length(min(max(seconds, SHORTEST_WAIT), LONGEST_WAIT))
+                behind = last + 1
+            case "rest":
+                behind = lexemes.partner.get(lexemes.opener(position) or -1, position)
+                made = lexemes.slice(position, behind - 1)
+                if "require" in made.split():
+                    return None
+                made = f"{made} " if made else ""
+            case "" if first.kind == "number" and second.kind == "word" and _unit(second.text):
+                made = f'"{first.text}{_unit(second.text)}"'
+            case _:
+                return None
+        self.parts[token.name] = WrittenPart(made)
+        return behind
+
+    def _last(self, kind: str, position: int) -> int | None:
+        """The last lexeme of a part of a kind that begins at a position."""
+        lexemes, last = self.lexemes, position
+        match kind:
+            case "":
+                return lexemes.operand_after(position)
+            case "expr":
+                return lexemes.expression_end(position, STOPS)
+            case "argument":
+                return lexemes.expression_end(position, _ENDS_ARGUMENT)
+            case "texts":
+                while lexemes[last + 1].text == "," and lexemes[last + 2].kind == "string":
+                    last += 2
+                return last
+            case "condition" | "alone":
                 last = lexemes.expression_end(position, STOPS | {"then", "pods", "nodes"})
-                if lexemes[position].kind == "end" or lexemes[last + 1].text == "{":
-                    last = None
+                said = {lexemes[n].text for n in range(position, last + 2)}
+                is_no_whole = lexemes.operand_after(position) is None or said & {"=", "{", ":="}
+                return None if is_no_whole or (kind == "alone" and self.place.behind) else last
             case "before_block":
-                last = (
-                    next(
-                        (n for n in range(position, len(lexemes.items)) if lexemes[n].text in "{}"),
-                        0,
-                    )
-                    - 1
-                )
-                last = last if lexemes[last + 1].text == "{" else None
+                last = lexemes.expression_end(position, frozenset("{"))
+                return last if lexemes[last + 1].text == "{" else None
             case "inside":
-                last = (lexemes.partner.get(lexemes.opener(position) or -1) or 0) - 1
+                return (lexemes.partner.get(lexemes.opener(position) or -1) or 0) - 1
             case "words":
-                last = position
                 while lexemes[last].kind == "word" and lexemes[last].text not in ITEMS | {"in"}:
                     last += 1
-                last -= 1
-            case kind:
-                last = position if _BY_WORD[kind](lexemes[position].text) else None
-        if last is None or not self._bound(token.name, position, last):
-            return None
-        return last + 1
+                return last - 1
+            case _:
+                return last if _BY_WORD[kind](lexemes[last].text) else None
 
     def _back(self, token: _Token, position: int) -> int | None:
         """The position of a token that ends before a position."""

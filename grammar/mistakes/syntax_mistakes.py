@@ -96,6 +96,7 @@ def _ideas(source: Source, span: Span, accepted: AbstractSet[str]) -> Iterator[D
         fix = Fix(span, close) if only_nearest(found, words) else None
         said = catalogue.unexpected(found, (), span, hint=f"did you mean `{close}`?", fix=fix)
         yield replace(said, remedy=Fix(span, close))
+    yield from rewritten(place, rows.PARTS)
     if found in "&|" and place.behind:
         yield catalogue.bad_character(found, span, f"conditions have `{found * 2}` between them")
     elif found in _SIGNS:
