@@ -157,11 +157,6 @@ def bad_hole(reason: str, span: Span) -> Diagnostic:
     return _error("P0012", reason, span, "write `{{` or `}}` for a brace in the text")
 
 
-def no_percentage(found: str, span: Span) -> Diagnostic:
-    hint = "write a whole number: only a share has a percentage"
-    return _error("P0204", f"`{found}` is not a number of pods", span, hint)
-
-
 def empty_hole(found: str, span: Span) -> Diagnostic:
     hint = "write an expression such as `{pod.name}`, or `{{}}` for the braces"
     return _error("P0012", f"nothing is in `{found}`", span, hint)

@@ -63,12 +63,6 @@ class Diagnostic:
         return f"{self.severity}[{self.code}]" if self.code else self.severity
 
 
-def write_instead(code: str, message: str, span: Span, text: str) -> Diagnostic:
-    """A warning whose remedy is another text in the place of this one."""
-    hint, remedy = f"write `{text}`", Fix(span, text)
-    return Diagnostic(code, "warning", message, span, hint=hint, remedy=remedy)
-
-
 def either(conditions: Iterable[str], *, denied: bool = False) -> str:
     """The condition that one of several is true, or that none is, for the place of one."""
     made = [*conditions]

@@ -68,8 +68,3 @@ def with_edit(
 ) -> Diagnostic:
     hint = hint or f"write `{edit.text.strip()}`"
     return replace(found, hint=hint, remedy=edit, fix=edit if certain else None)
-
-
-def one_line(text: str) -> str:
-    """A text on one line."""
-    return " ".join(text.split())

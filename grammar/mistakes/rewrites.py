@@ -171,7 +171,6 @@ def _quoted(word: str) -> str:
     return print_string(word) if re.fullmatch(r"[A-Za-z]\w*", word) and not known else word
 
 
-_TEXTS_ARE_IN = re.compile(r"(?:name|zone|region|namespace|image|labels\[[^\]]*\])\Z")
 _FORMS: Mapping[str, Callable[[str], str | None]] = {
     "optional": _optional,
     "list": _as_list,
@@ -192,13 +191,11 @@ _FORMS: Mapping[str, Callable[[str], str | None]] = {
     "like": _like,
     "empty": lambda read: f"!has({read})" if read.endswith("]") else f"size({read}) == 0",
     "filled": lambda read: f"has({read})" if read.endswith("]") else f"size({read}) > 0",
-    "slice": lambda read: "substring" if _TEXTS_ARE_IN.search(read) else "slice",
     "rooted": rooted,
     "quantifier": lambda said: "all" if re.search(r"[<>]|!=", said) else "exists",
     "less": lambda number: str(int(number) - 1) if number.isdigit() else None,
     "more": lambda number: str(int(number) + 1) if number.isdigit() else None,
     "template": lambda text: template_of(text) if "+" in text else None,
-    "detail": lambda text: template_of(text) if "+" in text and "node" in text else None,
     "formatted": lambda text: _printed(",".join(re.split(r"\.format\(|\)\Z", text)[:2])),
     "digits_alone": lambda text: text.replace("_", ""),
     "unmarked": lambda text: re.sub(r"\?\.(?=\[)|\?(?=[.\[])", "", text) if "?." in text else None,
