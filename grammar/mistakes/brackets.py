@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.mistakes.misplaced import ITEMS, WORDS, Misplaced, with_edit
@@ -11,15 +9,10 @@ from grammar.mistakes.rewrites import seconds_of
 from grammar.tree.source import Span
 
 
-class BracketRemedies(Misplaced):
-    """Looks at brackets around an error."""
+class Brackets(Misplaced):
+    """The brackets around an error."""
 
-    @property
-    def ideas(self) -> tuple[Callable[[], Diagnostic | None], ...]:
-        """In the order in which they are asked."""
-        return (self._length, self._unclosed)
-
-    def _length(self) -> Diagnostic | None:
+    def length(self) -> Diagnostic | None:
         """`for at most "60s"`, `for at most 60`, `for at most 2 minutes`."""
         if self.accepted != {"LENGTH"} or self.item.kind not in ("string", "number", "word"):
             return None
@@ -27,7 +20,7 @@ class BracketRemedies(Misplaced):
         span = self.lexemes.span(self.at, last)
         return catalogue.no_length(self.lexemes.slice(self.at, last), span, seconds)
 
-    def _unclosed(self) -> Diagnostic | None:
+    def unclosed(self) -> Diagnostic | None:
         """A bracket that lacks its partner: the error is at the one that is there."""
         lexemes, at, item = self.lexemes, self.at, self.item
         if at == len(lexemes.items):

@@ -39,13 +39,10 @@ OPERATORS = frozenset({"PLUS", "MULOP", "RELOP"})
 class Misplaced:
     """The token, what stands before it, and the terminals that are accepted in its place."""
 
-    def __init__(
-        self, source: Source, span: Span, accepted: AbstractSet[str], known: tuple[str, ...]
-    ) -> None:
+    def __init__(self, source: Source, span: Span, accepted: AbstractSet[str]) -> None:
         self.source = source
         self.lexemes = Lexemes(source.text)
         self.accepted = accepted
-        self.known = known
         at_end = span.start >= len(source.text.rstrip())
         self.at = len(self.lexemes.items) if at_end else self.lexemes.at(span.start)
         self.item = self.lexemes[self.at]

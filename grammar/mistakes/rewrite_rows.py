@@ -1,23 +1,18 @@
 """Rewrite rows: what people write out of habit where it cannot be parsed, and what it is here.
 
 The first row that leads the parser further is the answer. `grammar.mistakes.rewrites` says how a
-row is written. Rows of whole texts have a regular expression instead, for what is no lexeme here.
+row is written, and `grammar.mistakes.foreign_texts` has what is no lexeme here.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from grammar.messages import catalogue, habits, plain_words
-from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.messages.placeholders import OWN, PATH, PLACEHOLDER, hint_of
-from grammar.mistakes.misplaced import Misplaced, with_edit
-from grammar.mistakes.rewrites import Rewrite, WrittenPart
+from grammar.mistakes.rewrites import Rewrite
 from grammar.syntax.lexemes import SHAPES
 from grammar.tree.clauses import CLAUSE_WORDS
-from grammar.tree.source import Span
 
 R = Rewrite
 _BIG = "greater|more|above|over|exceeds|larger|older|higher|bigger|longer"
@@ -85,6 +80,12 @@ def _operator(word: str, here: str) -> Rewrite:
 OPERATORS = (
     *_WORDED_OPERATORS,
     *(_operator(word, row.here) for row in habits.OPERATORS for word in row.words),
+)
+
+# `not x == y` has two meanings, so it has no certain edit.
+NEGATIONS = (
+    R("< not {a} > $", "!{a}", "write `!`", certain=True),
+    R("< not {a} >", "!{a}", "write `!`"),
 )
 
 # ---- what is said of each item of a list
@@ -548,88 +549,3 @@ HEADS = (
     ),
     R("^{k:item}", "", _IN_POLICY, needs="POLICY", edits=False),
 )
-
-# ---- texts that are no lexemes here
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A wrong text by a regular expression; only what is in its group `cut` is replaced."""
-
-    wrong: str
-    instead: str
-    hint: str = ""
-    amount: bool = False
-
-
-_READ = r"(?P<a>[a-z]\w*(?:\.\w+|\[[^\]\n]*\])*)"
-_SLASHED = r"/(?P<e>(?:\\.|[^/\n\\])+)/[a-z]*"
-_IS_COMMENT = "write a comment behind `#` or `//`, up to the end of the line"
-TEXTS = (
-    Text(
-        rf"{_READ}\s*(?P<n>!?)(?:[=~]+|like|matches|regexp)\s*{_SLASHED}",
-        "{n}{a}.matches({e:text})",
-    ),
-    Text(rf"{_SLASHED}\.(?:test|match|exec)\({_READ}\)", "{a}.matches({e:text})"),
-    Text(rf"(?<=[(,]){_SLASHED}", "{e:text}"),
-    Text(rf"{_READ}\s*//\s*(?P<o>\"[^\"\n]*\")", "{a:optional}.orValue({o})"),
-    Text(r"[\w)\]]\s*(?P<cut>//)\s*[\d(a-z]", "/", "write `/`: `//` begins a comment"),
-    Text(r"\d+(?:_\d+)+", "{all:digits_alone}"),
-    Text(r"\d+[smhd](?:\d+[smhd])+", '"{all}"', amount=True),
-    Text(r"(?<![\w.\"'])[A-Za-z]+(?:-[A-Za-z]+)*-\d\w*", '"{all}"'),
-    Text(r"(?P<cut>\?\.)\w+\.(?:orValue|value|hasValue)\b", ".?"),
-    Text(r"[a-z]\w*(?:[.?]+\w+|\?*\.?\[[^\]\n]*\])+", "{all:unmarked}"),
-    Text(r"/\*[\s\S]*?\*/", "", _IS_COMMENT),
-    Text(r"\{\{-?\s*\.?(?P<a>(?:node|pod)\b[^{}\n]*?)\s*-?\}\}", "{a}"),
-    Text(r"---+|```+\w*", "", "leave it out: policies and tests stand one behind another"),
-)
-_QUERY = re.compile(
-    r"\b(?:avg|sum|max|min|count|topk|bottomk|quantile|stddev)\s*(?:by|without)\s*\("
-    r"|(?<=[\w)}])\[\d+[smhd](?::\d*[smhd]?)?\]"
-    r"|(?<![\w.\"])[a-z]\w*\{\s*[a-z]\w*\s*(?:=~?|!=|!~)\s*\""
-    r"|(?<![\w.\"])(?:kube|node|container|machine|kubelet|DCGM_FI)_\w+\s*(?:[{\[(<>]|==)"
-)
-
-
-def of_texts(place: Misplaced) -> Iterator[Diagnostic]:
-    """What the regular expressions find around the place where the parser stopped."""
-    text, stop = place.source.text, place.item.start or len(place.source.text)
-    start = text.rfind("\n", 0, stop) + 1
-    yield from _of_others(place, text[start:].partition("\n")[0], start)
-    start = text.rfind("\n", 0, max(0, text.rfind("{", 0, place.previous.end))) + 1
-    for row in TEXTS:
-        for found in re.compile(row.wrong).finditer(text, start):
-            if found.start() > stop:
-                break
-            cut = "cut" if "cut" in found.groupdict() else 0
-            span = Span(*found.span(cut))
-            parts = {name: WrittenPart(part) for name, part in found.groupdict("").items()}
-            try:
-                made = row.instead.format_map(parts | {"all": WrittenPart(found[0])})
-            except ValueError:
-                continue
-            wrong = catalogue.unexpected(found[cut], (), span)
-            if row.amount:
-                wrong = catalogue.bare_amount(found[cut], span)
-            yield with_edit(wrong, Fix(span, made), row.hint)
-
-
-def _of_others(place: Misplaced, line: str, start: int) -> Iterator[Diagnostic]:
-    """A query of Prometheus, or a placeholder of another program, in the line of the error."""
-    at = place.item.start
-    query = None if re.match(r"\s*(?:limit|spread|share)\b", line) else _QUERY.search(line)
-    if query is not None and place.item.kind != "end":
-        said = query[0].rstrip(" {[(<>=") or query[0]
-        begin = start + query.start()
-        wrong = catalogue.unexpected(said, (), Span(begin, begin + len(said)))
-        yield replace(wrong, hint=habits.OF_PROMETHEUS)
-    for found in PLACEHOLDER.finditer(line):
-        first = start + found.start()
-        inner = next(filter(None, found.groups()), "")
-        root = PATH.match(inner.strip())
-        is_own = root is not None and root[0].strip(".").partition(".")[0] in OWN
-        if not is_own and first <= at < start + found.end():
-            before = place.lexemes[place.lexemes.at(first) - 1].text
-            kind = "int" if before in ("weight", "most", "least", "exactly") else "string"
-            span = Span(first, start + found.end())
-            yield catalogue.placeholder(found[0], span, hint_of(inner, kind))

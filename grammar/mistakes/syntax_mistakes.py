@@ -7,19 +7,20 @@ can be meant; `--fix` makes only certain edits.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from grammar.messages import catalogue
+from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.messages.helping import Leads
 from grammar.mistakes import rewrite_rows as rows
-from grammar.mistakes.brackets import BracketRemedies
-from grammar.mistakes.clauses import ClauseRemedies
-from grammar.mistakes.misplaced import Misplaced, with_edit
+from grammar.mistakes.brackets import Brackets
+from grammar.mistakes.foreign_texts import of_texts
+from grammar.mistakes.misplaced import ITEMS, PARTS, WORDS, Misplaced, with_edit
 from grammar.mistakes.rewrites import rewritten
 from grammar.syntax.lexemes import Lexemes
+from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Source, Span
 
 # Rows and code in the order in which they are asked.
@@ -33,11 +34,6 @@ _ROWS = (
     rows.SIGNS,
     rows.NAMES,
     rows.BOUNDS,
-)
-# The word `not` followed only by spaces, and an operand that no operator follows.
-_NEGATION = re.compile(r"(?<![\w.])not[ \t]+\Z")
-_OPERAND = re.compile(
-    r"[A-Za-z_][\w.]*+(?:\[[^\[\]\n]*\]|\([^()\n]*\)|\.\w+)*+[ \t]*+(?![ \t=!<>+*/%\-?.\[(]|in\b)"
 )
 _SIGNS = {";": "lines need no `;`", "`": 'write a text between `"`'} | dict.fromkeys(
     "\u201c\u201d\u2018\u2019", "write straight quotes"
@@ -80,18 +76,18 @@ def unexpected(
 
 def _ideas(source: Source, span: Span, accepted: AbstractSet[str]) -> Iterator[Diagnostic]:
     words = tuple(t.lower() for t in accepted if t.isalpha() and t not in _NO_WORDS)
-    place = Misplaced(source, span, accepted, words)
-    yield from rows.of_texts(place)
+    place = Misplaced(source, span, accepted)
+    yield from of_texts(place)
     yield from rewritten(place, (row for some in _ROWS for row in some))
-    for kind in (BracketRemedies, ClauseRemedies):
-        for idea in kind(source, span, accepted, words).ideas:
-            if (said := idea()) is not None:
-                yield said
+    brackets = Brackets(source, span, accepted)
+    for said in (brackets.length(), brackets.unclosed(), _name(place), _clause(place)):
+        if said is not None:
+            yield said
     found = source.slice(span)
     if not found:
         return
-    if (negation := _NEGATION.search(source.text, 0, span.start)) is not None:
-        yield _not(source, Span(negation.start(), span.start))
+    if place.previous.text == "not":
+        yield from rewritten(place, rows.NEGATIONS)
     if (close := nearest(found, words)) is not None and close != found:
         fix = Fix(span, close) if only_nearest(found, words) else None
         said = catalogue.unexpected(found, (), span, hint=f"did you mean `{close}`?", fix=fix)
@@ -103,12 +99,75 @@ def _ideas(source: Source, span: Span, accepted: AbstractSet[str]) -> Iterator[D
         yield catalogue.bad_character(found, span, _SIGNS[found])
 
 
-def _not(source: Source, span: Span) -> Diagnostic:
-    """The error for `not x`. `not x == y` has two meanings, so it has no fix."""
-    sure = _OPERAND.match(source.text, span.end) is not None
-    fix = Fix(span, "!") if sure else None
-    word = Span(span.start, span.start + len("not"))
-    return catalogue.unexpected("not", (), word, hint="write `!`", fix=fix)
+def _name(place: Misplaced) -> Diagnostic | None:
+    """A name without quotes, or the words of a message."""
+    lexemes, at, word = place.lexemes, place.at, place.previous.text
+    if not place.accepted or not place.accepted <= {"STRING", "NAME"}:
+        return None
+    is_clause = place.item.text in CLAUSE_WORDS and lexemes[at + 1].kind == "string"
+    is_read = place.item.text in ("node", "pod") and lexemes[at + 1].text == "."
+    # The word before it is one too many, or the name is lacking.
+    is_other = is_clause or is_read or lexemes[at + 1].text == "("
+    if is_other or place.item.kind not in ("word", "number"):
+        return None
+    last = at
+    while lexemes.touches(last + 1) and (
+        lexemes[last + 1].kind in ("word", "number") or lexemes[last + 1].text in ("-", ".", "/")
+    ):
+        last += 1
+    follows = lexemes[last + 1]
+    is_told = word == "use" or follows.text not in WORDS - {"for", "pods", "nodes"}
+    is_line = "\n" not in place.source.text[lexemes[last].end : follows.start]
+    is_word = follows.kind in ("word", "number") and is_line
+    if word in ITEMS - {"description"} and is_word and is_told:
+        # Words of a wish.
+        return None
+    if word in ("description", "message", "detail"):
+        last = _line_end(place, last, () if word == "description" else PARTS)
+    edit = Fix(lexemes.span(at, last), f'"{lexemes.slice(at, last)}"')
+    return with_edit(place.unexpected(at, last), edit, certain=True)
+
+
+def _line_end(place: Misplaced, at: int, others: Container[str]) -> int:
+    """The last of the words that follow on the line, up to one of the others."""
+    lexemes = place.lexemes
+    while lexemes[at + 1].kind in ("word", "number") or lexemes[at + 1].text in (",", ".", "-"):
+        between = place.source.text[lexemes[at].end : lexemes[at + 1].start]
+        if "\n" in between or lexemes[at + 1].text in others:
+            break
+        at += 1
+    return at
+
+
+def _clause(place: Misplaced) -> Diagnostic | None:
+    """A word where a clause must start: which clauses there are, and the one meant."""
+    lexemes, at, word = place.lexemes, place.at, place.item.text
+    if place.item.kind != "word" or not {"FILTER", "SCORE", "LET"} <= place.accepted:
+        return None
+    if place.behind and lexemes[at + 1].kind != "string":
+        return None
+    found = catalogue.unknown_clause(word, lexemes.span(at, at))
+    if word in ("policy", "cluster") and lexemes.opener(at) is None:
+        hint = f"leave out the `{word} … {{` and its `}}`: the object is the policy"
+        return replace(found, hint=hint)
+    if (close := nearest(word, ITEMS)) is not None and not place.behind:
+        hint = f"did you mean `{close}`?"
+        edit = Fix(lexemes.span(at, at), close)
+        from_list = sorted(n for n in ITEMS if nearest(word, (n,)))
+        if lexemes[at + 1].text in (":", "=", "-"):
+            return replace(found, hint=hint)
+        return with_edit(found, edit, hint, certain=len(from_list) == 1)
+    why = habits.NEEDLESS_ITEMS.get(word)
+    is_told = why in (habits.OF_MANIFESTS, habits.REQUESTED)
+    if is_told and lexemes[at + 1].kind == "word":
+        # A sentence about them.
+        why = None
+    if why is not None:
+        return replace(found, hint=f"leave it out: {why}")
+    said = next(rewritten(place, rows.CLAUSES), None)
+    if said is not None:
+        return said
+    return replace(found, hint=catalogue.CLAUSES_ARE)
 
 
 def built(found: Diagnostic, source: Source, leads: Leads) -> Diagnostic:
@@ -140,7 +199,7 @@ def _built(found: Diagnostic, source: Source) -> Diagnostic:
         hint = f"write `{name}`, and `{declared}` behind the name of the policy"
         return replace(found, hint=hint)
     if word == "function":
-        place = Misplaced(source, found.span, frozenset(), ())
+        place = Misplaced(source, found.span, frozenset())
         for said in rewritten(place, rows.ITEMS_OF_LISTS):
             if said.remedy is not None:
                 return with_edit(found, said.remedy)
