@@ -33,28 +33,42 @@ def _row(words: str, origin: str, here: str, kinds: str = "", operands: int | No
     return Habit(tuple(words.split()), origin, here, tuple(kinds.split()), operands)
 
 
+def _table(text: str) -> tuple[Habit, ...]:
+    """A row for each line: what it is here, the languages, the words, the types, their number."""
+    found = []
+    for line in text.strip().splitlines():
+        here, origin, words, kinds, number = (
+            [part.strip() for part in line.split(" ;")] + ["", ""]
+        )[:5]
+        row = _row(words, origin, here, kinds, int(number) if number else None)
+        found.append(row)
+    return tuple(found)
+
+
 # ---- between operands: `{0}` is what stands before, `{1}` what stands behind
 
-OPERATORS = (
-    _row("and AND & et", "Python, SQL", "{0} && {1}"),
-    _row("or OR |", "Python, SQL", "{0} || {1}"),
-    _row("= === eq equals Equals EQ", "SQL, JavaScript, Go templates", "{0} == {1}"),
-    _row("!== <> ne NE NotEquals notEquals", "JavaScript, SQL, Go templates", "{0} != {1}"),
-    _row("gt GT Gt GreaterThan", "Go templates, YAML", "{0} > {1}"),
-    _row("lt LT Lt LessThan", "Go templates, YAML", "{0} < {1}"),
-    _row("ge gte GE GreaterThanOrEquals =>", "Go templates, Kyverno", "{0} >= {1}"),
-    _row("le lte LE LessThanOrEquals", "Go templates", "{0} <= {1}"),
-    _row("In IN AnyIn AllIn oneOf isIn", "Kubernetes YAML, SQL, Kyverno", "{0} in {1}"),
-    _row("NotIn notin NOTIN AnyNotIn AllNotIn", "Kubernetes YAML, Kyverno", "!({0} in {1})"),
-    _row("=~ ~= ~ ~* matches MATCHES regexp rlike", "shells, Perl, Ruby, SQL", "{0}.matches({1})"),
-    _row("!~ !~*", "Perl, Ruby", "!{0}.matches({1})"),
-    _row("contains includes CONTAINS", "SQL and others", "{0}.contains({1})"),
-    _row("has hasKey", "plain English", "{1} in {0}"),
-    _row("startswith startsWith", "Kusto", "{0}.startsWith({1})"),
-    _row("endswith endsWith", "Kusto", "{0}.endsWith({1})"),
-    _row("mod MOD", "SQL", "{0} % {1}"),
-    _row("div", "Pascal", "{0} / {1}"),
-    _row("xor XOR ^", "SQL, Python", "{0} != {1}"),
+OPERATORS = _table(
+    """
+    {0} && {1} ; Python, SQL ; and AND & et
+    {0} || {1} ; Python, SQL ; or OR |
+    {0} == {1} ; SQL, JavaScript, Go templates ; = === eq equals Equals EQ
+    {0} != {1} ; JavaScript, SQL, Go templates ; !== <> ne NE NotEquals notEquals
+    {0} > {1} ; Go templates, YAML ; gt GT Gt GreaterThan
+    {0} < {1} ; Go templates, YAML ; lt LT Lt LessThan
+    {0} >= {1} ; Go templates, Kyverno ; ge gte GE GreaterThanOrEquals =>
+    {0} <= {1} ; Go templates ; le lte LE LessThanOrEquals
+    {0} in {1} ; Kubernetes YAML, SQL, Kyverno ; In IN AnyIn AllIn oneOf isIn
+    !({0} in {1}) ; Kubernetes YAML, Kyverno ; NotIn notin NOTIN AnyNotIn AllNotIn
+    {0}.matches({1}) ; shells, Perl, Ruby, SQL ; =~ ~= ~ ~* matches MATCHES regexp rlike
+    !{0}.matches({1}) ; Perl, Ruby ; !~ !~*
+    {0}.contains({1}) ; SQL and others ; contains includes CONTAINS
+    {1} in {0} ; plain English ; has hasKey
+    {0}.startsWith({1}) ; Kusto ; startswith startsWith
+    {0}.endsWith({1}) ; Kusto ; endswith endsWith
+    {0} % {1} ; SQL ; mod MOD
+    {0} / {1} ; Pascal ; div
+    {0} != {1} ; SQL, Python ; xor XOR ^
+    """
 )
 
 # ---- units of amounts, which are texts here: the word, and the suffix that it is
@@ -75,152 +89,104 @@ PERCENT = frozenset({"percent", "pct", "percents", "per_cent", "Percent"})
 
 # ---- functions and methods
 
-_S, _L, _M, _O = "string", "list", "map", "optional"
-CALLS = (
-    _row("len length count Size Len Count Length", "Python, Go, Rego, SQL", "size({0})", "", 1),
-    _row("isEmpty empty is_empty", "Java, PHP", "size({0}) == 0", f"{_S} {_L} {_M}", 1),
-    _row("notEmpty nonEmpty isNotEmpty", "Java", "size({0}) > 0", f"{_S} {_L} {_M}", 1),
-    _row("max Max greatest MAX maximum", "Python, Go, SQL", "math.greatest({0}, {1})", "", 2),
-    _row("min Min least MIN minimum", "Python, Go, SQL", "math.least({0}, {1})", "", 2),
-    _row("max Max MAX", "Python, SQL", "{0}.max()", _L, 1),
-    _row("min Min MIN", "Python, SQL", "{0}.min()", _L, 1),
-    _row("sum Sum SUM total", "Python, SQL", "{0}.sum()", _L, 1),
-    _row("avg mean AVG average", "SQL", "{0}.sum() / size({0})", _L, 1),
-    _row("list tuple", "Python", "{0}", _L, 1),
-    _row("sorted sort_by order", "Python", "{0}.sort()", _L, 1),
-    _row("reversed", "Python", "{0}.reverse()", "", 1),
-    _row("unique uniq set to_set", "Ruby, Python", "{0}.distinct()", _L, 1),
-    _row("abs Abs", "Python, SQL", "math.abs({0})", "", 1),
-    _row("ceil ceiling Ceil", "Rego, SQL", "math.ceil({0})", "", 1),
-    _row("floor Floor", "Rego, SQL", "math.floor({0})", "", 1),
-    _row("round Round", "Python, Rego, SQL", "math.round({0})", "", 1),
-    _row("sqrt", "Python, SQL", "math.sqrt({0})", "", 1),
-    _row("str toString to_string ToString String sprint", "Python, Java", "string({0})", "", 1),
-    _row("float parseFloat toDouble to_number toFloat float64", "Python", "double({0})", "", 1),
-    _row(
-        "parseInt Number toInt integer int64 Atoi atoi to_int parse_int toNumber number",
-        "JavaScript, Go",
-        "int({0})",
-        "",
-        1,
-    ),
-    _row("toBool to_bool parseBool Boolean boolean", "JavaScript, Go", "bool({0})", "", 1),
-    _row("contains includes has member Contains include in_array", "JavaScript", "{1} in {0}", _L),
-    _row(
-        "contains includes has hasKey has_key containsKey hasOwnProperty contains_key exists_key",
-        "JavaScript, Java",
-        "{1} in {0}",
-        _M,
-        2,
-    ),
-    _row("includes has include Contains strContains", "JavaScript", "{0}.contains({1})", _S, 2),
-    _row("get getOrDefault lookup fetch get_or_default", "Python", "{0}[?{1}].orValue({2})", _M, 3),
-    _row("get lookup fetch getOrDefault index", "Python, Go templates", "{0}[{1}]", _M, 2),
-    _row("get at nth index", "Java", "{0}[{1}]", _L, 2),
-    _row(
-        "toLowerCase lower toLower LOWER ToLower downcase lowercase to_lower tolower",
-        "JavaScript, Python, SQL",
-        "{0}.lowerAscii()",
-        "",
-        1,
-    ),
-    _row(
-        "toUpperCase upper toUpper UPPER ToUpper upcase uppercase to_upper toupper",
-        "JavaScript, Python, SQL",
-        "{0}.upperAscii()",
-        "",
-        1,
-    ),
-    _row("strip trimSpace TRIM trim_space lstrip rstrip TrimSpace", "Python", "{0}.trim()", "", 1),
-    _row(
-        "startswith hasPrefix starts_with has_prefix StartsWith HasPrefix beginsWith prefix",
-        "Python, Go, Rego",
-        "{0}.startsWith({1})",
-        _S,
-        2,
-    ),
-    _row(
-        "endswith hasSuffix ends_with has_suffix EndsWith HasSuffix suffix",
-        "Python, Go, Rego",
-        "{0}.endsWith({1})",
-        _S,
-        2,
-    ),
-    _row(
-        "match test search regex regexMatch match_regex isMatch fullmatch matchesRegex",
-        "JavaScript, Python",
-        "{0}.matches({1})",
-        _S,
-        2,
-    ),
-    _row("concat join strings.Join", "Rego, Terraform, Go", "{1}.join({0})", _S, 2),
-    _row("parseInt Number.parseInt", "JavaScript", "int({0})", _S, 2),
-    _row("re_match", "Rego", "{1}.matches({0})", "", 2),
-    _row("regex.match re.match re.search regexp.MatchString", "Rego", "{1}.matches({0})", "", 2),
-    _row("version Version parseVersion semver.parse", "Python, Nomad", "semver({0}, true)", "", 1),
-    _row("hour hours", "Python", "{0}.getHours()", "timestamp", 1),
-    _row("minute minutes", "Python", "{0}.getMinutes()", "timestamp", 1),
-    _row(
-        "weekday dayOfWeek day_of_week isoweekday", "Python", "{0}.getDayOfWeek()", "timestamp", 1
-    ),
-    _row("isWeekend", "date libraries", "{0}.getDayOfWeek() in [0, 6]", "timestamp", 1),
-    _row("isWeekday", "date libraries", "!({0}.getDayOfWeek() in [0, 6])", "timestamp", 1),
-    _row(
-        "inCIDR cidrContains in_cidr ipInRange",
-        "network libraries",
-        "cidr({1}).containsIP({0})",
-        "",
-        2,
-    ),
-    _row("in isIn oneOf isOneOf isAnyOf", "query builders", "{0} in {1}", "", 2),
-    _row("sprintf Sprintf", "Rego, Go", "{0}.format({1})", "", 2),
-    _row("month", "Python", "{0}.getMonth()", "timestamp", 1),
-    _row("substr slice substring mid", "SQL", "{0}.substring({1}, {2})", _S, 3),
-    _row("replaceAll replace_all gsub", "Java, Ruby", "{0}.replace({1}, {2})", _S, 3),
-    _row("equals Equals eq equal isEqualTo is", "Java, Go templates", "{0} == {1}", "", 2),
-    _row("ne notEquals not_equal", "Go templates", "{0} != {1}", "", 2),
-    _row("gt greaterThan", "Go templates", "{0} > {1}", "", 2),
-    _row("ge gte", "Go templates", "{0} >= {1}", "", 2),
-    _row("lt lessThan", "Go templates", "{0} < {1}", "", 2),
-    _row("le lte", "Go templates", "{0} <= {1}", "", 2),
-    _row("and AND", "Go templates", "{0} && {1}", "", 2),
-    _row("or OR", "Go templates", "{0} || {1}", "", 2),
-    _row("xor XOR", "Go templates, SQL", "{0} != {1}", "", 2),
-    _row("not NOT negate", "Go templates, Rego", "!({0})", "bool", 1),
-    _row(
-        "equalsIgnoreCase EqualFold",
-        "Java, Go",
-        "{0}.lowerAscii() == {1}.lowerAscii()",
-        _S,
-        2,
-    ),
-    _row("orElse or_else getOrElse unwrap_or default unwrapOr", "Java", "{0}.orValue({1})", _O, 2),
-    _row("isPresent isSome is_some present", "Java, Rust", "{0}.hasValue()", _O, 1),
-    _row("get unwrap", "Java, Rust", "{0}.value()", _O, 1),
-    _row("keys Keys", "Python, Go", "{0}.map(key, key)", _M, 1),
-    _row("values Values", "Python", "{0}.transformList(key, value, value)", _M, 1),
-    _row("keys object.keys Object.keys", "JavaScript, Rego", "{0}.map(key, key)", "", 1),
-    _row("object.get", "Rego", "{0}[?{1}].orValue({2})", "", 3),
-    _row("IF iif ifelse cond ternary", "SQL, Terraform", "{0} ? {1} : {2}", "", 3),
-    _row("head", "Lisp", "{0}[0]", _L, 1),
-    _row("range Range", "Python", "lists.range({0})", "int", 1),
-    _row("strings.Contains", "Go", "{0}.contains({1})", "", 2),
-    _row("strings.HasPrefix strings.StartsWith", "Go", "{0}.startsWith({1})", "", 2),
-    _row("strings.HasSuffix strings.EndsWith", "Go", "{0}.endsWith({1})", "", 2),
-    _row("strings.ToLower", "Go", "{0}.lowerAscii()", "", 1),
-    _row("strings.ToUpper", "Go", "{0}.upperAscii()", "", 1),
-    _row("Math.max math.max math.Max", "JavaScript, Go", "math.greatest({0}, {1})", "", 2),
-    _row("Math.min math.min math.Min", "JavaScript, Go", "math.least({0}, {1})", "", 2),
-    _row("Math.floor math.Floor", "JavaScript, Go", "math.floor({0})", "", 1),
-    _row("Math.ceil math.Ceil", "JavaScript, Go", "math.ceil({0})", "", 1),
-    _row("Math.round math.Round", "JavaScript, Go", "math.round({0})", "", 1),
-    _row("Math.abs math.Abs", "JavaScript, Go", "math.abs({0})", "", 1),
-    _row("now Now current_timestamp NOW getdate time", "SQL, Go", "now", "", 0),
-    _row("time.now time.Now Date.now datetime.now", "Go, Python", "now", "", 0),
-    _row("seconds", "other libraries", "duration(string({0}) + 's')", "int", 1),
-    _row("minutes", "other libraries", "duration(string({0}) + 'm')", "int", 1),
-    _row("days", "other libraries", "duration(string({0}) + 'd')", "int", 1),
-    _row("hours", "other libraries", "duration(string({0}) + 'h')", "int", 1),
+CALLS = _table(
+    """
+    size({0}) ; Python, Go, Rego, SQL ; len length count Size Len Count Length ; ; 1
+    size({0}) == 0 ; Java, PHP ; isEmpty empty is_empty ; string list map ; 1
+    size({0}) > 0 ; Java ; notEmpty nonEmpty isNotEmpty ; string list map ; 1
+    math.greatest({0}, {1}) ; Python, Go, SQL ; max Max greatest MAX maximum ; ; 2
+    math.least({0}, {1}) ; Python, Go, SQL ; min Min least MIN minimum ; ; 2
+    {0}.max() ; Python, SQL ; max Max MAX ; list ; 1
+    {0}.min() ; Python, SQL ; min Min MIN ; list ; 1
+    {0}.sum() ; Python, SQL ; sum Sum SUM total ; list ; 1
+    {0}.sum() / size({0}) ; SQL ; avg mean AVG average ; list ; 1
+    {0} ; Python ; list tuple ; list ; 1
+    {0}.sort() ; Python ; sorted sort_by order ; list ; 1
+    {0}.reverse() ; Python ; reversed ; ; 1
+    {0}.distinct() ; Ruby, Python ; unique uniq set to_set ; list ; 1
+    math.abs({0}) ; Python, SQL ; abs Abs ; ; 1
+    math.ceil({0}) ; Rego, SQL ; ceil ceiling Ceil ; ; 1
+    math.floor({0}) ; Rego, SQL ; floor Floor ; ; 1
+    math.round({0}) ; Python, Rego, SQL ; round Round ; ; 1
+    math.sqrt({0}) ; Python, SQL ; sqrt ; ; 1
+    string({0}) ; Python, Java ; str toString to_string ToString String sprint ; ; 1
+    double({0}) ; Python ; float parseFloat toDouble to_number toFloat float64 ; ; 1
+    int({0}) ; JavaScript, Go ; parseInt Number toInt integer int64 Atoi atoi to_int parse_int \
+        toNumber number ; ; 1
+    bool({0}) ; JavaScript, Go ; toBool to_bool parseBool Boolean boolean ; ; 1
+    {1} in {0} ; JavaScript ; contains includes has member Contains include in_array ; list
+    {1} in {0} ; JavaScript, Java ; contains includes has hasKey has_key containsKey \
+        hasOwnProperty contains_key exists_key ; map ; 2
+    {0}.contains({1}) ; JavaScript ; includes has include Contains strContains ; string ; 2
+    {0}[?{1}].orValue({2}) ; Python ; get getOrDefault lookup fetch get_or_default ; map ; 3
+    {0}[{1}] ; Python, Go templates ; get lookup fetch getOrDefault index ; map ; 2
+    {0}[{1}] ; Java ; get at nth index ; list ; 2
+    {0}.lowerAscii() ; JavaScript, Python, SQL ; toLowerCase lower toLower LOWER ToLower downcase \
+        lowercase to_lower tolower ; ; 1
+    {0}.upperAscii() ; JavaScript, Python, SQL ; toUpperCase upper toUpper UPPER ToUpper upcase \
+        uppercase to_upper toupper ; ; 1
+    {0}.trim() ; Python ; strip trimSpace TRIM trim_space lstrip rstrip TrimSpace ; ; 1
+    {0}.startsWith({1}) ; Python, Go, Rego ; startswith hasPrefix starts_with has_prefix \
+        StartsWith HasPrefix beginsWith prefix ; string ; 2
+    {0}.endsWith({1}) ; Python, Go, Rego ; endswith hasSuffix ends_with has_suffix EndsWith \
+        HasSuffix suffix ; string ; 2
+    {0}.matches({1}) ; JavaScript, Python ; match test search regex regexMatch match_regex \
+        isMatch fullmatch matchesRegex ; string ; 2
+    {1}.join({0}) ; Rego, Terraform, Go ; concat join strings.Join ; string ; 2
+    int({0}) ; JavaScript ; parseInt Number.parseInt ; string ; 2
+    {1}.matches({0}) ; Rego ; re_match ; ; 2
+    {1}.matches({0}) ; Rego ; regex.match re.match re.search regexp.MatchString ; ; 2
+    semver({0}, true) ; Python, Nomad ; version Version parseVersion semver.parse ; ; 1
+    {0}.getHours() ; Python ; hour hours ; timestamp ; 1
+    {0}.getMinutes() ; Python ; minute minutes ; timestamp ; 1
+    {0}.getDayOfWeek() ; Python ; weekday dayOfWeek day_of_week isoweekday ; timestamp ; 1
+    {0}.getDayOfWeek() in [0, 6] ; date libraries ; isWeekend ; timestamp ; 1
+    !({0}.getDayOfWeek() in [0, 6]) ; date libraries ; isWeekday ; timestamp ; 1
+    cidr({1}).containsIP({0}) ; network libraries ; inCIDR cidrContains in_cidr ipInRange ; ; 2
+    {0} in {1} ; query builders ; in isIn oneOf isOneOf isAnyOf ; ; 2
+    {0}.format({1}) ; Rego, Go ; sprintf Sprintf ; ; 2
+    {0}.getMonth() ; Python ; month ; timestamp ; 1
+    {0}.substring({1}, {2}) ; SQL ; substr slice substring mid ; string ; 3
+    {0}.replace({1}, {2}) ; Java, Ruby ; replaceAll replace_all gsub ; string ; 3
+    {0} == {1} ; Java, Go templates ; equals Equals eq equal isEqualTo is ; ; 2
+    {0} != {1} ; Go templates ; ne notEquals not_equal ; ; 2
+    {0} > {1} ; Go templates ; gt greaterThan ; ; 2
+    {0} >= {1} ; Go templates ; ge gte ; ; 2
+    {0} < {1} ; Go templates ; lt lessThan ; ; 2
+    {0} <= {1} ; Go templates ; le lte ; ; 2
+    {0} && {1} ; Go templates ; and AND ; ; 2
+    {0} || {1} ; Go templates ; or OR ; ; 2
+    {0} != {1} ; Go templates, SQL ; xor XOR ; ; 2
+    !({0}) ; Go templates, Rego ; not NOT negate ; bool ; 1
+    {0}.lowerAscii() == {1}.lowerAscii() ; Java, Go ; equalsIgnoreCase EqualFold ; string ; 2
+    {0}.orValue({1}) ; Java ; orElse or_else getOrElse unwrap_or default unwrapOr ; optional ; 2
+    {0}.hasValue() ; Java, Rust ; isPresent isSome is_some present ; optional ; 1
+    {0}.value() ; Java, Rust ; get unwrap ; optional ; 1
+    {0}.map(key, key) ; Python, Go ; keys Keys ; map ; 1
+    {0}.transformList(key, value, value) ; Python ; values Values ; map ; 1
+    {0}.map(key, key) ; JavaScript, Rego ; keys object.keys Object.keys ; ; 1
+    {0}[?{1}].orValue({2}) ; Rego ; object.get ; ; 3
+    {0} ? {1} : {2} ; SQL, Terraform ; IF iif ifelse cond ternary ; ; 3
+    {0}[0] ; Lisp ; head ; list ; 1
+    lists.range({0}) ; Python ; range Range ; int ; 1
+    {0}.contains({1}) ; Go ; strings.Contains ; ; 2
+    {0}.startsWith({1}) ; Go ; strings.HasPrefix strings.StartsWith ; ; 2
+    {0}.endsWith({1}) ; Go ; strings.HasSuffix strings.EndsWith ; ; 2
+    {0}.lowerAscii() ; Go ; strings.ToLower ; ; 1
+    {0}.upperAscii() ; Go ; strings.ToUpper ; ; 1
+    math.greatest({0}, {1}) ; JavaScript, Go ; Math.max math.max math.Max ; ; 2
+    math.least({0}, {1}) ; JavaScript, Go ; Math.min math.min math.Min ; ; 2
+    math.floor({0}) ; JavaScript, Go ; Math.floor math.Floor ; ; 1
+    math.ceil({0}) ; JavaScript, Go ; Math.ceil math.Ceil ; ; 1
+    math.round({0}) ; JavaScript, Go ; Math.round math.Round ; ; 1
+    math.abs({0}) ; JavaScript, Go ; Math.abs math.Abs ; ; 1
+    now ; SQL, Go ; now Now current_timestamp NOW getdate time ; ; 0
+    now ; Go, Python ; time.now time.Now Date.now datetime.now ; ; 0
+    duration(string({0}) + 's') ; other libraries ; seconds ; int ; 1
+    duration(string({0}) + 'm') ; other libraries ; minutes ; int ; 1
+    duration(string({0}) + 'd') ; other libraries ; days ; int ; 1
+    duration(string({0}) + 'h') ; other libraries ; hours ; int ; 1
+    """
 )
 # Functions that ask whether something is there.
 PRESENCE = _row(
@@ -402,136 +368,81 @@ FIELDS: Mapping[str, tuple[Habit, ...]] = MappingProxyType(
 
 # ---- clauses and other items of a policy
 
-CLAUSES = (
-    _row(
-        "deny violation forbid reject block exclude prohibit refuse avoid disallow",
-        "Rego, Kyverno",
-        "filter",
-    ),
-    _row(
-        "constraint rule require validate validation assert affinity nodeAffinity nodeSelector "
-        "allow permit predicate check must condition selector hard match select restrict "
-        "restriction admit requirement validations nodes tolerations taint "
-        "requiredDuringSchedulingIgnoredDuringExecution",
-        "Nomad, Kyverno, Kubernetes YAML",
-        "filter",
-    ),
-    _row(
-        "prefer preference preferred rank prioritize priority favor soft scoring order sort best "
-        "prefers preferences rate preferredDuringSchedulingIgnoredDuringExecution",
-        "Kubernetes YAML, ClassAds",
-        "score",
-    ),
-    _row(
-        "topologySpreadConstraints topologySpread topology spreadConstraint balance distribute "
-        "spreading topologySpreadConstraint even",
-        "Kubernetes YAML, Nomad",
-        "spread",
-    ),
-    _row(
-        "antiAffinity podAntiAffinity podAffinity max quota cap cardinality atMost maximum "
-        "exclusive distinct_hosts distinct_property anti_affinity",
-        "Kubernetes YAML, Nomad, YARN",
-        "limit",
-    ),
-    _row(
-        "ratio percentage percent split portion proportion targetSize", "PlacementPolicy", "share"
-    ),
-    _row(
-        "podGroup pod_group coscheduling gangScheduling allOrNothing schedulingGroup",
-        "coscheduling, Volcano, Kubernetes YAML",
-        "gang",
-    ),
-    _row(
-        "groupBy group_by nodeGroup node_group nodePool partition aggregate",
-        "SQL, cloud providers",
-        "group",
-    ),
-    _row("countIf count_if countPods podCount tally total", "SQL, spreadsheets", "count"),
-    _row("preemption evict eviction victims disruption protect", "Kubernetes", "preempt"),
-    _row("context configMap lookup externalData table source", "Kyverno", "data"),
-    _row("binding prebind permitBind", "kube-scheduler", "bind"),
-    _row("include extends inherit inherits uses", "programming languages", "use"),
-    _row("var const set define variable local variables", "JavaScript, Go", "let"),
-    _row("func function fn fun macro", "programming languages", "def"),
-    _row("failurePolicy onError errors", "ValidatingAdmissionPolicy", "failure"),
-    _row("desc summary about doc comment", "YAML", "description"),
-    _row(
-        "enforcement enforcementAction validationActions validationFailureAction failureAction"
-        " action dryRun",
-        "Gatekeeper, Kyverno",
-        "mode",
-    ),
-    _row(
-        "matchConditions podSelector appliesTo targets target scope subject where when if",
-        "ValidatingAdmissionPolicy, Kubernetes YAML",
-        "for pods where",
-    ),
+CLAUSES = _table(
+    """
+    filter ; Rego, Kyverno ; deny violation forbid reject block exclude prohibit refuse avoid \
+        disallow
+    filter ; Nomad, Kyverno, Kubernetes YAML ; constraint rule require validate validation assert \
+        affinity nodeAffinity nodeSelector allow permit predicate check must condition selector \
+        hard match select restrict restriction admit requirement validations nodes tolerations \
+        taint requiredDuringSchedulingIgnoredDuringExecution
+    score ; Kubernetes YAML, ClassAds ; prefer preference preferred rank prioritize priority \
+        favor soft scoring order sort best prefers preferences rate \
+        preferredDuringSchedulingIgnoredDuringExecution
+    spread ; Kubernetes YAML, Nomad ; topologySpreadConstraints topologySpread topology \
+        spreadConstraint balance distribute spreading topologySpreadConstraint even
+    limit ; Kubernetes YAML, Nomad, YARN ; antiAffinity podAntiAffinity podAffinity max quota cap \
+        cardinality atMost maximum exclusive distinct_hosts distinct_property anti_affinity
+    share ; PlacementPolicy ; ratio percentage percent split portion proportion targetSize
+    gang ; coscheduling, Volcano, Kubernetes YAML ; podGroup pod_group coscheduling \
+        gangScheduling allOrNothing schedulingGroup
+    group ; SQL, cloud providers ; groupBy group_by nodeGroup node_group nodePool partition \
+        aggregate
+    count ; SQL, spreadsheets ; countIf count_if countPods podCount tally total
+    preempt ; Kubernetes ; preemption evict eviction victims disruption protect
+    data ; Kyverno ; context configMap lookup externalData table source
+    bind ; kube-scheduler ; binding prebind permitBind
+    use ; programming languages ; include extends inherit inherits uses
+    let ; JavaScript, Go ; var const set define variable local variables
+    def ; programming languages ; func function fn fun macro
+    failure ; ValidatingAdmissionPolicy ; failurePolicy onError errors
+    description ; YAML ; desc summary about doc comment
+    mode ; Gatekeeper, Kyverno ; enforcement enforcementAction validationActions \
+        validationFailureAction failureAction action dryRun
+    for pods where ; ValidatingAdmissionPolicy, Kubernetes YAML ; matchConditions podSelector \
+        appliesTo targets target scope subject where when if
+    """
 )
 
 # ---- parts of clauses: the first word of each here is one of this language
 
-PARTS = (
-    _row(
-        "expr expression condition rule match where assert must validate test ensure if check "
-        "cel validations allow matchExpressions nodeSelector accept return returns",
-        "ValidatingAdmissionPolicy, Kyverno",
-        "require",
-    ),
-    _row("deny forbid reject refuse disallow", "Rego, Kyverno", "require !"),
-    _row("msg reason text error messageExpression say", "Rego, YAML", "message"),
-    _row("explain details description note info", "YAML", "detail"),
-    _row(
-        "expr expression score points rank formula by return returns prefer prefers",
-        "YAML",
-        "value",
-    ),
-    _row("if unless", "programming languages", "when"),
-    _row("topologyKey topology key across domain spread_over per", "Kubernetes YAML", "over"),
-    _row("over", "the spread of this language", "per domain"),
-    _row("maxSkew max_skew", "Kubernetes YAML", "skew at most"),
-    _row("minDomains min_domains", "Kubernetes YAML", "min domains"),
-    _row("max maximum atMost at_most max_count upTo limit upto most", "Nomad, YARN", "at most"),
-    _row("min minimum atLeast at_least min_count least", "YARN", "at least"),
-    _row(
-        "minMember min_member minAvailable minCount minTaskMember",
-        "coscheduling, Volcano, Kubernetes YAML",
-        "at least",
-    ),
-    _row(
-        "timeout scheduleTimeoutSeconds timeoutSeconds waitTimeout",
-        "coscheduling, Kueue",
-        "for at most",
-    ),
-    _row(
-        "topologyKey topology requiredTopology highestTierAllowed over per",
-        "Kueue, Volcano",
-        "within",
-    ),
-    _row("exact equals exactly_ equal precisely target", "programming languages", "exactly"),
-    _row("labelSelector selector podSelector matchLabels peers", "Kubernetes YAML", "pods where"),
-    _row("replicas", "Kubernetes YAML", "of replicas"),
-    _row("onto nodeSelector where nodes target placement", "Kubernetes YAML", "on nodes where"),
-    _row(
-        "hard required mandatory must enforced DoNotSchedule enforce "
-        "requiredDuringSchedulingIgnoredDuringExecution",
-        "Kubernetes YAML",
-        "strict",
-    ),
-    _row(
-        "soft preferred besteffort best_effort bestEffort ScheduleAnyway prefer optional "
-        "preferredDuringSchedulingIgnoredDuringExecution",
-        "Kubernetes YAML",
-        "best effort weight 10",
-    ),
-    _row("whenUnsatisfiable strength enforcement", "Kubernetes YAML", "strict"),
-    _row("default onMissing fallback absent otherwise else", "programming languages", "missing"),
-    _row("scale normalize between bounds", "programming languages", "range"),
-    _row("spare exclude never", "kube-scheduler", "protect victim where"),
-    _row("order_by orderBy sort", "SQL", "keep 1 by"),
-    _row("round rounded rounds", "plain English", "rounding"),
-    _row("roundUp round_up ceil ceiling", "programming languages", "rounding up"),
-    _row("roundDown round_down floor", "programming languages", "rounding down"),
+PARTS = _table(
+    """
+    require ; ValidatingAdmissionPolicy, Kyverno ; expr expression condition rule match where \
+        assert must validate test ensure if check cel validations allow matchExpressions \
+        nodeSelector accept return returns
+    require ! ; Rego, Kyverno ; deny forbid reject refuse disallow
+    message ; Rego, YAML ; msg reason text error messageExpression say
+    detail ; YAML ; explain details description note info
+    value ; YAML ; expr expression score points rank formula by return returns prefer prefers
+    when ; programming languages ; if unless
+    over ; Kubernetes YAML ; topologyKey topology key across domain spread_over per
+    per domain ; the spread of this language ; over
+    skew at most ; Kubernetes YAML ; maxSkew max_skew
+    min domains ; Kubernetes YAML ; minDomains min_domains
+    at most ; Nomad, YARN ; max maximum atMost at_most max_count upTo limit upto most
+    at least ; YARN ; min minimum atLeast at_least min_count least
+    at least ; coscheduling, Volcano, Kubernetes YAML ; minMember min_member minAvailable \
+        minCount minTaskMember
+    for at most ; coscheduling, Kueue ; timeout scheduleTimeoutSeconds timeoutSeconds waitTimeout
+    within ; Kueue, Volcano ; topologyKey topology requiredTopology highestTierAllowed over per
+    exactly ; programming languages ; exact equals exactly_ equal precisely target
+    pods where ; Kubernetes YAML ; labelSelector selector podSelector matchLabels peers
+    of replicas ; Kubernetes YAML ; replicas
+    on nodes where ; Kubernetes YAML ; onto nodeSelector where nodes target placement
+    strict ; Kubernetes YAML ; hard required mandatory must enforced DoNotSchedule enforce \
+        requiredDuringSchedulingIgnoredDuringExecution
+    best effort weight 10 ; Kubernetes YAML ; soft preferred besteffort best_effort bestEffort \
+        ScheduleAnyway prefer optional preferredDuringSchedulingIgnoredDuringExecution
+    strict ; Kubernetes YAML ; whenUnsatisfiable strength enforcement
+    missing ; programming languages ; default onMissing fallback absent otherwise else
+    range ; programming languages ; scale normalize between bounds
+    protect victim where ; kube-scheduler ; spare exclude never
+    keep 1 by ; SQL ; order_by orderBy sort
+    rounding ; plain English ; round rounded rounds
+    rounding up ; programming languages ; roundUp round_up ceil ceiling
+    rounding down ; programming languages ; roundDown round_down floor
+    """
 )
 
 # Words for the weight of a score, which is a number.
