@@ -357,7 +357,7 @@ CLAUSES = (
             ),
         )
     ),
-    R(f"< ^{_DENY} {{e:condition}} >", 'filter "{this}" {{ require !({e}) }}', _OF_CLAUSE),
+    R(f"< ^{_DENY} {{e:alone}} >", 'filter "{this}" {{ require !({e:of_rule}) }}', _OF_CLAUSE),
     R(f"^{_DENY}", "", _AROUND + _CLAUSES_ARE, edits=False),
     R(f"^{_FILTER} : {_SOFT}", "", "write `score`" + _CLAUSES_ARE, edits=False),
     *(row for each in habits.CLAUSES[1:] for row in _of_clause(each)),

@@ -72,17 +72,11 @@ class HintTrial:
             return len(after) <= len(before)
         if len(after) < len(before):
             return True
-        old = {_place(d, end - begin, edit.span.start - begin) for d in before}
+        # Behind the edit, an error keeps its place from the end.
         length = len(head) + len(edit.text) + len(tail)
-        new = [d for d in after if _place(d, length, len(head)) not in old]
-        if not found.is_of_parser:
-            # What has an unknown name hides what is wrong around it.
-            is_same = (found.code, found.message) in {(d.code, d.message) for d in new}
-            place = len(head) + len(edit.text)
-            is_around = all(d.span.start >= place or d.span.end <= len(head) for d in new)
-            return bool(new) and not is_same and (is_around or len(after) <= len(before))
-        rest = end - first
-        return bool(new) and all(not d.is_of_parser or length - d.span.start < rest for d in new)
+        old = {(d.code, d.message, end - begin - d.span.start) for d in before}
+        new = [d for d in after if (d.code, d.message, length - d.span.start) not in old]
+        return bool(new) and all(d.span.start >= len(head) or not d.is_of_parser for d in new)
 
     def all_mend(self, found: Iterable[Diagnostic]) -> bool:
         """Whether a text without errors has none after the edits of all its warnings either."""
@@ -101,9 +95,3 @@ class HintTrial:
         if self.left < 0:
             return []
         return [d for d in self.look(Source(self.source.name, text)) if d.severity == "error"]
-
-
-def _place(found: Diagnostic, length: int, changed: int) -> tuple[str, str, int]:
-    """A diagnostic as it is recognised in a text that is changed at an offset."""
-    start = found.span.start
-    return found.code, found.message, start if start < changed else start - length - 1

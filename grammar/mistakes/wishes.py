@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any
 
 from lark import Lark, Token, Transformer
-from lark.exceptions import UnexpectedInput, VisitError
+from lark.exceptions import UnexpectedInput
 
 from grammar.messages import plain_words
 from grammar.tree.printer import print_string
@@ -68,7 +68,7 @@ def _read(plain: str) -> str | None:
     """The answer to a wish of one line; an editor asks for it again at each keystroke."""
     try:
         answer = _Clauses().transform(_lark().parse(plain))
-    except (UnexpectedInput, VisitError):
+    except (UnexpectedInput, LookupError, ValueError):
         return None
     if isinstance(answer, _Wish):
         return answer.written(print_string(plain))
