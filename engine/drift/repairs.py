@@ -192,7 +192,8 @@ class Repairs:
                 self._placed.put(move.replacement[1], move)
                 replacement = self._cache.pod(move.replacement[0])
                 if replacement is not None and replacement.nodeName == move.pod.nodeName:
-                    self._return(move, f"`{key_of(move.pod)}` came back to {move.pod.nodeName}")
+                    text = f"`{key_of(move.pod)}` came back to {move.pod.nodeName}"
+                    self._count_returns(move.policy, move.clauses, text)
             elif state == "late":
                 text = f"what replaces `{key_of(move.pod)}` has found no node in ten minutes"
                 if (known := self._policies.get(move.policy)) is not None:
@@ -266,8 +267,7 @@ class Repairs:
         if moved is not None and self._clock() - moved.at < _RETURN_SECONDS:
             self._placed.pop(pod.uid)
             text = f"pods that it moved break it again, such as `{drifted.pod}`"
-            for clause in clauses:
-                self._count_return(known, clause, text)
+            self._count_returns(program.address, clauses, text)
             return text
         node = snapshot.node(pod.nodeName)
         if node is None or _is_drained(node):
@@ -309,16 +309,14 @@ class Repairs:
 
     # ---- pods that break a rule again
 
-    def _return(self, move: Move, text: str) -> None:
-        if (known := self._policies.get(move.policy)) is not None:
-            for clause in move.clauses:
-                self._count_return(known, clause, text)
-
-    def _count_return(self, known: _OfPolicy, clause: str, text: str) -> None:
-        known.returned += 1
-        known.returns[clause] += 1
-        if known.returns[clause] >= _MOST_RETURNS:
-            known.stopped[clause] = text
+    def _count_returns(self, policy: str, clauses: Iterable[str], text: str) -> None:
+        if (known := self._policies.get(policy)) is None:
+            return
+        for clause in clauses:
+            known.returned += 1
+            known.returns[clause] += 1
+            if known.returns[clause] >= _MOST_RETURNS:
+                known.stopped[clause] = text
 
     # ---- what is said
 

@@ -3,8 +3,8 @@
 They belong to Gangs and live as long as they do. An attempt changes nothing but the pods in flight:
 those that it has placed count where they would go.
 
-Quorums say how many members are placed together: the number is that of the clause, an expression
-that each member evaluates, or comes from the PodGroup or the wanted replicas of the workload.
+The quorum, how many members are placed together, is that of the clause, an expression that each
+member evaluates, or comes from the PodGroup or the wanted replicas of the workload.
 """
 
 from __future__ import annotations
@@ -205,14 +205,9 @@ class Attempts:
             self._domains[program] = Domains(program.domain, frame)
         return self._domains[program]
 
+    # ---- how many members are placed together
 
-class Quorums:
-    """Quorums: the numbers of members that are placed together, as members say them."""
-
-    def __init__(self, attempts: Attempts) -> None:
-        self._attempts = attempts
-
-    def of(self, call: VerbCall, name: GangName) -> int | str:
+    def quorum(self, call: VerbCall, name: GangName) -> int | str:
         """The number that the pod of a call says, or why that cannot be told."""
         program = name.program
         number: object = program.number
@@ -247,7 +242,7 @@ class Quorums:
         most = MOST_HELD_OF_NAMESPACE
         return found if found <= most else f"more than {most:,} members"
 
-    def read(
+    def read_quorum(
         self, gang: KnownGang, call: VerbCall, quorum: int, waiting: Mapping[str, Peer]
     ) -> int:
         """Takes the largest number that members say; the number of those that say one.
@@ -270,9 +265,9 @@ class Quorums:
         for uid in waiting:
             body, known = call.cluster.pods.body(uid), gang.numbers.get(uid)
             if known is None or known[0] is not body:
-                other = self._attempts.beside(uid, call)
+                other = self.beside(uid, call)
                 is_member = other is not None and gang.clause in other.plan.gangs
-                number = self.of(other, gang.name) if other is not None and is_member else ""
+                number = self.quorum(other, gang.name) if other is not None and is_member else ""
                 known = body, number if isinstance(number, int) else None
             read[uid] = known
         return read

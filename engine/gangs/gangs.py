@@ -50,7 +50,7 @@ from engine.decision.registry import Registry
 from engine.decision.verb_call import Observer, VerbCall
 from engine.decision.verdict import Decision, Rejected, attributed
 from engine.errors import BriefWaitError, RefusedError, own_text
-from engine.gangs.attempts import Attempts, Quorums
+from engine.gangs.attempts import Attempts
 from engine.gangs.gang import (
     ELSEWHERE,
     ENOUGH,
@@ -119,7 +119,6 @@ class Gangs:
         self._clock = clock
         self._members = Members(lambda: calls.registry.slots)
         self._attempts = Attempts(parts, suits)
-        self._quorums = Quorums(self._attempts)
         self._clauses = _clauses(calls.registry)
         in_flight = placement.in_flight
         self.known = KnownGangs(clock, in_flight, observer)
@@ -402,7 +401,7 @@ class Gangs:
         if name is None:
             return None
         snapshot, pod = call.snapshot, call.context(call.snapshot).peer()
-        quorum, placed = self._quorums.of(call, name), self._placed(call, name)
+        quorum, placed = self._attempts.quorum(call, name), self._placed(call, name)
         bound = self._members.on_nodes(name, placed, snapshot)
         waiting = self._members.waiting(name, snapshot).values()
         gang = self.known.find(name)
@@ -427,7 +426,7 @@ class Gangs:
 
     def quorum(self, call: VerbCall, name: GangName) -> int | str:
         """How many members are placed together, as the pod of a call says, or why nobody knows."""
-        return self._quorums.of(call, name)
+        return self._attempts.quorum(call, name)
 
     def _on_nodes(self, call: VerbCall, name: GangName) -> Mapping[str, int]:
         """The same. Raises BriefWaitError while it is not known of any whether it is bound."""
@@ -446,7 +445,7 @@ class Gangs:
     def _gang(self, call: VerbCall, name: GangName) -> KnownGang | str:
         """The gang with its newest quorum, or why it cannot be placed."""
         now, pod = self._clock(), call.pod
-        quorum = self._quorums.of(call, name)
+        quorum = self._attempts.quorum(call, name)
         if isinstance(quorum, str):
             return quorum
         gang = self.known.find(name)
@@ -458,7 +457,7 @@ class Gangs:
         gang.asked_at, gang.priority = now, max(gang.priority, pod.peer.priority)
         if gang.gathers:
             return gang
-        found = self._quorums.read(gang, call, quorum, self._waiting(gang, call.snapshot))
+        found = self._attempts.read_quorum(gang, call, quorum, self._waiting(gang, call.snapshot))
         if found < gang.quorum:
             gang.say(f"{found} of {gang.quorum} members exist", now)
             gang.stands_until, gang.is_settled = now + _STANDS_SECONDS, True
