@@ -254,16 +254,14 @@ def version(context: ConfigurationContext) -> Iterator[Found]:
 
 def unknown_field(context: ConfigurationContext) -> Iterator[Found]:
     """A field that kube-scheduler does not know."""
-    for each in context.configuration.misread:
-        if each.is_unknown:
-            yield refused(each.path, each.message, each.hint)
+    fields = context.configuration.misread
+    return (refused(each.path, each.message, each.hint) for each in fields if each.is_unknown)
 
 
 def wrong_type(context: ConfigurationContext) -> Iterator[Found]:
     """A value of another type than its field, or outside its bounds."""
-    for each in context.configuration.misread:
-        if not each.is_unknown:
-            yield refused(each.path, each.message, each.hint)
+    fields = context.configuration.misread
+    return (refused(each.path, each.message, each.hint) for each in fields if not each.is_unknown)
 
 
 def repeated_field(context: ConfigurationContext) -> Iterator[Found]:

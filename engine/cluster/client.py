@@ -15,12 +15,12 @@ import ipaddress
 import platform
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -32,6 +32,7 @@ from engine.objects.api_types import ApiStatus
 from engine.objects.decoding import read_json
 from grammar.messages.texts import os_reason
 
+T = TypeVar("T")
 CORE = "/api/v1"
 COORDINATION = "/apis/coordination.k8s.io/v1"
 
@@ -221,75 +222,71 @@ class ApiSession:
 
         Raises aiohttp.ClientError, OSError (TimeoutError is one) and ApiUnreachableError.
         """
-        generation = self._generation
-        try:
-            response = await self._send(request)
-            if response.status != _UNAUTHORIZED:
-                return response
-            response.release()
-        except aiohttp.ClientConnectorCertificateError:
-            pass  # the authority may have been replaced, and renewing reads its file again
-        await self._renew(generation)
-        return await self._send(request)
+        return await self._accepted(lambda: self._send(request))
 
     async def websocket(
         self, path: str, params: Sequence[tuple[str, str]], agent: str, protocol: str
     ) -> aiohttp.ClientWebSocketResponse:
         """An open WebSocket. Raises as `send`; a refusal is a WSServerHandshakeError."""
-        generation = self._generation
-        try:
-            return await self._websocket(path, params, agent, protocol)
-        except aiohttp.WSServerHandshakeError as error:
-            if error.status != _UNAUTHORIZED:
-                raise
-        except aiohttp.ClientConnectorCertificateError:
-            pass
-        await self._renew(generation)
-        return await self._websocket(path, params, agent, protocol)
+        return await self._accepted(lambda: self._websocket(path, params, agent, protocol))
 
     async def close(self) -> None:
         await self._connections.close()
 
+    async def _accepted(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """The outcome of an attempt, or of another with new credentials, if ours are refused."""
+        generation = self._generation
+        try:
+            found = await attempt()
+            if not isinstance(found, aiohttp.ClientResponse) or found.status != _UNAUTHORIZED:
+                return found
+            found.release()
+        except aiohttp.WSServerHandshakeError as error:
+            if error.status != _UNAUTHORIZED:
+                raise
+        except aiohttp.ClientConnectorCertificateError:
+            pass  # the authority may have been replaced, and renewing reads its file again
+        await self._renew(generation)
+        return await attempt()
+
     async def _send(self, request: _Request) -> aiohttp.ClientResponse:
-        headers = dict(request.headers)
-        if authorization := await self._authorization():
-            headers["Authorization"] = authorization
-        connections = self._connections
-        response: aiohttp.ClientResponse = await connections.session.request(
+        common = await self._common(request.headers)
+        response: aiohttp.ClientResponse = await self._connections.session.request(
             request.method,
             self.host + request.path,
             params=list(request.params),
-            headers=headers,
             data=request.body,
             timeout=aiohttp.ClientTimeout(
                 sock_connect=_CONNECT_SECONDS, sock_read=request.idle_seconds
             ),
             allow_redirects=False,  # the API server never redirects, and a token is for it alone
-            proxy=connections.proxy,
-            proxy_headers=connections.rest.proxy_headers,
-            server_hostname=connections.rest.server_hostname,
+            **common,
         )
         return response
 
     async def _websocket(
         self, path: str, params: Sequence[tuple[str, str]], agent: str, protocol: str
     ) -> aiohttp.ClientWebSocketResponse:
-        headers = {"User-Agent": agent}
-        if authorization := await self._authorization():
-            headers["Authorization"] = authorization
-        connections = self._connections
+        common = await self._common({"User-Agent": agent})
         async with asyncio.timeout(_CONNECT_SECONDS):
-            socket: aiohttp.ClientWebSocketResponse = await connections.session.ws_connect(
+            socket: aiohttp.ClientWebSocketResponse = await self._connections.session.ws_connect(
                 self.host + path,
                 params=list(params),
-                headers=headers,
                 protocols=(protocol,),
-                proxy=connections.proxy,
-                proxy_headers=connections.rest.proxy_headers,
-                server_hostname=connections.rest.server_hostname,
                 max_msg_size=_MOST_MESSAGE,
+                **common,
             )
         return socket
+
+    async def _common(self, headers: Mapping[str, str]) -> dict[str, Any]:
+        """What all requests have: these headers with the token, and the proxy."""
+        token = await self._authorization()
+        return {
+            "headers": {**headers, **({"Authorization": token} if token else {})},
+            "proxy": self._connections.proxy,
+            "proxy_headers": self._connections.rest.proxy_headers,
+            "server_hostname": self._connections.rest.server_hostname,
+        }
 
     async def _renew(self, generation: int) -> None:
         """Read the credentials again, unless that has happened since `generation`.
