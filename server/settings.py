@@ -92,7 +92,10 @@ def parse_trace_url(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings in seconds and bytes. Raises SettingsError for values that are not valid."""
+    """Settings in seconds and bytes. Raises SettingsError for values that do not go together.
+
+    The flags have checked each value alone.
+    """
 
     host: str = "127.0.0.1"
     port: int = 12345
@@ -133,19 +136,8 @@ class Settings:
             raise SettingsError("--client-ca has no effect with --webhook-listen")
         if self.shared_view is not None and self.tls is None:
             raise SettingsError("--view-listen has no effect without a certificate")
-        if not self.http_timeout > 0:
-            raise SettingsError(f"the timeout `{self.http_timeout}` must be greater than 0")
-        if self.body_limit <= 0:
-            raise SettingsError(f"the body limit `{self.body_limit}` must be greater than 0")
-        if not self.lameduck >= 0:
-            raise SettingsError(f"the lame-duck time `{self.lameduck}` must not be negative")
-        if self.max_in_flight <= 0:
-            raise SettingsError(f"the limit of calls `{self.max_in_flight}` must be greater than 0")
         if self.bytes_of_bodies < self.body_limit:
             text = f"the body budget `{self.body_budget}` must not be less than the body limit"
-            raise SettingsError(text)
-        if self.wanted_connections <= 0:
-            text = f"the limit of connections `{self.max_connections}` must be greater than 0"
             raise SettingsError(text)
 
     @property

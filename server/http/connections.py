@@ -19,7 +19,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from email.utils import formatdate
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 from aiohttp import web
@@ -255,7 +255,7 @@ class Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._close_when_idle()
-        self._server.connection_made(_ServerTransport(transport, self))
+        self._server.connection_made(cast("asyncio.Transport", _ServerTransport(transport, self)))
         if transport.get_extra_info("peercert"):
             reason = self._connections.verified(self, self._host)
             if reason:
@@ -517,60 +517,24 @@ class Connection(asyncio.Protocol):
 ENDED = "ended"
 
 
-class _ServerTransport(asyncio.Transport):
-    """The transport of the server's protocol: its connection sees what is written."""
+class _ServerTransport:
+    """The transport of the server's protocol: its connection sees what is written and closed."""
 
     def __init__(self, transport: asyncio.Transport, connection: Connection) -> None:
-        super().__init__()
         self._transport = transport
+        self.close = connection.close
+        self.write = connection.write
         self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        """All else is that of the connection's own transport."""
+        return getattr(self._transport, name)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         if name == ENDED:
             return self._connection.ended
         return self._transport.get_extra_info(name, default)
 
-    def is_closing(self) -> bool:
-        return self._transport.is_closing()
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def abort(self) -> None:
-        self._transport.abort()
-
-    def is_reading(self) -> bool:
-        return self._transport.is_reading()
-
-    def pause_reading(self) -> None:
-        self._transport.pause_reading()
-
-    def resume_reading(self) -> None:
-        self._transport.resume_reading()
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self._transport.set_write_buffer_limits(high, low)
-
-    def get_write_buffer_size(self) -> int:
-        return self._transport.get_write_buffer_size()
-
-    def get_write_buffer_limits(self) -> tuple[int, int]:
-        return self._transport.get_write_buffer_limits()
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self._connection.write(data)
-
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
         # As one: see where a connection writes for itself.
         self.write(b"".join(list_of_data))
-
-    def can_write_eof(self) -> bool:
-        return self._transport.can_write_eof()
-
-    def write_eof(self) -> None:
-        self._transport.write_eof()
-
-
-# ---- where requests and answers begin and end
-#
-# llhttp parses, without any of its leniencies. A reader keeps next to none of the bytes.

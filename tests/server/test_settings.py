@@ -31,18 +31,11 @@ def test_idle_connections_outlive_those_of_kube_scheduler() -> None:
     [
         {"port": -1},
         {"port": 65536},
-        {"http_timeout": 0.0},
-        {"http_timeout": -1.0},
-        {"http_timeout": float("nan")},
-        {"body_limit": 0},
-        {"lameduck": -1.0},
-        {"max_in_flight": 0},
-        {"max_connections": 0},
         {"body_limit": 1000, "body_budget": 999},
     ],
     ids=str,
 )
-def test_values_that_are_not_valid_are_refused(wrong: dict[str, float]) -> None:
+def test_values_that_do_not_go_together_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(SettingsError):
         Settings(**wrong)  # type: ignore[arg-type]
 
