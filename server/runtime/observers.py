@@ -31,20 +31,16 @@ _MOST_LINE = 2 * MOST_WHOLE
 
 def start_logging(form: str, *, verbose: bool) -> logging.Logger:
     """The server's log, on standard error. Libraries log there too, from warnings on."""
-    formatter = _JsonFormatter() if form == "json" else _TextFormatter()
     try:
-        writer: logging.Handler = _FileWriter(os.dup(sys.stderr.fileno()))
-        handler: logging.Handler = _WaitingLines(writer)
+        handler: logging.Handler = _WaitingLines(_FileWriter(os.dup(sys.stderr.fileno())))
     except OSError:
         # It is no file, so nobody can keep it from being written.
-        writer = handler = logging.StreamHandler(sys.stderr)
-    writer.setFormatter(formatter)
+        handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonFormatter() if form == "json" else _TextFormatter())
     handler.addFilter(_LibraryFilter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     log = logging.getLogger("placet")
     log.setLevel(logging.DEBUG if verbose else logging.INFO)
-    # `basicConfig` gives each handler a formatter, and a waiting line is not written yet.
-    handler.setFormatter(formatter)
     return log
 
 
@@ -73,7 +69,8 @@ class _WaitingLines(QueueHandler):
         QueueListener(self._lines, writer).start()
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """The record as it is: the thread writes it out."""
+        """The record as a line, so that what waits is as short as what is written."""
+        record.msg, record.args, record.exc_info = self.format(record), None, None
         return record
 
     def enqueue(self, record: logging.LogRecord) -> None:
@@ -81,7 +78,7 @@ class _WaitingLines(QueueHandler):
         told = ("placet", logging.WARNING, "", 0, text, (self._left_out,), None)
         try:
             if self._left_out:
-                self._lines.put_nowait(logging.LogRecord(*told))
+                self._lines.put_nowait(self.prepare(logging.LogRecord(*told)))
                 self._left_out = 0
             self._lines.put_nowait(record)
         except Full:
@@ -101,7 +98,7 @@ class _FileWriter(logging.Handler):
         self._file = file
 
     def emit(self, record: logging.LogRecord) -> None:
-        rest = memoryview(f"{self.format(record)}\n".encode("utf-8", "backslashreplace"))
+        rest = memoryview(f"{record.msg}\n".encode("utf-8", "backslashreplace"))
         while rest:
             try:
                 rest = rest[os.write(self._file, rest) :]
