@@ -9,10 +9,9 @@ import re
 import sys
 import tempfile
 from argparse import ArgumentTypeError
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
 
 from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import escaped, os_hint, os_reason
@@ -38,20 +37,6 @@ class Exit(IntEnum):
 
 class CommandError(UserError):
     """An error that ends a command with `Exit.ERROR`, as every UserError does."""
-
-
-# The name of a flag, and what argparse is told of it.
-Flag = tuple[str, Mapping[str, Any]]
-
-
-def flag(name: str, use: str, **options: Any) -> Flag:
-    """A flag; without a type or an action it is a switch."""
-    return name, {"help": use, **(options or {"action": "store_true"})}
-
-
-def add_flags(parser: argparse._ActionsContainer, flags: Iterable[Flag]) -> None:
-    for name, options in flags:
-        parser.add_argument(name, **options)
 
 
 def add_context_arguments(parser: argparse._ActionsContainer, use: str) -> None:

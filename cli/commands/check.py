@@ -16,6 +16,7 @@ from cli.command import (
     input_source,
     replace_text,
 )
+from cli.flag_table import add_flags, flags_of
 from cli.render import (
     Finding,
     add_format_argument,
@@ -50,6 +51,26 @@ examples:
 """
 
 
+_TABLE = """
+  --strict
+    warnings count as errors
+  --fix
+    write fixes that are certain into the files
+  --cluster SNAPSHOT,
+    also say what each policy and clause does, and warn of label keys that no node has, of
+    percentages that are 0 of a workload, and of policies that can be slow, in the cluster of the
+    output of `kubectl get nodes,pods,replicasets -A -o json` (or yaml); may be given again
+"""
+_QUESTION = f"""
+  --cost
+    show what each expression can cost for one node
+  --portable
+    show which clauses autoscalers can be told of, and why not of the others
+  --cost-limit STEPS={LIMIT}
+    the most that an expression may cost for one node
+"""
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths",
@@ -59,42 +80,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a policy file, a folder of policy files, or - for standard input",
     )
     add_format_argument(parser)
-    parser.add_argument("--strict", action="store_true", help="warnings count as errors")
-    parser.add_argument(
-        "--fix", action="store_true", help="write fixes that are certain into the files"
-    )
-    parser.add_argument(
-        "--cluster",
-        metavar="SNAPSHOT",
-        action="append",
-        type=given_path,
-        help="also say what each policy and clause does, and warn of label keys that no node has, "
-        "of percentages that are 0 of a workload, and of policies that can be slow, in the cluster "
-        "of the output of `kubectl get nodes,pods,replicasets -A -o json` (or yaml); may be given "
-        "again",
-    )
+    add_flags(parser, flags_of(_TABLE))
     add_question(parser)
 
 
 def add_question(parser: argparse.ArgumentParser) -> None:
     """The arguments that name no world, for people."""
     parser.set_defaults(format="human")
-    parser.add_argument(
-        "--cost", action="store_true", help="show what each expression can cost for one node"
-    )
-    parser.add_argument(
-        "--portable",
-        action="store_true",
-        help="show which clauses autoscalers can be told of, and why not of the others",
-    )
+    add_flags(parser, flags_of(_QUESTION, {"STEPS": _steps}))
     add_frozen_arguments(parser)
-    parser.add_argument(
-        "--cost-limit",
-        metavar="STEPS",
-        type=_steps,
-        default=LIMIT,
-        help="the most that an expression may cost for one node (default: %(default)s)",
-    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -17,12 +17,13 @@ from typing import get_args
 
 import aiohttp
 
-from cli.command import CommandError, Exit, given_path, positive
+from cli.command import CommandError, Exit, positive
 from cli.conformance.api_server import StandInApi, stand_in_api, write_kubeconfig
 from cli.conformance.cases import Verb, contracts
 from cli.conformance.exchange import Caller
 from cli.conformance.requests import own_cluster, read_cluster
 from cli.conformance.run import Conformance, ContractResult, counts, saved
+from cli.flag_table import add_flags, flags_of
 from cli.render import add_format_argument, put_note, put_report
 from cli.streams import PassingLine
 from grammar.messages.diagnostics import nearest
@@ -44,72 +45,39 @@ _START_SECONDS = 60.0
 _END_SECONDS = 5.0
 
 
+_TABLE = """
+  --verbs LIST=filter,prioritize,preempt
+    what the extender answers, with its paths where they differ, as in filter=predicates,bind
+  --node-cache-capable
+    send names of nodes, as with `nodeCacheCapable: true`; without it nodes are whole
+  --cluster PATH,
+    nodes and pods to ask with, as kubectl writes them (default: three nodes of its own)
+  --pod FILE,
+    a pod to ask about, best one that passes on some nodes only; may be given again
+  --start COMMAND
+    start the extender beside a stand-in API server that has the cluster; {kubeconfig} stands for
+    the file that leads there, which is in KUBECONFIG too
+  --only LINES
+    lines of the contract: C19,C47
+  --save FOLDER
+    write the requests that were answered wrongly, and print a curl line for each
+  --http-timeout SECONDS=5
+    the longest answer, as `httpTimeout`
+  --idle SECONDS=20
+    how long a connection is idle for C2; 95 is more than kube-scheduler's 90
+  --cacert FILE
+    who signed the certificate
+  --cert FILE
+    a client certificate
+  --key FILE
+    the key of `--cert`
+"""
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("url", metavar="URL", help="the `urlPrefix` of the extender")
-    parser.add_argument(
-        "--verbs",
-        metavar="LIST",
-        type=_verbs,
-        default={verb: verb for verb in _VERBS[:3]},
-        help="what the extender answers, with its paths where they differ, as in "
-        "filter=predicates,bind (default: filter,prioritize,preempt)",
-    )
-    parser.add_argument(
-        "--node-cache-capable",
-        action="store_true",
-        help="send names of nodes, as with `nodeCacheCapable: true`; without it nodes are whole",
-    )
-    parser.add_argument(
-        "--cluster",
-        metavar="PATH",
-        action="append",
-        type=given_path,
-        default=[],
-        help="nodes and pods to ask with, as kubectl writes them (default: three nodes of its own)",
-    )
-    parser.add_argument(
-        "--pod",
-        metavar="FILE",
-        action="append",
-        type=given_path,
-        default=[],
-        help="a pod to ask about, best one that passes on some nodes only; may be given again",
-    )
-    parser.add_argument(
-        "--start",
-        metavar="COMMAND",
-        help="start the extender beside a stand-in API server that has the cluster; {kubeconfig} "
-        "stands for the file that leads there, which is in KUBECONFIG too",
-    )
-    parser.add_argument(
-        "--only", metavar="LIST", type=_contracts, default=(), help="lines of the contract: C19,C47"
-    )
-    parser.add_argument(
-        "--save",
-        metavar="FOLDER",
-        type=given_path,
-        help="write the requests that were answered wrongly, and print a curl line for each",
-    )
-    parser.add_argument(
-        "--http-timeout",
-        metavar="SECONDS",
-        type=positive,
-        default=5.0,
-        help="the longest answer, as `httpTimeout` (default: 5)",
-    )
-    parser.add_argument(
-        "--idle",
-        metavar="SECONDS",
-        type=positive,
-        default=20.0,
-        help="how long a connection is idle for C2; 95 is more than kube-scheduler's 90 "
-        "(default: 20)",
-    )
-    parser.add_argument(
-        "--cacert", metavar="FILE", type=given_path, help="who signed the certificate"
-    )
-    parser.add_argument("--cert", metavar="FILE", type=given_path, help="a client certificate")
-    parser.add_argument("--key", metavar="FILE", type=given_path, help="the key of `--cert`")
+    types = {"--verbs": _verbs, "--only": _contracts, "SECONDS": positive}
+    add_flags(parser, flags_of(_TABLE, types))
     add_format_argument(parser)
 
 
@@ -188,7 +156,7 @@ async def _collected(conformance: Conformance, args: argparse.Namespace) -> list
     def begun(contract: str) -> None:
         line.show(f"{contract} …")
 
-    async for result in conformance.results(args.only, begun):
+    async for result in conformance.results(args.only or (), begun):
         results.append(result)
         line.show("")
         commands = saved(args.save, result, args.url, args.verbs) if args.save is not None else {}

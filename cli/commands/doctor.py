@@ -14,14 +14,9 @@ from pathlib import Path
 from cli.command import (
     CommandError,
     Exit,
-    Flag,
     add_context_arguments,
-    add_flags,
-    flag,
-    given_path,
     lease,
     replace_text,
-    seconds,
     unwritable,
 )
 from cli.doctor.configuration_text import (
@@ -36,6 +31,7 @@ from cli.doctor.extender import ExtenderEntry, placets
 from cli.doctor.findings import examine
 from cli.doctor.generator import OUR_LEASE, OUR_URL, Extender
 from cli.doctor.requirements import Marking, read_requirements
+from cli.flag_table import add_flags, flags_of
 from cli.render import (
     FieldFinding,
     add_format_argument,
@@ -61,49 +57,31 @@ examples:
 """
 
 
-_FLAGS: Sequence[Flag] = (
-    flag(
-        "--policies",
-        "a policy file or a folder of them: check that the configuration supports these policies; "
-        "may be given again",
-        metavar="PATH",
-        action="append",
-        type=given_path,
-    ),
-    flag("--url", "the urlPrefix of Placet, if several extenders could be Placet", metavar="URL"),
-    flag(
-        "--http-timeout",
-        "that of `placet serve` (default: %(default)s)",
-        metavar="TIME",
-        type=seconds,
-        default="5s",
-    ),
-    flag("--bind", "`placet serve` is started with --bind"),
-    flag("--gate", "`placet serve` is started with --gate"),
-    flag(
-        "--lease",
-        "that of `placet serve` (default: %(default)s)",
-        metavar="NAMESPACE/NAME",
-        type=lease,
-        default="/".join(OUR_LEASE),
-    ),
-    flag(
-        "--kube-scheduler",
-        "also ask this kube-scheduler whether it starts with the configuration, which it alone "
-        "knows of plugins and their arguments",
-        metavar="PROGRAM",
-    ),
-    flag(
-        "--fix",
-        "first rewrite each file as `placet scheduler-config --from` does, say what is different, "
-        "and keep the old file as FILE.orig",
-    ),
-    flag(
-        "--probe",
-        "also ask the running Placet as kube-scheduler would, with its URL, TLS and timeout",
-    ),
-    flag("--strict", "warnings count as errors"),
-)
+_TABLE = f"""
+  --policies PATH,
+    a policy file or a folder of them: check that the configuration supports these policies; may be
+    given again
+  --url URL
+    the urlPrefix of Placet, if several extenders could be Placet
+  --http-timeout TIME=5s
+    that of `placet serve`
+  --bind
+    `placet serve` is started with --bind
+  --gate
+    `placet serve` is started with --gate
+  --lease NAMESPACE/NAME={"/".join(OUR_LEASE)}
+    that of `placet serve`
+  --kube-scheduler PROGRAM
+    also ask this kube-scheduler whether it starts with the configuration, which it alone knows of
+    plugins and their arguments
+  --fix
+    first rewrite each file as `placet scheduler-config --from` does, say what is different, and
+    keep the old file as FILE.orig
+  --probe
+    also ask the running Placet as kube-scheduler would, with its URL, TLS and timeout
+  --strict
+    warnings count as errors
+"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -119,7 +97,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "read the ConfigMaps of kube-system in the cluster of this kubeconfig, its policies, and "
         "what it does to new pods",
     )
-    add_flags(parser, _FLAGS)
+    add_flags(parser, flags_of(_TABLE, {"--lease": lease}))
     add_format_argument(parser)
 
 
@@ -135,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
         maps.append((found.server, found.config_maps))
         marking, objects = found.marking, found.policies
     requirements = None
-    if args.policies is not None or objects:
+    if args.policies or objects:
         requirements = read_requirements(args.policies, objects)
     for name in args.files if args.fix else ():
         _fix(name, args)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from cli.command import CommandError, Exit, Flag, add_flags, flag, given_path, read_file, seconds
+from cli.command import CommandError, Exit, read_file
 from cli.doctor.generator import (
     DEFAULT_VERBS,
     OUR_LEASE,
@@ -18,6 +18,7 @@ from cli.doctor.generator import (
     own_lease,
     section,
 )
+from cli.flag_table import add_flags, flags_of
 from cli.streams import put_line, put_text
 from engine.objects.gate import ENABLED, GATE, OPT_IN
 from grammar.values.time import SECOND, Duration
@@ -46,114 +47,67 @@ def _verbs(text: str) -> tuple[str, ...]:
     return tuple(verb for verb in VERBS if verb in named)
 
 
-_FLAGS: Mapping[str, Sequence[Flag]] = {
-    "the output": (
-        flag("--section", "only the fields to add to an existing one"),
-        flag(
-            "--from",
-            "convert this Policy or older KubeSchedulerConfiguration, and say what is different "
-            "or not converted; Placet is added if it has no extenders; - is standard input",
-            dest="source",
-            metavar="FILE",
-        ),
-        flag(
-            "--scheduler-name",
-            "for a second kube-scheduler: the schedulerName of its pods and the name of its Lease",
-            metavar="NAME",
-            default="",
-        ),
-        flag(
-            "--scheduler-kubeconfig",
-            "the kubeconfig of a kube-scheduler without a service account, such as "
-            "/etc/kubernetes/scheduler.conf",
-            metavar="PATH",
-            default="",
-        ),
-    ),
-    "the extender": (
-        flag(
-            "--url",
-            "urlPrefix: the URL of Placet for kube-scheduler (default: %(default)s)",
-            default=OUR_URL,
-        ),
-        flag(
-            "--verbs",
-            f"some of {', '.join(VERBS)} (default: {','.join(DEFAULT_VERBS)}; with --policies, "
-            "those that the policies need)",
-            metavar="VERB,…",
-            type=_verbs,
-        ),
-        flag(
-            "--weight",
-            "the multiplier of scores (default: %(default)s)",
-            metavar="N",
-            type=int,
-            default=10,
-        ),
-        flag(
-            "--http-timeout",
-            "httpTimeout, the same as that of `placet serve` (default: %(default)s)",
-            metavar="TIME",
-            type=seconds,
-            default="5s",
-        ),
-        flag(
-            "--policies",
-            "a policy file or a folder of them: the verbs are those that they need, and if they "
-            "have bindings wait, bind gets an entry of its own with an httpTimeout above the "
-            "longest wait; may be given again",
-            metavar="PATH",
-            action="append",
-            type=given_path,
-        ),
-        flag(
-            "--bind-http-timeout",
-            "the httpTimeout of an entry for bind alone; this flag adds that entry and bind",
-            metavar="TIME",
-            type=seconds,
-        ),
-        flag(
-            "--no-node-cache-capable",
-            "send whole nodes; kube-scheduler 1.36 then treats every node as idle",
-        ),
-        flag(
-            "--managed-resource",
-            "call Placet only for pods with this extended resource; may be given again",
-            metavar="NAME",
-            action="append",
-            default=[],
-        ),
-        flag(
-            "--gate",
-            f"call Placet only for pods with the marker `{GATE}`, which pods of namespaces that "
-            "opt in get when they are created",
-        ),
-        flag(
-            "--ignored-resource",
-            "the same, and kube-scheduler itself ignores the resource (ignoredByScheduler)",
-            metavar="NAME",
-            action="append",
-            default=[],
-        ),
-        flag("--ignorable", "schedule without Placet when it does not answer"),
-    ),
-    "TLS, for a URL with https": (
-        flag("--ca", "the CA of Placet's certificate, for caData", metavar="FILE"),
-        flag("--client-cert", "kube-scheduler's certificate, for certData", metavar="FILE"),
-        flag("--client-key", "its key, for keyData", metavar="FILE"),
-        flag("--server-name", "serverName", metavar="NAME", default=""),
-        flag(
-            "--tls-paths",
-            "write the paths of these files on kube-scheduler's machine instead of their content",
-        ),
-        flag("--insecure", "trust any server"),
-    ),
-}
+_TABLE = f"""
+the output:
+  --section
+    only the fields to add to an existing one
+  --scheduler-name NAME
+    for a second kube-scheduler: the schedulerName of its pods and the name of its Lease
+  --scheduler-kubeconfig FILE
+    the kubeconfig of a kube-scheduler without a service account, such as
+    /etc/kubernetes/scheduler.conf
+the extender:
+  --url URL={OUR_URL}
+    urlPrefix: the URL of Placet for kube-scheduler
+  --verbs VERB,…
+    some of {", ".join(VERBS)} (default: {",".join(DEFAULT_VERBS)}; with --policies, those that the
+    policies need)
+  --weight NUMBER=10
+    the multiplier of scores
+  --http-timeout TIME=5s
+    httpTimeout, the same as that of `placet serve`
+  --policies PATH,
+    a policy file or a folder of them: the verbs are those that they need, and if they have bindings
+    wait, bind gets an entry of its own with an httpTimeout above the longest wait; may be given
+    again
+  --bind-http-timeout TIME
+    the httpTimeout of an entry for bind alone; this flag adds that entry and bind
+  --no-node-cache-capable
+    send whole nodes; kube-scheduler 1.36 then treats every node as idle
+  --managed-resource NAME,
+    call Placet only for pods with this extended resource; may be given again
+  --gate
+    call Placet only for pods with the marker `{GATE}`, which pods of namespaces that opt in get
+    when they are created
+  --ignored-resource NAME,
+    the same, and kube-scheduler itself ignores the resource (ignoredByScheduler)
+  --ignorable
+    schedule without Placet when it does not answer
+TLS, for a URL with https:
+  --ca FILE
+    the CA of Placet's certificate, for caData
+  --client-cert FILE
+    kube-scheduler's certificate, for certData
+  --client-key FILE
+    its key, for keyData
+  --server-name NAME
+    serverName
+  --tls-paths
+    write the paths of these files on kube-scheduler's machine instead of their content
+  --insecure
+    trust any server
+"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    for title, flags in _FLAGS.items():
-        add_flags(parser.add_argument_group(title), flags)
+    parser.add_argument(
+        "--from",
+        dest="source",
+        metavar="FILE",
+        help="convert this Policy or older KubeSchedulerConfiguration, and say what is different "
+        "or not converted; Placet is added if it has no extenders; - is standard input",
+    )
+    add_flags(parser, flags_of(_TABLE, {"--verbs": _verbs, "NUMBER": int, "FILE": str}))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -167,11 +121,11 @@ def run(args: argparse.Namespace) -> int:
     extender = _extender(args)
     if args.source is not None:
         return _convert(args, extender)
-    whole = configuration(extender, args.scheduler_name, args.scheduler_kubeconfig)
+    whole = configuration(extender, args.scheduler_name or "", args.scheduler_kubeconfig or "")
     refuse_unsound(whole, args.http_timeout)
     put_text(section(extender) if args.section else whole)
     binds = "bind" in extender.verbs
-    for line in _placets_side(args.scheduler_name, binds=binds, has_gate=args.gate):
+    for line in _placets_side(args.scheduler_name or "", binds=binds, has_gate=args.gate):
         print(line, file=sys.stderr)
     return Exit.OK
 
@@ -217,7 +171,7 @@ def _extender(args: argparse.Namespace) -> Extender:
     tls = {"insecure": args.insecure, "serverName": args.server_name}
     tls |= {f"{part}{kind}": _file(path, paths=args.tls_paths) for part, path in files.items()}
     needs = None
-    if args.policies is not None:
+    if args.policies:
         # Importing the grammar takes longer than the rest of this command.
         from cli.doctor.requirements import read_requirements  # noqa: PLC0415
 

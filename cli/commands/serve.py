@@ -16,8 +16,9 @@ from prometheus_client import CollectorRegistry
 
 from cli.command import CommandError, Exit, cannot_listen, read_text, unreadable
 from cli.demo.demo_cluster import Demo, QuietStart, announcement, move_taken_ports
+from cli.flag_table import add_flags
 from cli.render import print_error
-from cli.serving.flags import add_flags
+from cli.serving.flags import FLAGS
 from cli.streams import OutputError, close_output, put_text
 from cli.version import version
 from engine.cache.reflector import Timing
@@ -130,7 +131,8 @@ examples:
 """
 
 
-configure = add_flags
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_flags(parser, FLAGS)
 
 
 def run(args: argparse.Namespace) -> int:

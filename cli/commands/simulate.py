@@ -13,6 +13,7 @@ import msgspec
 
 from cli.command import CommandError, Exit, given_path
 from cli.console import add_output_argument, put_item
+from cli.flag_table import add_flags, flags_of
 from cli.replicas import replicas
 from cli.simulation import (
     Inputs,
@@ -69,6 +70,30 @@ examples:
 """
 
 
+_TABLE = f"""
+  --pods FILE
+    the pods to schedule, in order: the output of kubectl or helm, with the pods of workloads; `-`
+    reads standard input (default: the pending pods of a running cluster)
+  --weight N=1
+    the extender's weight in kube-scheduler's configuration
+  --no-plugin-scores
+    choose nodes by the scores of policies alone, without kube-scheduler's own
+  --ignore-resource RESOURCE,
+    a resource that kube-scheduler leaves to the extender (`ignoredByScheduler`), such as the whole
+    cards of pods that share some; may be repeated
+  --preempt
+    evict pods of lower priority for a pod that finds no node, as kube-scheduler does
+  --add-nodes TEMPLATE,
+    first add nodes like a template, as in m5.large=3: a node by its name, or any that has a label,
+    an instance type or a pool, or the manifest of a node in a file; may be repeated
+  --drain NODE...
+    first drain nodes, and schedule their pods
+  --url URL
+    ask the view of a server on this machine, as in http://127.0.0.1:{DEFAULT_PORT}, about the
+    cluster that it watches
+"""
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     add_cluster_argument(parser)
     policies = parser.add_mutually_exclusive_group()
@@ -86,62 +111,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=given_path,
         help="two such paths: shows which pods move, or become placed or pending, under the second",
     )
-    parser.add_argument(
-        "--pods",
-        metavar="FILE",
-        type=given_path,
-        help="the pods to schedule, in order: the output of kubectl or helm, with the pods of "
-        "workloads; `-` reads standard input (default: the pending pods of a running cluster)",
-    )
-    parser.add_argument(
-        "--weight",
-        metavar="N",
-        type=_weight,
-        default=1,
-        help="the extender's weight in kube-scheduler's configuration (default: 1)",
-    )
-    parser.add_argument(
-        "--no-plugin-scores",
-        dest="plugins",
-        action="store_false",
-        help="choose nodes by the scores of policies alone, without kube-scheduler's own",
-    )
-    parser.add_argument(
-        "--ignore-resource",
-        metavar="RESOURCE",
-        action="append",
-        default=[],
-        help="a resource that kube-scheduler leaves to the extender (`ignoredByScheduler`), such "
-        "as the whole cards of pods that share some; may be repeated",
-    )
-    parser.add_argument(
-        "--preempt",
-        action="store_true",
-        help="evict pods of lower priority for a pod that finds no node, as kube-scheduler does",
-    )
-    parser.add_argument(
-        "--add-nodes",
-        metavar="TEMPLATE=N",
-        type=_added,
-        action="append",
-        default=[],
-        help="first add N nodes like a template: a node by its name, or any that has a label, an "
-        "instance type or a pool, or the manifest of a node in a file; may be repeated",
-    )
-    parser.add_argument(
-        "--drain",
-        metavar="NODE",
-        nargs="+",
-        action="extend",
-        default=[],
-        help="first drain nodes, and schedule their pods",
-    )
-    parser.add_argument(
-        "--url",
-        metavar="URL",
-        help=f"ask the view of a server on this machine, as in http://127.0.0.1:{DEFAULT_PORT}, "
-        "about the cluster that it watches",
-    )
+    add_flags(parser, flags_of(_TABLE, {"--weight": _weight, "--add-nodes": _added}))
     add_output_argument(parser, "json")
     parser.add_argument(
         "--json",
@@ -218,7 +188,7 @@ async def _asked(args: argparse.Namespace) -> SimulationAnswer:
         addNodes=added,
         drain=args.drain,
         weight=args.weight,
-        pluginScores=args.plugins,
+        pluginScores=not args.no_plugin_scores,
         preempt=args.preempt,
     )
     target = replicas.ReplicaTarget(replicas.checked(args.url))
@@ -254,7 +224,7 @@ def _simulate(
     """Shows one simulation for each set of policies, and what is different."""
     options = SimulationOptions(
         weight=args.weight,
-        plugins=args.plugins,
+        plugins=not args.no_plugin_scores,
         ignored=tuple(args.ignore_resource),
         preempts=args.preempt,
     )

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from cli.command import CommandError, Exit, given_path
+from cli.flag_table import add_flags, flags_of
 from cli.policy_tests.coverage import Coverage
 from cli.policy_tests.runner import Collection, Outcome, Runner, Suite, TestOutcome, collect
 from cli.render import (
@@ -40,6 +41,18 @@ examples:
 """
 
 
+_TABLE = """
+  -v --verbose
+    one line for each test
+  --coverage
+    also list the branches that no test has taken
+  --threshold PERCENT
+    the minimum coverage; implies --coverage
+  --watch
+    run again when a file changes, until Ctrl-C
+"""
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths",
@@ -52,20 +65,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-k", metavar="TEXT", default="", help="only tests with this text in their file or name"
     )
-    parser.add_argument("-v", "--verbose", action="store_true", help="one line for each test")
     add_format_argument(parser)
-    parser.add_argument(
-        "--coverage", action="store_true", help="also list the branches that no test has taken"
-    )
-    parser.add_argument(
-        "--threshold",
-        metavar="PERCENT",
-        type=_percent,
-        help="the minimum coverage; implies --coverage",
-    )
-    parser.add_argument(
-        "--watch", action="store_true", help="run again when a file changes, until Ctrl-C"
-    )
+    add_flags(parser, flags_of(_TABLE, {"PERCENT": _percent}))
     parser.add_argument(
         "--cluster",
         choices=["live"],

@@ -6,13 +6,11 @@ The command line, the help, the fields of a file, the variables and the schema a
 from __future__ import annotations
 
 import argparse
-import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from ipaddress import ip_address
-from typing import Any
 
-from cli.command import address, frozen_key, given_path, lease, pause, positive, seconds, size
+from cli.command import address, frozen_key, lease, pause, size
+from cli.flag_table import Flag, Read, flags_of
 from engine.cluster.connection_configuration import own_namespace
 from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS, KUBE_SCHEDULER_LEASE
 from engine.objects.gate import GATE
@@ -22,8 +20,6 @@ from grammar.values.named_formats import is_label, is_subdomain
 from server.settings import DEFAULT_LISTEN, SettingsError, parse_trace_url
 from server.view.page import DEFAULT_PORT
 
-# A flag is two spaces, its name, the word for its value, and the default behind `=`. One with `...`
-# takes many at once, one with `,` may be repeated. A line with a colon begins a group.
 _TABLE = f"""
 configuration:
   --config FILE
@@ -243,19 +239,13 @@ _DURATION = {
 _NUMBER = {"type": ["integer", "string"], "minimum": 1, "pattern": "^[0-9]+$"}
 _TEXT = {"type": ["string", "number"]}
 # The types of values, by the word for the value or by the flag.
-_TYPES: Mapping[str, Callable[[str], object]] = {
-    "FILE": given_path,
-    "FOLDER": given_path,
+_TYPES: Mapping[str, Read] = {
     "HOST:PORT": address,
     "KEY": frozen_key,
-    "N": positive,
     "NS": _namespace,
     "PART": _part,
-    "PATH": given_path,
     "PORT": view_port,
     "SIZE": size,
-    "SNAPSHOT": given_path,
-    "TIME": seconds,
     "URL": _trace_url,
     "--lameduck": pause,
     "--lease": lease,
@@ -270,107 +260,16 @@ _TYPES: Mapping[str, Callable[[str], object]] = {
 _SCHEMAS: Mapping[str, Mapping[str, object]] = {"TIME": _DURATION, "N": _NUMBER}
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """A flag of the table: the names, the word for a value, the help, and the group."""
-
-    names: tuple[str, ...]
-    metavar: str
-    # `...` takes many at once, and `,` may be repeated.
-    many: str
-    default: str | None
-    help: str
-    group: str
-
-    @property
-    def name(self) -> str:
-        return self.names[-1]
-
-    @property
-    def key(self) -> str:
-        """Its name in the parsed arguments: `http_timeout`."""
-        return self.name.removeprefix("--").replace("-", "_")
-
-    @property
-    def field(self) -> str:
-        """Its name in a file: `httpTimeout`."""
-        first, *others = self.key.split("_")
-        return first + "".join(word.capitalize() for word in others)
-
-    @property
-    def variable(self) -> str:
-        return f"PLACET_{self.key.upper()}"
-
-    @property
-    def is_switch(self) -> bool:
-        return not self.metavar
-
-    @property
-    def choices(self) -> list[str] | None:
-        return self.metavar.split("|") if "|" in self.metavar else None
-
-    @property
-    def type(self) -> Callable[[str], object]:
-        return _TYPES.get(self.name) or _TYPES.get(self.metavar, str)
-
-    def read(self, text: str) -> object:
-        """The value of a text. Raises ArgumentTypeError."""
-        if self.choices is not None and text not in self.choices:
-            raise argparse.ArgumentTypeError(f"`{text}` is not one of {', '.join(self.choices)}")
-        return self.type(text)
-
-    def options(self) -> dict[str, Any]:
-        """How argparse takes it."""
-        if self.is_switch:
-            return {"action": "store_true"}
-        if self.many:
-            many = {"action": "extend", "nargs": "+"} if self.many != "," else {"action": "append"}
-            return {**many, "metavar": self.metavar, "default": []}
-        if self.choices is not None:
-            return {"choices": self.choices, "default": self.default}
-        return {"metavar": self.metavar, "default": self.default}
-
-    @property
-    def schema(self) -> Mapping[str, object]:
-        """The JSON schema of its field, with the help."""
-        about = {"description": self.help}
-        if self.is_switch:
-            return {**about, "type": "boolean"}
-        if self.choices is not None:
-            return {**about, "enum": self.choices}
-        if self.many:
-            return {**about, "type": "array", "items": {"type": "string"}}
-        return {**about, **_SCHEMAS.get(self.metavar, _TEXT)}
+def schema_of(flag: Flag) -> Mapping[str, object]:
+    """What the field of a flag may be, as a JSON schema with its help."""
+    about = {"description": flag.help}
+    if flag.is_switch:
+        return {**about, "type": "boolean"}
+    if flag.choices is not None:
+        return {**about, "enum": flag.choices}
+    if flag.many:
+        return {**about, "type": "array", "items": {"type": "string"}}
+    return {**about, **_SCHEMAS.get(flag.metavar, _TEXT)}
 
 
-_ROW = re.compile(r"  (?:(-\w) )?(--[\w-]+)(?: (\S+?)(\.\.\.|,)?(?:=(\S+))?)?")
-
-
-def _flags(table: str) -> Iterator[Flag]:
-    group = ""
-    for part in re.split(r"\n(?=\S|  -)", table.strip("\n")):
-        head, _, rest = part.partition("\n")
-        row = _ROW.fullmatch(head)
-        if row is None:
-            group = head.removesuffix(":")
-            continue
-        short, name, metavar, many, default = row.groups()
-        text = " ".join(rest.split())
-        text += f" (default: {default})" if default else ""
-        names = (short, name) if short else (name,)
-        yield Flag(names, metavar or "", many or "", default, text, group)
-
-
-FLAGS = tuple(_flags(_TABLE))
-
-
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags to a parser, in their groups."""
-    groups: dict[str, argparse._ArgumentGroup] = {}
-    for flag in FLAGS:
-        if flag.group not in groups:
-            groups[flag.group] = parser.add_argument_group(*flag.group.split(", ", 1))
-        options = flag.options()
-        if not (flag.is_switch or flag.choices):
-            options["type"] = flag.type
-        groups[flag.group].add_argument(*flag.names, **options, help=flag.help)
+FLAGS = tuple(flags_of(_TABLE, _TYPES))

@@ -15,7 +15,8 @@ from typing import Any
 
 from cli.command import CommandError, read_text
 from cli.doctor.configuration_text import read
-from cli.serving.flags import FLAGS, Flag
+from cli.flag_table import Flag
+from cli.serving.flags import FLAGS, schema_of
 from grammar.messages.diagnostics import nearest
 from policies.documents import Document
 
@@ -79,7 +80,7 @@ FIELDS = tuple(flag for flag in FLAGS if flag.key not in ("config", "print_confi
 def schema() -> Mapping[str, object]:
     """The JSON schema of a PlacetConfiguration, for editors."""
     head = {key: {"const": value} for key, value in _HEAD.items()}
-    fields = {flag.field: flag.schema for flag in FIELDS}
+    fields = {flag.field: schema_of(flag) for flag in FIELDS}
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": KIND,
