@@ -45,6 +45,12 @@ def _table(text: str) -> tuple[Habit, ...]:
     return tuple(found)
 
 
+def _reasons(text: str) -> dict[str, str]:
+    """The reason of each word: a line has some words, and why they are needless here."""
+    lines = (line.split(" ; ", 1) for line in text.strip().splitlines())
+    return {word: " ".join(why.split()) for words, why in lines for word in words.split()}
+
+
 # ---- between operands: `{0}` is what stands before, `{1}` what stands behind
 
 OPERATORS = _table(
@@ -188,36 +194,20 @@ CALLS = _table(
     duration(string({0}) + 'h') ; other libraries ; hours ; int ; 1
     """
 )
-# Functions that ask whether something is there.
-PRESENCE = _row(
-    "exists defined isset is_set isSet present isDefined exist hasLabel hasValue notNull "
-    "is_not_null isNotNull is_defined can isPresent",
-    "PHP, SQL and others",
-    "has({0})",
-    "",
-    1,
-)
-ABSENCE = _row(
-    "isNull is_null isNil undefined absent is_absent missing notExists not_exists isUndefined",
-    "SQL, Go and others",
-    "!has({0})",
-    "",
-    1,
-)
-DEFAULTS = _row(
-    "default coalesce COALESCE ifnull IFNULL nvl NVL dig getOr try",
-    "SQL, Go templates",
-    "{0}[?{1}].orValue({2})",
-    "",
-    2,
+# Functions that ask whether something is there, or not, and those with a value instead.
+PRESENCE, ABSENCE, DEFAULTS = _table(
+    """
+    has({0}) ; PHP, SQL and others ; exists defined isset is_set isSet present isDefined exist \
+        hasLabel hasValue notNull is_not_null isNotNull is_defined can isPresent ; ; 1
+    !has({0}) ; SQL, Go and others ; isNull is_null isNil undefined absent is_absent missing \
+        notExists not_exists isUndefined ; ; 1
+    {0}[?{1}].orValue({2}) ; SQL, Go templates ; default coalesce COALESCE ifnull IFNULL nvl NVL \
+        dig getOr try ; ; 2
+    """
 )
 
 # Functions of others that can mean nothing here, and what stands closest.
 
-_BY_CHANCE = (
-    "nothing is by chance here, so that each answer can be explained; kube-scheduler chooses among"
-    " nodes of the same score"
-)
 OF_PROMETHEUS = (
     'ask for it in a table, as in `data "load" { from prometheus "http://…" query "…" key'
     ' "node" }`, and read it as `data.load[node.name].value`'
@@ -226,55 +216,34 @@ NO_REQUESTS = (
     "a policy asks nobody while it decides; write `data` for a table that is read before, as in"
     ' `data "load" { from prometheus "http://…" query "…" key "node" }`'
 )
-ELSEWHERE: Mapping[str, str] = MappingProxyType(
-    {
-        **dict.fromkeys(
-            "leastallocated leastrequested nodesleastallocated spreadout".split(),
-            'write `value node.usage["cpu"] range 1 .. 0`, which prefers emptier nodes',
-        ),
-        **dict.fromkeys(
-            "mostallocated mostrequested binpack binpacking packing bestfit".split(),
-            'write `value node.usage["cpu"] range 0 .. 1`, which prefers fuller nodes',
-        ),
-        **dict.fromkeys(
-            "balanced balancedallocation balance balancedresourceallocation".split(),
-            'write `value math.abs(node.usage["cpu"] - node.usage["memory"]) range 1 .. 0`',
-        ),
-        **dict.fromkeys(
-            "random rand randint shuffle sample uniform math.random".split(), _BY_CHANCE
-        ),
-        **dict.fromkeys(
-            "cron crontab schedule cronmatch matchescron during".split(),
-            "write the hours and the days, as in `now.getHours() >= 22 || now.getHours() < 6`",
-        ),
-        **dict.fromkeys(
-            "http httpget fetch curl request api query prometheus promql metric metrics"
-            " http.send externaldata".split(),
-            NO_REQUESTS,
-        ),
-        **dict.fromkeys(
-            "env getenv os.getenv readfile file open".split(),
-            "a policy has parameters for this, as in `policy name (zone: string) {`",
-        ),
-        **dict.fromkeys(
-            "print println printf console.log debug trace".split(),
-            "leave it out: `message` says why a node is rejected, and `placet trace` shows each"
-            " value",
-        ),
-        **dict.fromkeys(
-            "tolerate tolerates toleratestaints toleratestaint cantolerate".split(),
-            "leave it out: kube-scheduler compares the tolerations of the pod with the taints",
-        ),
-        **dict.fromkeys(
-            "isstring isnumber isint isinteger isfloat isdouble isbool isboolean islist isarray"
-            " ismap isobject isdict isduration istimestamp isinstance typeof".split(),
-            "leave it out: each value has one type, which is known before a policy is in force",
-        ),
-        **dict.fromkeys(
-            "sleep wait retry after".split(),
-            "a policy never waits; kube-scheduler tries the pod again when the cluster changes",
-        ),
-    }
+ELSEWHERE = _reasons(
+    """
+    leastallocated leastrequested nodesleastallocated spreadout ; write `value node.usage["cpu"] \
+        range 1 .. 0`, which prefers emptier nodes
+    mostallocated mostrequested binpack binpacking packing bestfit ; write `value \
+        node.usage["cpu"] range 0 .. 1`, which prefers fuller nodes
+    balanced balancedallocation balance balancedresourceallocation ; write `value \
+        math.abs(node.usage["cpu"] - node.usage["memory"]) range 1 .. 0`
+    random rand randint shuffle sample uniform math.random ; nothing is by chance here, so that \
+        each answer can be explained; kube-scheduler chooses among nodes of the same score
+    cron crontab schedule cronmatch matchescron during ; write the hours and the days, as in \
+        `now.getHours() >= 22 || now.getHours() < 6`
+    env getenv os.getenv readfile file open ; a policy has parameters for this, as in `policy \
+        name (zone: string) {`
+    print println printf console.log debug trace ; leave it out: `message` says why a node is \
+        rejected, and `placet trace` shows each value
+    tolerate tolerates toleratestaints toleratestaint cantolerate ; leave it out: kube-scheduler \
+        compares the tolerations of the pod with the taints
+    isstring isnumber isint isinteger isfloat isdouble isbool isboolean islist isarray ismap \
+        isobject isdict isduration istimestamp isinstance typeof ; leave it out: each value has \
+        one type, which is known before a policy is in force
+    sleep wait retry after ; a policy never waits; kube-scheduler tries the pod again when the \
+        cluster changes
+    """
+) | dict.fromkeys(
+    "http httpget fetch curl request api query prometheus promql metric metrics http.send"
+    " externaldata".split(),
+    NO_REQUESTS,
 )
 
 # ---- macros: a test or a change of each item
@@ -505,58 +474,43 @@ NEEDLESS: Mapping[str, str] = {
 
 REQUESTED = "the pod says what it requests, and kube-scheduler keeps to it"
 OF_MANIFESTS = "this stays in the manifest of the pods; a policy says where they may run"
-_BUDGET = (
-    "a PodDisruptionBudget is an object of its own, to which evictions keep; `preempt` protects"
-    " pods from those of kube-scheduler"
-)
 # What other objects say, in the place of a clause.
-NEEDLESS_ITEMS: Mapping[str, str] = {
+NEEDLESS_ITEMS = {
     **NEEDLESS,
-    **dict.fromkeys(
-        ("minAvailable", "maxUnavailable", "PodDisruptionBudget", "podDisruptionBudget"), _BUDGET
-    ),
-    **dict.fromkeys(
-        "resources requests cpu memory ncpus mem cpus request_memory request_cpus request_disk"
-        " request_gpus RequestMemory RequestCpus".split(),
-        REQUESTED,
-    ),
-    "auditAnnotations": "an answer has no annotations; a `detail` says more of a node",
-    **dict.fromkeys(
-        ("globalDefault", "preemptionPolicy", "priorityClassName"),
-        "a pod has its priority by a PriorityClass, which `pod.priority` reads",
-    ),
-    **dict.fromkeys(
-        ("background", "generateExisting"), "a policy is asked about pods that are to be placed"
-    ),
-    "matchLabelKeys": "a share counts the pods of one revision by `of revision`",
-    **dict.fromkeys(("name", "id"), "a policy has its name behind `policy`"),
-    **dict.fromkeys(
-        ("enabled", "active"), "a policy that is there is in force; `mode audit` only reports"
-    ),
-    **dict.fromkeys(
-        ("for_each", "dynamic", "loop", "count_each", "while"),
-        'conditions take lists, as in `node.zone in ["a", "b"]`, and a `use` takes values',
-    ),
-    **dict.fromkeys(
-        "schedulerName restartPolicy containers template replicas parallelism image ports env"
-        " job task device network service queue update volumes strategy revisionHistoryLimit"
-        " command args".split(),
-        OF_MANIFESTS,
+    **_reasons(
+        """
+    minAvailable maxUnavailable PodDisruptionBudget podDisruptionBudget ; a PodDisruptionBudget \
+        is an object of its own, to which evictions keep; `preempt` protects pods from those of \
+        kube-scheduler
+    auditAnnotations ; an answer has no annotations; a `detail` says more of a node
+    globalDefault preemptionPolicy priorityClassName ; a pod has its priority by a PriorityClass, \
+        which `pod.priority` reads
+    background generateExisting ; a policy is asked about pods that are to be placed
+    matchLabelKeys ; a share counts the pods of one revision by `of revision`
+    name id ; a policy has its name behind `policy`
+    enabled active ; a policy that is there is in force; `mode audit` only reports
+    for_each dynamic loop count_each while ; conditions take lists, as in `node.zone in ["a", \
+        "b"]`, and a `use` takes values
+    nodeClassRef nodePool NodePool disruption consolidationPolicy expireAfter ; what nodes there \
+        are is up to the cluster's autoscaler; a policy chooses among them
+    plugins pluginConfig profiles extenders percentageOfNodesToScore leaderElection ; this stays \
+        in the configuration of kube-scheduler, which `placet scheduler-config` writes
+        """
     ),
     **dict.fromkeys(
         (
-            "nodeClassRef",
-            "nodePool",
-            "NodePool",
-            "disruption",
-            "consolidationPolicy",
-            "expireAfter",
-        ),
-        "what nodes there are is up to the cluster's autoscaler; a policy chooses among them",
+            "resources requests cpu memory ncpus mem cpus request_memory request_cpus "
+            "request_disk request_gpus RequestMemory RequestCpus"
+        ).split(),
+        REQUESTED,
     ),
     **dict.fromkeys(
-        "plugins pluginConfig profiles extenders percentageOfNodesToScore leaderElection".split(),
-        "this stays in the configuration of kube-scheduler, which `placet scheduler-config` writes",
+        (
+            "schedulerName restartPolicy containers template replicas parallelism image "
+            "ports env job task device network service queue update volumes strategy "
+            "revisionHistoryLimit command args"
+        ).split(),
+        OF_MANIFESTS,
     ),
 }
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from grammar.meaning.environment import FUNCTIONS
 from grammar.messages import habits, plain_words
 from grammar.messages.helping import Remedy
+from grammar.messages.plain_words import RESOURCES, words_of
 from grammar.mistakes.fields import (
     KINDS,
     MACROS,
@@ -23,7 +24,6 @@ from grammar.mistakes.fields import (
     selected,
 )
 from grammar.mistakes.names import NameRemedies
-from grammar.mistakes.worded_names import RESOURCES, words_of
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.types import BOOL, DYN, STRING, TIMESTAMP, Type, list_of

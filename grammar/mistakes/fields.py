@@ -15,7 +15,7 @@ from grammar.meaning.schema import Field, Schema
 from grammar.messages import habits, plain_words
 from grammar.messages.diagnostics import nearest
 from grammar.messages.helping import Remedy
-from grammar.mistakes.worded_names import amount_in_words, words_of
+from grammar.messages.plain_words import amount_in_words, words_of
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.types import DURATION, STRING, TIMESTAMP, Type, list_of
@@ -162,8 +162,6 @@ class FieldRemedies:
         if schema is None:
             return None
         fields = schema.records[record].fields
-        if (respelled := self._respelled(expr, record)) is not None:
-            return respelled
         if isinstance(parent, ast.Select) and expr.name in _PARTS:
             places = self._places(record, parent.name)
             if places and not places[0].items:
@@ -188,21 +186,6 @@ class FieldRemedies:
                     return Remedy(expr.span, label, f"write `{label}`, if it is a label")
                 return self._each(expr, items, path, is_list=place.is_list)
         return None
-
-    def _respelled(self, expr: ast.Select, record: str) -> Remedy | None:
-        """`pod.Spec.NodeName`, `node.spec.pod_cidr`: the fields in another spelling."""
-        schema, names, span = self._schema, [], expr.span
-        selects = [e for e in reversed(self._around) if isinstance(e, ast.Select)]
-        for select in selects if schema is not None else []:
-            known = schema.records[record].fields if schema and record in schema.records else {}
-            field = next((f for f in known if _folded(f) == _folded(select.name)), None)
-            if field is None:
-                break
-            names.append(field)
-            span, record = select.span, known[field].type.name
-        if not names:
-            return None
-        return Remedy(span, ".".join((print_expression(expr.operand), *names)))
 
     def _worded(self, expr: ast.Select, record: str, operand: str) -> Remedy | None:
         """`node.free_cpu`, `node.resources.cpu.free`, `node.numberOfPods`, `pod.isDaemonSet`."""

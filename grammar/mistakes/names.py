@@ -11,8 +11,8 @@ import re
 from grammar.messages import habits
 from grammar.messages.diagnostics import nearest
 from grammar.messages.helping import Remedy
+from grammar.messages.plain_words import amount_in_words, is_series, words_of
 from grammar.mistakes.fields import FieldRemedies, bare, is_read, replaced
-from grammar.mistakes.worded_names import amount_in_words, is_series, words_of
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.types import DURATION, QUANTITY, STRING, list_of
