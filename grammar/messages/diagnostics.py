@@ -26,7 +26,7 @@ class UserError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """An edit: `text` replaces the text of the span."""
+    """A fix: `text` replaces the text of the span."""
 
     span: Span
     text: str
@@ -34,7 +34,7 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """A problem in a text.
+    """A diagnostic is a problem in a text.
 
     `code` is stable and documented. `label` stands beside the caret; `notes` add facts. `remedy` is
     the edit that the hint describes, and `fix` is one that is certain: nothing else can be meant.
@@ -152,7 +152,7 @@ MAX_PASSES = 20
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """A fixed text, and the applied diagnostics, each with the text that it was found in."""
+    """A mended text, and the applied diagnostics, each with its text."""
 
     source: Source
     applied: tuple[tuple[Diagnostic, Source], ...]
@@ -196,7 +196,7 @@ SIMILAR = "a similar name exists"
 
 
 class Similar(TypedDict, total=False):
-    """The hint and the fix of a diagnostic about a name."""
+    """A similar name: the hint and the fix of a diagnostic."""
 
     hint: str
     fix: Fix | None

@@ -1,4 +1,4 @@
-"""Habits: what people write who come from other languages, and what it is here.
+"""Habits: words of other languages, and their meaning here.
 
 Each row has the words, the languages in which they are right, and what to write in their place.
 The parser and the checker look words up here when a text is wrong, never when it is right.
@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 @dataclass(frozen=True, slots=True)
 class Habit:
-    """Some words with one meaning elsewhere, and what they are here.
+    """A habit: some words with one meaning elsewhere, and what they are here.
 
     In `here`, `{0}` is the first operand (of a method, what stands before the dot), `{1}` the next
     one. `kinds` are the types of the first operand for which the row holds; empty for all.

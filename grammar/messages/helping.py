@@ -19,7 +19,7 @@ from grammar.tree.source import Source, Span
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What to write at a span, and the hint that says so. A certain one is what nobody doubts."""
+    """A remedy is what to write at a span, with its hint. Nobody doubts a certain remedy."""
 
     span: Span
     text: str

@@ -1,8 +1,8 @@
 """Calls: what to write for a function, a method or a macro that is not one here.
 
-The checker asks as it does for names (`grammar.mistakes.names`). The table of habits knows
-the functions of other languages. For any other, the words of its name and what it is given say what
-is meant: `hasLabel(node, "gpu")` is about the labels of the node.
+The checker asks as for names (`grammar.mistakes.names`). The table of habits knows the functions of
+other languages. The name of an unknown function and its arguments say what is meant:
+`hasLabel(node, "gpu")` is about the labels of the node.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ _DEEPEST = 4
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a record has a field: the names on the way, and the list, if one is on it."""
+    """A place of a field in a record: the names on the way, and the list, if there is one."""
 
     path: tuple[str, ...]
     kind: Type
@@ -66,7 +66,7 @@ _OF_LISTS = frozenset({"sum", "min", "max", "isSorted", "distinct", "sort"})
 
 
 class FieldRemedies:
-    """Answers about one expression: its names, and the expressions around it, outermost first."""
+    """Remedies for the fields of one expression. The expressions around stand outermost first."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class FieldRemedies:
     # ---- fields
 
     def field(self, expr: ast.Select, record: str) -> Remedy | None:
-        """A field that the record does not have: where it is, or what is meant by it."""
+        """A field that the record does not have: its place, or the author's meaning."""
         operand = print_expression(expr.operand)
         parent = self._parent
         if record in ("Pod", "Peer") and self._is_kind(parent):
@@ -158,7 +158,11 @@ class FieldRemedies:
             return worded
         if (labelled := self._by_value(expr, record, operand)) is not None:
             return labelled
-        schema = self._schema
+        return self._elsewhere(expr, record, operand)
+
+    def _elsewhere(self, expr: ast.Select, record: str, operand: str) -> Remedy | None:
+        """A field that another part of the same object has."""
+        schema, parent = self._schema, self._parent
         if schema is None:
             return None
         fields = schema.records[record].fields
@@ -489,7 +493,7 @@ class FieldRemedies:
     ) -> Remedy | None:
         """`node.status.conditions["Ready"] == "True"`: the item of a list with this name.
 
-        `items` is the list, if it is not what the author wrote, and `read` what was written.
+        `items` is the list, if the author wrote something else, and `read` is the written text.
         """
         items = items or expr.operand
         fields = self._fields(item) or {}

@@ -112,7 +112,7 @@ def _of_others(place: Misplaced, line: str, start: int) -> Iterator[Diagnostic]:
 
 
 def _hint_of(inner: str, kind: str = "string") -> str:
-    """What to do about a placeholder, by what is in it."""
+    """The hint at a placeholder, by its contents."""
     if inner.startswith("/*"):
         return "leave it out: a comment stands behind `#`"
     words = _PATH.findall(inner.partition(":-")[0])

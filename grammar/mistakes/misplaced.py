@@ -37,7 +37,7 @@ OPERATORS = frozenset({"PLUS", "MULOP", "RELOP"})
 
 
 class Misplaced:
-    """The token, what stands before it, and the terminals that are accepted in its place."""
+    """The misplaced token, its neighbours, and the terminals that are accepted instead."""
 
     def __init__(self, source: Source, span: Span, accepted: AbstractSet[str]) -> None:
         self.source = source

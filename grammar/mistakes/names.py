@@ -1,7 +1,7 @@
 """Names: what to write for a name that is not one here.
 
-The checker asks as it does for fields (`grammar.mistakes.fields`). A name may be one of
-another language, a field without its object, or a text without its quotes.
+The checker asks as it does for fields (`grammar.mistakes.fields`). A name may be a word
+of another language, a field without its object, or a text without quotes.
 """
 
 from __future__ import annotations

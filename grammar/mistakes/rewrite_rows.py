@@ -1,4 +1,4 @@
-"""Rewrite rows: what people write out of habit where it cannot be parsed, and what it is here.
+"""Rewrite rows: habits that cannot be parsed, and the right text for each.
 
 The first row that leads the parser further is the answer. `grammar.mistakes.rewrites` says how a
 row is written, and `grammar.mistakes.foreign_texts` has what is no lexeme here.
@@ -322,7 +322,7 @@ _AROUND = "write `filter`, and `require !(…)` around what must not be"
 
 
 def _of_clause(row: habits.Habit) -> Iterator[Rewrite]:
-    """What a word for a clause is, where a name or a part of one follows, and elsewhere."""
+    """The rows of a word for a clause, before a name or a part of the clause, and elsewhere."""
     words, hint = "|".join(row.words), f"write `{row.here}`{_CLAUSES_ARE}"
     is_clause = row.here in CLAUSE_WORDS
     for behind in (" {s:string}", " { {k:part}", " {k:part}") if is_clause else ("",):
@@ -370,7 +370,7 @@ _LEAVE_IT = "leave it out: {w:needless}"
 
 
 def _of_part(row: habits.Habit) -> Iterator[Rewrite]:
-    """What a word for a part of a clause is, by what stands behind it."""
+    """The rows of a word for a part of a clause, by the text behind the word."""
     here, words = row.here, f"^{'|'.join(row.words)} (:|=)"
     part = here.split()[0]
     terminal = part.upper()

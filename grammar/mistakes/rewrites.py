@@ -25,11 +25,11 @@ from grammar.tree.source import Span
 class Rewrite:
     r"""A rewrite of a wrong text into what stands for it here.
 
-    In `wrong`, `a|b` is one of two lexemes, `(a)` one that may be left out, `{a}` an operand and
-    `{a:kind}` a part of a kind, such as a word; `\(` is a bracket. `^` marks what the parser
-    stopped at, else it is any lexeme. What stands between `<` and `>` is replaced, else all of it.
-    `{a:form}` in `instead` is the part in a form of `_FORMS`; a part without the form is not meant.
-    The terminals of `needs` must be accepted, and of those in `only` some and no others.
+    In `wrong`, `a|b` is one of two lexemes, and `(a)` may be left out. `{a}` is an operand, and
+    `{a:kind}` a part of a kind, such as a word. `\(` is a bracket. The parser stopped at the lexeme
+    behind `^`; without a `^`, at any lexeme. The text between `<` and `>` is replaced, else the
+    whole. `{a:form}` in `instead` is the part in a form. A part without this form is not meant.
+    The terminals of `needs` must be accepted, and no others than those in `only`.
     """
 
     wrong: str
@@ -267,7 +267,7 @@ def seconds_of(lexemes: Lexemes, at: int) -> tuple[int, float | None]:
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """One lexeme, part or mark of a pattern."""
+    """A token of a pattern: a lexeme, a part or a mark."""
 
     texts: frozenset[str] = frozenset()
     name: str = ""
@@ -296,7 +296,7 @@ def _tokens(wrong: str) -> tuple[tuple[_Token, ...], int | None]:
 
 
 class _Found:
-    """A row at one place of a text: what its parts are, and what it replaces."""
+    """A found row at one place of a text, with the parts of the text."""
 
     def __init__(self, place: Misplaced, tokens: tuple[_Token, ...]) -> None:
         self.place = place

@@ -32,11 +32,11 @@ _BYTES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class TypeRow:
-    """A row of two types that do not go together.
+    """A type row: two types that do not go together.
 
-    In `made`, `{l}` and `{r}` are the sides, `{L}` and `{R}` those with brackets where `.name` can
-    follow, `{v}` the value of the right one, `{x}` a name for an item, and others are groups of the
-    pattern. It takes the place of one side, `l` or `r`, or of both.
+    In `made`, `{l}` and `{r}` are the sides, and `{L}` and `{R}` those that `.name` can follow.
+    `{v}` is the value of the right side, and `{x}` a name for an item. Other names are groups of
+    the pattern. `side` says whether the left side, `l`, is replaced, the right one, `r`, or both.
     """
 
     wrong: str
@@ -203,7 +203,7 @@ class Remedies(CallRemedies):
         return self._beside(expr, side, made)
 
     def _of_items(self, expr: ast.Binary, left: Type, right: Type) -> Remedy | None:
-        """A list beside a text that says one of its items, and an object beside its name."""
+        """A list beside the text of an item, and an object beside a name."""
         schema = self._schema
         if schema is None:
             return None
@@ -354,7 +354,7 @@ class Remedies(CallRemedies):
 
 
 def _said(expr: ast.Expr, kind: Type) -> str:
-    """A side of an operation for the rows: its type, and its value or its text."""
+    """A side of an operation for the rows: the type, with the value or the text."""
     if (number := _product(expr)) is not None and not isinstance(expr, ast.Literal):
         return f"int'{number}"
     match expr:

@@ -41,7 +41,7 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """A wish as a clause without its name: its kind, its parts, and the pods that it is about."""
+    """A wish as a clause without a name: the kind, the parts, and the pods."""
 
     kind: str
     parts: str
@@ -232,10 +232,10 @@ _RULES: Mapping[str, Callable[[list[Any]], Any]] = {
 
 
 class _Clauses(Transformer[Token, Any]):
-    """A transformer of the parts of a wish into parts of a clause."""
+    """Clauses of wishes: a transformer of the parts of a wish."""
 
     def __default__(self, data: object, children: list[Any], meta: object) -> Any:
-        """A part without a row of its own is what it holds, or its name."""
+        """A part without a row is the first thing inside, or the name of the part."""
         if (rule := _RULES.get(str(data))) is not None:
             return rule(children)
         return children[0] if children else str(data)
