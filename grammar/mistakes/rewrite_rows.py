@@ -127,7 +127,9 @@ ITEMS_OF_LISTS = (
 
 # ---- amounts, lists and brackets
 
+_BETWEEN = "write two clauses, with `at least {n}` in one and `at most {m}` in the other"
 AMOUNTS = (
+    R("^between {n:amount} and {m:amount}", "", _BETWEEN, needs="EXACTLY", edits=False),
     *(
         R(f"most|least|exactly < (one|a) {said} >", part)
         for said, part in plain_words.FRACTIONS.items()
@@ -479,6 +481,7 @@ HEADS = (
     R("policy {w:word} < > ^namespace {t:any}", "in ", "write `in namespace {t}`", only=_HEAD),
     R("{s:string} < ^strict >", "", _HOLDS, only="LBRACE WHEN"),
     R("{s:string} < ^priority {n:number} >", "", _NO_ORDER, only="LBRACE WHEN"),
+    R("filter {s:string} < ^where {e:condition} >", "{{ require {e} }}", only="LBRACE WHEN"),
     R("{s:string} < > ^require", "{{ ", _OPEN, only="LBRACE WHEN"),
     R("< ^with >", "", "leave out `with`", only="WEIGHT"),
     R("{w:word} ^,|\\)", "", _DECLARED, only="COLON", edits=False),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from grammar.messages import catalogue, habits, plain_words
 from grammar.messages.diagnostics import Diagnostic, Fix
@@ -397,7 +398,8 @@ class _Found:
                 last = lexemes.expression_end(position, STOPS | {"then", "pods", "nodes"})
                 said = {lexemes[n].text for n in range(position, last + 2)}
                 is_no_whole = lexemes.operand_after(position) is None or said & {"=", "{", ":="}
-                return None if is_no_whole or (kind == "alone" and self.place.behind) else last
+                is_prose = self.place.behind or self._tells(position, last)
+                return None if is_no_whole or (kind == "alone" and is_prose) else last
             case "before_block":
                 last = lexemes.expression_end(position, frozenset("{"))
                 return last if lexemes[last + 1].text == "{" else None
@@ -409,6 +411,12 @@ class _Found:
                 return last - 1
             case _:
                 return last if _BY_WORD[kind](lexemes[last].text) else None
+
+    def _tells(self, first: int, last: int) -> bool:
+        """Whether words stand side by side, and the first of them is no object with a field."""
+        lexemes = self.lexemes
+        words = [lexemes[n].kind in ("word", "number") for n in range(first, last + 1)]
+        return lexemes[first + 1].text != "." and any(map(all, pairwise(words)))
 
     def _back(self, token: _Token, position: int) -> int | None:
         """The position of a token that ends before a position."""
