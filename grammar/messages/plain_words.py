@@ -36,14 +36,6 @@ FRACTIONS: Mapping[str, str] = MappingProxyType(
     {"half": "50%", "a half": "50%", "third": "33%", "a third": "33%", "quarter": "25%"}
     | {"a quarter": "25%", "two thirds": "67%", "three quarters": "75%"}
 )
-# A pattern of what stands before a number, the bound that it is, and what is added to the number.
-BOUNDS = (
-    (r"(?:(?:no|not) more than|maximum of|max of|up to|limit to|cap at|at max|only)", "at most", 0),
-    (r"(?:(?:no|not) less than|no fewer than|minimum of|min of)", "at least", 0),
-    (r"(?:fewer than|less than|below|under)", "at most", -1),
-    (r"(?:more than|above|over)", "at least", 1),
-)
-WORKLOADS = frozenset(("deployment", "statefulset", "daemonset", "cronjob", "job"))
 _ARCH, _OS = 'node.labels["kubernetes.io/arch"]', 'node.labels["kubernetes.io/os"]'
 _CAPACITY = 'node.labels["karpenter.sh/capacity-type"]'
 # Words for nodes, and the condition that they are.

@@ -35,7 +35,6 @@ _CONDITIONS = {
 }
 _COUNTING = frozenset({"count", "number", "num", "of", "total", "amount", "how", "many", "size"})
 _LENGTH = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+")
-EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 # Records are searched this deep for a field.
 _DEEPEST = 4
 
@@ -513,7 +512,7 @@ class FieldRemedies:
             value: ast.Expr = ast.Ident(name)
             if not isinstance(parent, ast.Select) or parent.operand is not read:
                 given = getattr(getattr(parent, "right", None), "value", None)
-                values = ("effect", *_VALUES) if given in EFFECTS else _VALUES
+                values = ("effect", *_VALUES) if given in plain_words.EFFECTS else _VALUES
                 field = next((f for f in values if f in fields), None)
                 if field is None:
                     return None

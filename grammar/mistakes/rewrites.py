@@ -56,7 +56,6 @@ _OF_PODS = frozenset(
 )
 _BY_WORD: Mapping[str, Callable[[str], object]] = {
     "word": re.compile(r"[A-Za-z_]\w*").fullmatch,
-    "name": lambda text: re.fullmatch(r"[A-Za-z_]\w*", text) and text not in WORDS,
     "item": ITEMS.__contains__,
     "part": WORDS.__contains__,
     "clause": CLAUSE_WORDS.__contains__,
@@ -203,7 +202,6 @@ _FORMS: Mapping[str, Callable[[str], str | None]] = {
     "sign": lambda text: text if text in (":", "=") else None,
     "comma": lambda text: text if text in (",", ";") else None,
     "printed": _printed,
-    "rule": lambda said: "filter" if re.search(r"\bnode\.", said) else None,
     "key": _key,
     "of_rule": lambda said: _of_owner(said) if re.search(r"\bnode\.", said) else None,
     "of_pods": _of_owner,
