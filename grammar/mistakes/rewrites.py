@@ -54,7 +54,7 @@ _OF_PODS = frozenset(
     "namespace ns team app tenant user label deployment workload statefulset job pod pods replica"
     " container service".split()
 )
-_BY_WORD: Mapping[str, Callable[[str], object]] = {
+WORD_KINDS: Mapping[str, Callable[[str], object]] = {
     "word": re.compile(r"[A-Za-z_]\w*").fullmatch,
     "item": ITEMS.__contains__,
     "part": WORDS.__contains__,
@@ -408,7 +408,7 @@ class _Found:
                     last += 1
                 return last - 1
             case _:
-                return last if _BY_WORD[kind](lexemes[last].text) else None
+                return last if WORD_KINDS[kind](lexemes[last].text) else None
 
     def _tells(self, first: int, last: int) -> bool:
         """Whether words stand side by side, and the first of them is no object with a field."""
@@ -441,7 +441,7 @@ class _Found:
             while first > 0 and not (lexemes[first - 1].opens or lexemes[first - 1].text in stops):
                 first = lexemes.partner.get(first - 1, first - 1)
         else:
-            is_one = _BY_WORD[token.kind](lexemes[position - 1].text)
+            is_one = WORD_KINDS[token.kind](lexemes[position - 1].text)
             first = position - 1 if is_one else None
         return first if first is not None and self._bound(token.name, first, position - 1) else None
 

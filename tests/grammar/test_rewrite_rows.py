@@ -1,0 +1,53 @@
+"""Rewrite rows: each names only parts that it has, in kinds and forms that there are."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from string import Formatter
+
+import pytest
+
+from grammar.mistakes import rewrite_rows as rows
+from grammar.mistakes.rewrites import WORD_KINDS, Rewrite, WrittenPart
+
+ROWS = (
+    *rows.GANGS,
+    *rows.LACKING,
+    *rows.ITEMS_OF_LISTS,
+    *rows.AMOUNTS,
+    *rows.OPERATORS,
+    *rows.NEGATIONS,
+    *rows.HEADS,
+    *rows.SIGNS,
+    *rows.NAMES,
+    *rows.BOUNDS,
+    *rows.CLAUSES,
+    *rows.PARTS,
+)
+# What every row may write, beside its own parts.
+KNOWN = {"this", "clause", "made"}
+# Kinds of parts that have several words.
+OF_MANY = set(
+    "expr argument texts words amount length rest condition alone before_block inside".split()
+)
+
+
+def test_there_are_rows_of_each_kind() -> None:
+    assert len(ROWS) > 300
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.wrong[:60])
+def test_a_row_writes_parts_that_it_has(row: Rewrite) -> None:
+    bound = {part.partition(":")[0] for part in re.findall(r"\{(\w+(?::\w+)?)\}", row.wrong)}
+    for text in (row.instead, row.hint):
+        for _, name, form, _ in Formatter().parse(text):
+            assert name is None or name in bound | KNOWN
+            # A form that is not there is a KeyError, and one that does not fit a ValueError.
+            with contextlib.suppress(ValueError):
+                format(WrittenPart("1"), form or "")
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.wrong[:60])
+def test_the_kinds_of_parts_are_known(row: Rewrite) -> None:
+    assert set(re.findall(r"\{\w+:(\w+)\}", row.wrong)) <= {*WORD_KINDS, *OF_MANY}
