@@ -204,13 +204,13 @@ KEPT: dict[str, tuple[Callable[..., object], int, tuple[Any, ...]] | None] = {
         512,
         (json.dumps({"a" * 600: {"cards": [0], "take": {}}}),),
     ),
-    "engine.counting.floors.most_pods": None,
-    "engine.counting.floors.shortfall": None,
+    "engine.counting.count_clauses.most_pods": None,
+    "engine.counting.count_clauses.shortfall": None,
     "engine.counting.bounds.target": None,
     "grammar.meaning.schema.short_form": None,
     "grammar.tree.walk._parts": None,
     "grammar.tree.walk._rewritable": None,
-    "engine.program.policy_digest._compared": None,
+    "engine.program.program._compared": None,
     "policies.sugar._items_of_short": (items_of, 256, ("weight 1" + "0" * 300,)),
 }
 

@@ -17,7 +17,6 @@ from engine.program.frame import Evaluate, Message
 from engine.program.node_groups import GroupSpec, namespace_of_pod, number_of_sum
 from engine.program.node_groups import digest_of as digest_of_group
 from engine.program.pod_shape import COMPUTED, Path, PodParts, PodReads, node_parts, paths_as_peer
-from engine.program.policy_digest import digest_of, text_of
 from engine.program.program import (
     NO_READS,
     BoundProgram,
@@ -41,6 +40,8 @@ from engine.program.program import (
     ShareProgram,
     SpreadProgram,
     WaitProgram,
+    digest_of,
+    text_of,
 )
 from engine.program.tables import TableSpec
 from engine.program.tables import digest_of as digest_of_table

@@ -5,9 +5,11 @@ A registry owns it. It is immutable and is replaced when its policy changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import ClassVar
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar
 from typing import Literal as OneOf
 
 from engine.program.columns import NodeKey
@@ -18,6 +20,7 @@ from engine.program.tables import TableSpec
 from grammar.checker.policy_checker import Checked
 from grammar.messages.catalogue import listed
 from grammar.tree.clause_parts import MissingRule, NodeSet, Order, PodState, Repair
+from grammar.tree.clauses import Policy
 from grammar.values.errors import EvaluationError, MissingError
 
 # The two ends of a score's range, or how it compares the nodes of a request.
@@ -448,6 +451,60 @@ class GangProgram:
 CountClause = ShareProgram | SpreadProgram | LimitProgram
 RejectingProgram = FilterProgram | CountClause | GangProgram
 ClauseProgram = RejectingProgram | ScoreProgram | CardsProgram | PreemptProgram
+
+
+# ---- digests
+
+_DIGEST_LENGTH = 12
+
+
+def digest_of(policies: Iterable[tuple[Policy, bytes]]) -> str:
+    """The digest of a policy with the policies that it uses, in hexadecimal digits.
+
+    Each comes with the text of its items. The digest changes with the meaning of a policy, and not
+    with its layout: it is of the syntax tree without the places in the file. It is the same in
+    every process.
+    """
+    found = hashlib.sha256()
+    for policy, items in policies:
+        found.update(b"Policy\0")
+        for name in _compared(Policy):
+            found.update(items if name == "items" else text_of(getattr(policy, name)))
+    return found.hexdigest()[:_DIGEST_LENGTH]
+
+
+def text_of(value: object) -> bytes:
+    """A part of a tree as a text: of equal parts, the same."""
+    return b"".join(token.encode() + b"\0" for token in _tokens(value))
+
+
+def _tokens(value: object) -> Iterator[str]:
+    """The names of the tree's classes and the values of its leaves, in the order of the tree."""
+    if is_dataclass(value):
+        kind: Any = value.__class__
+        yield kind.__name__
+        for name in _compared(kind):
+            yield from _tokens(getattr(value, name))
+    elif isinstance(value, tuple | list):
+        yield f"{len(value)} items"
+        for item in value:
+            yield from _tokens(item)
+    elif isinstance(value, Mapping):
+        yield f"{len(value)} entries"
+        for key in sorted(value, key=repr):
+            yield from _tokens(key)
+            yield from _tokens(value[key])
+    elif isinstance(value, frozenset | set):
+        yield f"{len(value)} members"
+        yield from sorted(repr(item) for item in value)
+    else:
+        yield repr(value)
+
+
+@lru_cache(maxsize=1024)
+def _compared(kind: type[Any]) -> tuple[str, ...]:
+    """The fields of a class of the tree without places in the file, which no comparison counts."""
+    return tuple(each.name for each in fields(kind) if each.compare)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -25,8 +25,7 @@ import msgspec
 from engine.cache import list_watch
 from engine.cache.cache import Cache, PodEventHandler
 from engine.cache.cluster_file import bodies
-from engine.cache.comparison import Difference, compare
-from engine.cache.informers import Informer, Informers, Needs, object_lists
+from engine.cache.informers import Difference, Informer, Informers, Needs, compare, object_lists
 from engine.cache.list_watch import ContinueExpiredError, GarbageError
 from engine.cache.node_table import Snapshot
 from engine.cache.reflector import Timing

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.counting.floors import UNMET, PodsToPlace, shortfall
+from engine.counting.count_clauses import UNMET, PodsToPlace, shortfall
 from engine.decision.verdict import Feasible
 from engine.errors import WaitingError
 from tests.support.builders import node, pod, raw
