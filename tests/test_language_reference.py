@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import yaml
 
-from engine.cache.cluster_file import ClusterFileReader
 from engine.cache.ended_pods import lately
 from engine.cache.node_table import Snapshot
 from engine.data.reading import rows_of_text
@@ -45,7 +44,7 @@ from grammar.values.time import Duration, Timestamp
 from policies.validation import Validator
 from tests.conformance.cases import SUITE, read
 from tests.support.books import DOCS, book, section
-from tests.support.engines import Fixed, Silent
+from tests.support.engines import Fixed, Silent, read_files
 
 BOOK = book("language")
 COMING_FROM = (DOCS / "coming-from.md").read_text(encoding="utf-8")
@@ -155,7 +154,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     objects = yaml.safe_load(text)["items"]
     (pod,) = (o for o in objects if o["metadata"]["name"] == "web-1")
     (said,) = re.findall(r"`now` is `(.+?)`", BOOK)
-    cache = ClusterFileReader(codec).read([path]).cache
+    cache = read_files(codec, [path]).cache
     group = cache.group("shop", GroupName(KUBERNETES, "render"))
     assert group is not None
     body, now = json.dumps(pod).encode(), Timestamp.parse(said)

@@ -24,7 +24,7 @@ from cli.written_objects import (
     namespace_of,
 )
 from engine.cache.cluster_copy import ClusterCopy, ClusterDocuments, DataText, NamedPod
-from engine.cache.cluster_file import ClusterFileError, ClusterFileReader, bodies, documents
+from engine.cache.cluster_file import ClusterFileError, bodies, documents, read_cluster
 from engine.errors import BadObjectError
 from engine.objects.codec import ObjectCodec, decode_namespace
 from engine.objects.defaulting import default_node, default_pod
@@ -55,7 +55,6 @@ class FixtureBuilder:
         self._schema = schema
         self._codec = codec
         self._running = running
-        self._reader = ClusterFileReader(codec)
 
     def build(self, test: Test, file: Path) -> Fixture:
         """The fixture of a test in a file. Raises BadTestError."""
@@ -98,7 +97,7 @@ class FixtureBuilder:
     ) -> ClusterCopy:
         files = list(dict.fromkeys(file for file, _ in contents))
         try:
-            reading = self._reader.take(files, contents)
+            reading = read_cluster(self._codec, files, contents)
         except ClusterFileError as error:
             spans = (item.span for item in test.items if isinstance(item, ClusterFile))
             raise bad_test(error.message, next(spans, test.name_span), error.hint) from None

@@ -19,11 +19,10 @@ import msgspec
 from engine.cache.cache import Cache
 from engine.cache.cluster_file import (
     ClusterFileError,
-    ClusterFileReader,
     bodies,
     documents,
     files_of,
-    objects_in,
+    read_cluster,
     workload_uids,
 )
 from engine.cache.informers import Needs
@@ -94,20 +93,18 @@ class ClusterDocuments:
 
     def bodies(self, kind: str) -> Mapping[str, bytes | msgspec.Raw]:
         """The JSON of every object of a kind, by `namespace/name`. Raises ClusterFileError."""
-        return {
-            f"{named.namespace or ''}/{named.name}": body
-            for file, document in self.contents
-            for head, body in objects_in(document, file)
-            if head.kind == kind and (named := head.metadata) is not None
-        }
+        found: dict[str, bytes | msgspec.Raw] = {}
+        for file, document in self.contents:
+            found |= bodies([document], kind, file)
+        return found
 
     def cluster(self, codec: ObjectCodec) -> ClusterCopy:
         """The cluster in the documents. Raises ClusterFileError, also where they have no nodes."""
-        reading = ClusterFileReader(codec).take(self.files, self.contents)
+        reading = read_cluster(codec, self.files, self.contents)
         # Of a running cluster they are not read.
         reading.cache.trust_budgets(known=self.read_at is None)
-        bodies = [document for _, document in self.contents]
-        return ClusterCopy(reading.cache, bodies, self.files, self.read_at, self.data)
+        documents = [document for _, document in self.contents]
+        return ClusterCopy(reading.cache, documents, self.files, self.read_at, self.data)
 
 
 @dataclass(frozen=True, slots=True)

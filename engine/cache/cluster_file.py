@@ -1,4 +1,4 @@
-"""ClusterFileReader: makes a cache from the JSON and YAML files that kubectl writes."""
+"""Cluster files: the JSON and YAML that kubectl writes of a cluster, and the cache of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 from engine.cache.cache import Cache
 from engine.cache.node_table import Snapshot
 from engine.errors import BadObjectError
-from engine.objects.api_types import ObjectHead, ObjectMeta
+from engine.objects.api_types import ObjectHead
 from engine.objects.codec import Namespace, Node, ObjectCodec, decode_namespace
 from engine.objects.defaulting import as_stored
 from engine.objects.disruption_budget import DisruptionBudget, decode_budget
@@ -111,21 +111,17 @@ CLUSTER_KINDS = tuple(_KINDS)
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A cluster that was read, its files, and notices about it.
-
-    `skipped` is the number of objects of each kind that no rule reads.
-    """
+    """A reading of a cluster: its cache, and notices about it."""
 
     cache: Cache
-    files: tuple[Path, ...]
-    skipped: Mapping[str, int]
     notices: tuple[str, ...]
 
 
 @dataclass(slots=True)
 class ClusterObjects:
-    """The objects that were read so far; `bodies` has the JSON of pods by uid."""
+    """The objects of a cluster that were read so far; `bodies` has the JSON of pods by uid."""
 
+    codec: ObjectCodec
     nodes: list[Node] = field(default_factory=list)
     pods: list[Peer] = field(default_factory=list)
     bodies: dict[str, bytes | msgspec.Raw] = field(default_factory=dict)
@@ -135,41 +131,29 @@ class ClusterObjects:
     groups: dict[tuple[str, GroupName], PodGroup] = field(default_factory=dict)
     skipped: Counter[str] = field(default_factory=Counter)
 
-
-class ClusterFileReader:
-    """Reads clusters from files. Construction takes milliseconds, so use one reader repeatedly."""
-
-    def __init__(self, codec: ObjectCodec) -> None:
-        self._codec = codec
-
-    def read(self, paths: Sequence[Path]) -> Reading:
-        """The cluster of these files and folders together.
-
-        Raises ClusterFileError, whose message is one line and names the file.
-        """
-        files = files_of(paths)
-        return self.take(files, ((f, d) for f in files for d in documents(f)))
-
-    def take(self, files: Sequence[Path], contents: Iterable[tuple[Path, bytes]]) -> Reading:
-        """The cluster of JSON documents, each with its file. Raises ClusterFileError."""
-        found = ClusterObjects()
-        for file, document in contents:
-            self.add(found, file, document)
-        if not found.nodes:
-            names = ", ".join(f"`{file}`" for file in files)
-            raise ClusterFileError(f"there are no nodes in {names}", how_to_write(files[0]))
-        cache = cache_of(found)
-        notices = tuple(_notices(found, cache.snapshot()))
-        return Reading(cache, tuple(files), dict(found.skipped), notices)
-
-    def add(self, found: ClusterObjects, file: Path, document: bytes) -> None:
+    def add(self, file: Path, document: bytes) -> None:
         """Adds the objects of a JSON document. Raises ClusterFileError, which names the file."""
         for head, data in objects_in(document, file):
-            self._object(data, head, file, found)
+            self._object(data, head, file)
 
-    def _object(
-        self, data: bytes | msgspec.Raw, head: ObjectHead, file: Path, found: ClusterObjects
-    ) -> None:
+    def cache(self) -> Cache:
+        """The cache of these objects; of two of one name the later counts."""
+        cache = Cache()
+        for controller in self.controllers:
+            cache.put_controller(controller)
+        for namespace in self.namespaces:
+            cache.put_namespace(namespace)
+        for (within, name), group in self.groups.items():
+            cache.put_group(within, name, group)
+        for budget in self.budgets:
+            cache.put_budget(f"{budget.namespace}/{budget.name}", budget)
+        for node in self.nodes:
+            cache.put_node(node)
+        for pod in self.pods:
+            cache.put_pod(pod, body=self.bodies.get(pod.uid, b""))
+        return cache
+
+    def _object(self, data: bytes | msgspec.Raw, head: ObjectHead, file: Path) -> None:
         kind = head.kind or "object without a kind"
         group = head.apiVersion or _CORE
         if kind == "PodGroup":
@@ -179,32 +163,49 @@ class ClusterFileReader:
         elif _KINDS.get(kind, group) != group:
             kind = f"{kind} of {group}"  # a kind of the same name in another group
         if kind not in _KINDS:
-            found.skipped[kind] += 1
+            self.skipped[kind] += 1
             return
         if head.metadata is None or not head.metadata.name:
             raise _not_a_cluster(file, f"a {kind} in it has no name")
         try:
             match kind:
                 case "Node":
-                    found.nodes.append(self._codec.node(data))
+                    self.nodes.append(self.codec.node(data))
                 case "Pod":
-                    pod = self._codec.peer(data)
-                    found.pods.append(pod)
-                    found.bodies[pod.uid] = data
+                    pod = self.codec.peer(data)
+                    self.pods.append(pod)
+                    self.bodies[pod.uid] = data
                 case "Namespace":
-                    found.namespaces.append(decode_namespace(data))
+                    self.namespaces.append(decode_namespace(data))
                 case "PodDisruptionBudget":
-                    found.budgets.append(decode_budget(data))
+                    self.budgets.append(decode_budget(data))
                 case str() if kind.startswith("PodGroup"):
                     named = GroupName(group.partition("/")[0], head.metadata.name)
-                    found.groups[head.metadata.namespace or "", named] = decode_group(data)
+                    self.groups[head.metadata.namespace or "", named] = decode_group(data)
                 case _:
-                    found.controllers.append(decode_controller(kind, data))
+                    self.controllers.append(decode_controller(kind, data))
         except BadObjectError as error:
             name = head.metadata.name
             raise ClusterFileError(
                 f"{kind} `{name}` in `{file}` cannot be read: {error}", how_to_write(file)
             ) from None
+
+
+def read_cluster(
+    codec: ObjectCodec, files: Sequence[Path], contents: Iterable[tuple[Path, bytes]]
+) -> Reading:
+    """The cluster of JSON documents, each with its file.
+
+    Raises ClusterFileError, whose message is one line and names the file.
+    """
+    found = ClusterObjects(codec)
+    for file, document in contents:
+        found.add(file, document)
+    if not found.nodes:
+        names = ", ".join(f"`{file}`" for file in files)
+        raise ClusterFileError(f"there are no nodes in {names}", how_to_write(files[0]))
+    cache = found.cache()
+    return Reading(cache, tuple(_notices(found, cache.snapshot())))
 
 
 def objects_in(document: bytes, file: Path) -> Iterator[tuple[ObjectHead, bytes | msgspec.Raw]]:
@@ -238,24 +239,6 @@ def _open(data: bytes | msgspec.Raw, file: Path) -> ObjectHead:
         raise _not_a_cluster(file, "it is not a Kubernetes object") from None
     except msgspec.DecodeError as error:
         raise _not_json(file, str(error)) from None
-
-
-def cache_of(found: ClusterObjects) -> Cache:
-    """The cache of these objects; of two of one name the later counts."""
-    cache = Cache()
-    for controller in found.controllers:
-        cache.put_controller(controller)
-    for namespace in found.namespaces:
-        cache.put_namespace(namespace)
-    for (within, name), group in found.groups.items():
-        cache.put_group(within, name, group)
-    for budget in found.budgets:
-        cache.put_budget(f"{budget.namespace}/{budget.name}", budget)
-    for node in found.nodes:
-        cache.put_node(node)
-    for pod in found.pods:
-        cache.put_pod(pod, body=found.bodies.get(pod.uid, b""))
-    return cache
 
 
 def _not_a_cluster(file: Path, reason: str) -> ClusterFileError:
@@ -305,30 +288,27 @@ def parts(document: bytes, most: int) -> Iterator[bytes]:
         yield msgspec.json.encode({**outer, "items": head.items[first : first + most]})
 
 
-def bodies(documents: Sequence[bytes], kind: str) -> dict[str, msgspec.Raw | bytes]:
-    """The JSON of every object of a kind, by `namespace/name`; the last one of a key counts."""
-    decoder = msgspec.json.Decoder(ObjectHead)
-    found: dict[str, msgspec.Raw | bytes] = {}
-    for document in documents:
-        outer = decoder.decode(document)
-        default = (outer.kind or "").removesuffix("List") or None
-        for item in outer.items if outer.items is not None else [document]:
-            inner = decoder.decode(item)
-            if (inner.kind or default) == kind and inner.metadata is not None:
-                found[f"{inner.metadata.namespace or ''}/{inner.metadata.name}"] = item
-    return found
+def bodies(
+    documents: Iterable[bytes], kind: str, file: Path = STANDARD_INPUT
+) -> dict[str, msgspec.Raw | bytes]:
+    """The JSON of every object of a kind, by `namespace/name`; the last one of a key counts.
+
+    Raises ClusterFileError.
+    """
+    return {
+        f"{named.namespace or ''}/{named.name}": body
+        for document in documents
+        for head, body in objects_in(document, file)
+        if head.kind == kind and (named := head.metadata) is not None
+    }
 
 
-def workload_uids(documents: Sequence[bytes]) -> Mapping[tuple[str, str], str]:
-    """The uids of workloads in a cluster, by kind and `namespace/name`."""
-    found: dict[tuple[str, str], str] = {}
-    for kind in WORKLOAD_KINDS:
-        for key, body in bodies(documents, kind).items():
-            head = msgspec.json.decode(body, type=_Named)
-            if head.metadata is not None and head.metadata.uid:
-                found[kind, key] = head.metadata.uid
-    return found
-
-
-class _Named(msgspec.Struct):
-    metadata: ObjectMeta | None = None
+def workload_uids(documents: Iterable[bytes]) -> Mapping[tuple[str, str], str]:
+    """The uids of workloads in a cluster, by kind and `namespace/name`. Raises ClusterFileError."""
+    return {
+        (kind, f"{named.namespace or ''}/{named.name}"): named.uid
+        for document in documents
+        for head, _ in objects_in(document, STANDARD_INPUT)
+        if (kind := head.kind) is not None and kind in WORKLOAD_KINDS
+        if (named := head.metadata) is not None and named.uid
+    }

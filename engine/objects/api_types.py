@@ -44,6 +44,7 @@ class ObjectName(msgspec.Struct, frozen=True, gc=False):
 
     name: str | None = None
     namespace: str | None = None
+    uid: str | None = None
 
 
 class ObjectHead(msgspec.Struct, frozen=True, gc=False):

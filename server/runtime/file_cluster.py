@@ -20,11 +20,11 @@ from engine.cache.cache import Cache
 from engine.cache.cluster_copy import ClusterCopy
 from engine.cache.cluster_file import (
     ClusterFileError,
-    ClusterFileReader,
     bodies,
     documents,
     files_of,
     parts,
+    read_cluster,
 )
 from engine.cache.informers import Needs
 from engine.cache.list_watch import CHUNK
@@ -142,7 +142,7 @@ class FileCluster(_UnwatchedCluster):
         self._disk = Disk()
         self._watcher = Watcher(self._files, self._disk)
         self._needs = needs
-        self._reader = ClusterFileReader(ObjectCodec(schema, needs.annotations))
+        self._codec = ObjectCodec(schema, needs.annotations)
         self._copy = self._read()
         leave_uncollected()
 
@@ -186,7 +186,7 @@ class FileCluster(_UnwatchedCluster):
         known = self._needs.annotations
         self._needs = replace(needs, annotations=needs.annotations | known)
         if not needs.annotations <= known:
-            self._reader = ClusterFileReader(ObjectCodec(self._schema, self._needs.annotations))
+            self._codec = ObjectCodec(self._schema, self._needs.annotations)
             self._read_again()
 
     def _files(self, visit: Visit) -> Iterable[Path]:
@@ -215,7 +215,7 @@ class FileCluster(_UnwatchedCluster):
 
     def _read(self) -> ClusterCopy:
         files = list(self._disk.run(self._origin.files))
-        reading = self._reader.take(files, self._origin.contents())
+        reading = read_cluster(self._codec, files, self._origin.contents())
         snapshot = reading.cache.snapshot()
         nodes, pods = len(snapshot.table.rows), len(snapshot.pods())
         self._log.info("cluster of %d nodes and %d pods", nodes, pods)

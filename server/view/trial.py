@@ -16,10 +16,8 @@ import msgspec
 from engine.cache.cluster_copy import ClusterCopy, DataText, NamedPod
 from engine.cache.cluster_file import (
     ClusterFileError,
-    ClusterFileReader,
     ClusterObjects,
     bodies,
-    cache_of,
 )
 from engine.cache.informers import Needs
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE
@@ -96,10 +94,8 @@ class _Trial:
     told: Sequence[Problem]
     own: frozenset[str]
     policies: Sequence[EnforcedPolicies]
-    codec: ObjectCodec
-    reader: ClusterFileReader
+    objects: ClusterObjects
     data: Mapping[str, DataText]
-    objects: ClusterObjects = field(default_factory=ClusterObjects)
     pods: dict[str, bytes] = field(default_factory=dict)
     bytes_of_placed: int = 0
 
@@ -220,8 +216,7 @@ def begin(beside: Beside, draft: Trial, schema: Schema) -> TriedDraft | Needs:
         if file.source.name == draft.name
         for each in file.policies
     )
-    reader = ClusterFileReader(codec)
-    _trials[:] = [_Trial(checked.told, own, policies, codec, reader, beside.data)]
+    _trials[:] = [_Trial(checked.told, own, policies, ClusterObjects(codec), beside.data)]
     return read
 
 
@@ -231,7 +226,7 @@ def take(text: bytes, _schema: Schema) -> None:
     try:
         for document in as_json(text, is_yaml=False):
             first = len(trial.objects.pods)
-            trial.reader.add(trial.objects, _FILE, document)
+            trial.objects.add(_FILE, document)
             placed = {key_of(pod) for pod in trial.objects.pods[first:] if pod.nodeName}
             for key, body in bodies([document], "Pod").items():
                 # Bytes of their own: a Raw would keep the whole text.
@@ -249,9 +244,11 @@ def finish(_schema: Schema) -> TriedDraft:
     _trials.clear()
     if not trial.objects.nodes:
         raise UserError("the cluster has no nodes")
-    cluster = ClusterCopy(cache_of(trial.objects), data=trial.data)
+    cluster = ClusterCopy(trial.objects.cache(), data=trial.data)
     try:
-        engines = [offline_engine(each.registry, cluster, trial.codec) for each in trial.policies]
+        engines = [
+            offline_engine(each.registry, cluster, trial.objects.codec) for each in trial.policies
+        ]
     except UserError as error:
         # What it hints at is of no use: the rows are those of the server.
         raise UserError(error.message) from None

@@ -9,13 +9,15 @@ that they need.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from engine.cache.cache import Cache
+from engine.cache.cluster_file import Reading, documents, files_of, read_cluster
 from engine.cache.node_table import (
     UNKNOWN_ROW,
     NameIndex,
@@ -264,3 +266,9 @@ def engine_of(
 ) -> Engine:
     """An engine over these nodes and pods."""
     return engine_over(policies, cache_of(nodes, pods), **options)
+
+
+def read_files(codec: ObjectCodec, paths: Sequence[Path]) -> Reading:
+    """Return the cluster of files and folders. Raises ClusterFileError."""
+    files = files_of(paths)
+    return read_cluster(codec, files, ((f, d) for f in files for d in documents(f)))

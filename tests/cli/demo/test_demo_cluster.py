@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from cli.demo.demo_cluster import demo_cluster, node_names
-from engine.cache.cluster_file import ClusterFileReader, Reading
+from engine.cache.cluster_file import Reading, read_cluster
 from engine.cache.node_table import NodeWithPods
 from engine.objects.codec import ObjectCodec
 from grammar.meaning.schema import load_schema
@@ -17,8 +17,8 @@ from grammar.values.time import Timestamp
 @pytest.fixture(scope="module")
 def reading() -> Reading:
     document = msgspec.json.encode(demo_cluster(Timestamp.parse("2026-11-21T10:00:00Z")))
-    reader = ClusterFileReader(ObjectCodec(load_schema()))
-    return reader.take([Path("demo")], [(Path("demo"), document)])
+    codec = ObjectCodec(load_schema())
+    return read_cluster(codec, [Path("demo")], [(Path("demo"), document)])
 
 
 def labels(views: list[NodeWithPods], key: str) -> Counter[str]:

@@ -6,17 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from engine.cache.cluster_file import ClusterFileError, ClusterFileReader, Reading
-from engine.objects.codec import ObjectCodec
-from grammar.meaning.schema import load_schema
+from engine.cache.cluster_file import ClusterFileError, Reading
 from tests.support.builders import Object, controller, kubectl_list, namespace, node, pod
+from tests.support.engines import CODEC, read_files
 
 CLUSTER = kubectl_list([node("n1"), node("n2"), pod("a", cpu="2", on="n1"), pod("b")])
-
-
-@pytest.fixture(scope="module")
-def reader() -> ClusterFileReader:
-    return ClusterFileReader(ObjectCodec(load_schema()))
 
 
 def written(path: Path, *documents: Object) -> Path:
@@ -40,19 +34,19 @@ def check(reading: Reading) -> None:
 
 
 @pytest.mark.parametrize("name", ["cluster.json", "cluster.yaml", "cluster.yml", "cluster"])
-def test_list_of_kubectl_is_read(reader: ClusterFileReader, tmp_path: Path, name: str) -> None:
+def test_list_of_kubectl_is_read(tmp_path: Path, name: str) -> None:
     """JSON or YAML, by what is in the file."""
-    check(reader.read([written(tmp_path / name, CLUSTER)]))
+    check(read_files(CODEC, [written(tmp_path / name, CLUSTER)]))
 
 
-def test_json_is_read_from_a_file_of_any_name(reader: ClusterFileReader, tmp_path: Path) -> None:
+def test_json_is_read_from_a_file_of_any_name(tmp_path: Path) -> None:
     for name in ("cluster.yaml", "cluster.txt"):
         path = tmp_path / name
         path.write_text(json.dumps(CLUSTER, indent=1), encoding="utf-8")
-        check(reader.read([path]))
+        check(read_files(CODEC, [path]))
 
 
-def test_lists_of_one_kind_do_not_repeat_it(reader: ClusterFileReader, tmp_path: Path) -> None:
+def test_lists_of_one_kind_do_not_repeat_it(tmp_path: Path) -> None:
     """A NodeList, as the API server answers: the items have neither kind nor version."""
     own = {"metadata", "spec", "status"}
     bare = [{k: v for k, v in item.items() if k in own} for item in CLUSTER["items"]]
@@ -62,15 +56,15 @@ def test_lists_of_one_kind_do_not_repeat_it(reader: ClusterFileReader, tmp_path:
     pods = written(
         tmp_path / "pods.json", {"kind": "PodList", "apiVersion": "v1", "items": bare[2:]}
     )
-    check(reader.read([nodes, pods]))
-    check(reader.read([tmp_path]))
+    check(read_files(CODEC, [nodes, pods]))
+    check(read_files(CODEC, [tmp_path]))
 
 
-def test_documents_of_one_yaml_file_are_read(reader: ClusterFileReader, tmp_path: Path) -> None:
-    check(reader.read([written(tmp_path / "cluster.yaml", *CLUSTER["items"])]))
+def test_documents_of_one_yaml_file_are_read(tmp_path: Path) -> None:
+    check(read_files(CODEC, [written(tmp_path / "cluster.yaml", *CLUSTER["items"])]))
 
 
-def test_times_without_quotes_are_read(reader: ClusterFileReader, tmp_path: Path) -> None:
+def test_times_without_quotes_are_read(tmp_path: Path) -> None:
     """YAML has times of its own; people write them by hand."""
     path = tmp_path / "cluster.yaml"
     path.write_text(
@@ -79,46 +73,45 @@ def test_times_without_quotes_are_read(reader: ClusterFileReader, tmp_path: Path
         "status: {allocatable: {cpu: 8, memory: 32Gi}}\n",
         encoding="utf-8",
     )
-    assert str(reader.read([path]).cache.snapshot().newest()) == "2026-11-21T10:00:00Z"
+    assert str(read_files(CODEC, [path]).cache.snapshot().newest()) == "2026-11-21T10:00:00Z"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("name", ["cluster.json", "cluster.yaml"])
-def test_byte_order_marks_are_read(
-    reader: ClusterFileReader, tmp_path: Path, name: str, encoding: str
-) -> None:
+def test_byte_order_marks_are_read(tmp_path: Path, name: str, encoding: str) -> None:
     path = written(tmp_path / name, CLUSTER)
     path.write_text(path.read_text(encoding="utf-8"), encoding=encoding)
-    check(reader.read([path]))
+    check(read_files(CODEC, [path]))
 
 
-def test_recorded_cluster_is_read(reader: ClusterFileReader) -> None:
+def test_recorded_cluster_is_read() -> None:
     """What kubectl wrote of a cluster with eight nodes."""
     contract = Path(__file__).parents[2] / "contract"
-    reading = reader.read([contract / "nodes.json", contract / "pods.json"])
+    reading = read_files(CODEC, [contract / "nodes.json", contract / "pods.json"])
     assert len(reading.cache.snapshot().nodes) == 8
     assert all(view.pods for view in reading.cache.snapshot().nodes.values())
     assert reading.notices == ()
 
 
-def test_other_objects_are_skipped_with_a_notice(reader: ClusterFileReader, tmp_path: Path) -> None:
+def test_other_objects_are_skipped_with_a_notice(tmp_path: Path) -> None:
     """Also another group's kind that has the name of one that is read."""
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}
     foreign = {"apiVersion": "longhorn.io/v1beta2", "kind": "Node", "metadata": {"name": "n1"}}
     more = [service, service, foreign, namespace("shop"), controller("Deployment", "web")]
-    reading = reader.read([written(tmp_path / "c.json", kubectl_list(CLUSTER["items"] + more))])
-    assert reading.skipped == {"Service": 2, "Node of longhorn.io/v1beta2": 1}
+    reading = read_files(
+        CODEC, [written(tmp_path / "c.json", kubectl_list(CLUSTER["items"] + more))]
+    )
     assert reading.notices == (
         "skipped objects that no rule reads: 1 Node of longhorn.io/v1beta2, 2 Service",
     )
     assert set(reading.cache.snapshot().namespaces) == {"shop"}
 
 
-def test_oddities_are_noticed(reader: ClusterFileReader, tmp_path: Path) -> None:
-    nodes = reader.read([written(tmp_path / "nodes.json", kubectl_list([node("n1")]))])
+def test_oddities_are_noticed(tmp_path: Path) -> None:
+    nodes = read_files(CODEC, [written(tmp_path / "nodes.json", kubectl_list([node("n1")]))])
     assert nodes.notices == ("it has no pods, so every node counts as empty",)
     items = [node("n1"), node("n1"), pod("a", on="n2"), pod("a", on="n2")]
-    odd = reader.read([written(tmp_path / "odd.json", kubectl_list(items))])
+    odd = read_files(CODEC, [written(tmp_path / "odd.json", kubectl_list(items))])
     assert odd.notices == (
         "2 of the nodes and pods appear twice; the later ones count",
         "1 of the pods are on unknown nodes and are not counted",
@@ -180,7 +173,6 @@ BROKEN_NODE = node("n1") | {"status": {"allocatable": {"cpu": "many"}}}
     ],
 )
 def test_other_files_give_an_error_of_one_line(
-    reader: ClusterFileReader,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
@@ -190,36 +182,32 @@ def test_other_files_give_an_error_of_one_line(
     monkeypatch.chdir(tmp_path)
     Path(name).write_text(text, encoding="utf-8")
     with pytest.raises(ClusterFileError) as raised:
-        reader.read([Path(name)])
+        read_files(CODEC, [Path(name)])
     assert raised.value.message.startswith(message)
     assert "\n" not in raised.value.message
     assert raised.value.hint
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe\x00", b'{"kind": "\xff"}', b"kind: \xff\n"])
-def test_bytes_that_are_not_text_are_an_error(
-    reader: ClusterFileReader, tmp_path: Path, data: bytes
-) -> None:
+def test_bytes_that_are_not_text_are_an_error(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "c"
     path.write_bytes(data)
     with pytest.raises(ClusterFileError):
-        reader.read([path])
+        read_files(CODEC, [path])
 
 
-def test_object_that_cannot_be_read_is_named(reader: ClusterFileReader, tmp_path: Path) -> None:
+def test_object_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     path = written(tmp_path / "c.json", kubectl_list([node("n2"), BROKEN_NODE]))
     with pytest.raises(ClusterFileError, match=r"^Node `n1` in `.*c\.json` cannot be read: ") as it:
-        reader.read([path])
+        read_files(CODEC, [path])
     assert "status.allocatable" in it.value.message
 
 
-def test_errors_about_missing_paths_hint_at_the_command(
-    reader: ClusterFileReader, tmp_path: Path
-) -> None:
+def test_errors_about_missing_paths_hint_at_the_command(tmp_path: Path) -> None:
     with pytest.raises(ClusterFileError, match=r"cannot read `.*c\.yaml`: no such file") as missing:
-        reader.read([tmp_path / "c.yaml"])
+        read_files(CODEC, [tmp_path / "c.yaml"])
     assert "kubectl get nodes,pods,replicasets -A -o yaml" in missing.value.hint
     with pytest.raises(ClusterFileError, match="has no JSON or YAML files"):
-        reader.read([tmp_path])
+        read_files(CODEC, [tmp_path])
     with pytest.raises(ClusterFileError, match=r"cannot read `.*`: file name too long"):
-        reader.read([tmp_path / ("a" * 300)])
+        read_files(CODEC, [tmp_path / ("a" * 300)])
