@@ -26,21 +26,20 @@ from engine.cache.node_table import (
 from engine.cache.pods_excluding import KnownPods
 from engine.cards.card_functions import CardFacts
 from engine.cards.fragmentation import Mix
-from engine.counting.in_flight_pods import InFlightPods
+from engine.counting.in_flight_pods import InFlightPod, InFlightPods
 from engine.counting.members import CountContext
 from engine.counting.named_counts import CallCounts
 from engine.counting.node_groups import CallGroups, KnownGroups
 from engine.counting.pod_counter import PodCounter
 from engine.decision.card_room import CardClaims
 from engine.decision.plan import Plan, SharedMemos, SurveyMemos
-from engine.decision.registry import Registry, Selection
+from engine.decision.registry import Registry
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec, Pod
-from engine.objects.peer import UNLABELLED, Peer, PodFailure, Workload
-from engine.objects.pod_group import PodGroup
+from engine.objects.peer import UNLABELLED, Peer
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import Exemptions, RequestPod
-from engine.program.frame import NO_TABLES, Evaluation, Frame, Report
+from engine.program.frame import NO_TABLES, Evaluation, Frame
 from engine.program.policy_time import SYSTEM_TIME, CallTime, DecisionTime
 from engine.program.program import applies
 from engine.program.tables import Tables
@@ -123,32 +122,25 @@ class VerbCall(msgspec.Struct, frozen=True, eq=False):
 
     def context(self, snapshot: Snapshot) -> CountContext:
         """The pod and what rules about other pods read of it."""
-        evaluation = self.evaluation
-        tables = evaluation.frame().tables if self.plan.time_dependent_counts else NO_TABLES
-        given = evaluation.now, tables, evaluation.time, evaluation.report, self.exempts
-        return _context(self.pod, self.plan, snapshot, *given)
+        return _context(self.pod, self.plan, snapshot, self.evaluation, self.exempts)
 
 
 def _context(
     pod: RequestPod,
     plan: Plan,
     snapshot: Snapshot,
-    now: Callable[[], int],
-    tables: Tables,
-    time: CallTime,
-    report: Report,
+    evaluation: Evaluation,
     exempts: Callable[[Peer], bool],
 ) -> CountContext:
-    root = snapshot.workloads.get(pod.controller)
-    frame = plan.frame
+    root, frame = snapshot.workloads.get(pod.controller), plan.frame
     if plan.time_dependent_counts:
         frame = frame.anew()
-        frame.now = Timestamp(now())
-        frame.tables = tables
+        frame.now, frame.tables = Timestamp(evaluation.now()), evaluation.frame().tables
     namespace = snapshot.namespaces.get(pod.namespace)
     labels = namespace.labels if namespace is not None else UNLABELLED
     peer = partial(pod.rooted, root, labels)
-    return CountContext(pod, peer, frame, time, root, plan, report, exempts)
+    given = evaluation.time, root, plan, evaluation.report, exempts
+    return CountContext(pod, peer, frame, *given)
 
 
 class KeptPlans:
@@ -198,7 +190,7 @@ class CallOpener:
     ) -> None:
         self.exemptions = exemptions
         self._in_flight = in_flight
-        self._groups = KnownGroups(registry.groups)
+        self.groups = KnownGroups(registry.groups)
         self.registry = registry
         self.facts = self._facts({})
         self.tables: Tables = NO_TABLES
@@ -214,7 +206,7 @@ class CallOpener:
         # What is known of cards depends on all policies with cards.
         has_cards = self.registry.cards or registry.cards
         self.registry = registry
-        self._groups.adopt(registry.groups)
+        self.groups.adopt(registry.groups)
         self.facts = self._facts(self.facts.mixes)
         if has_cards:
             self.forget()
@@ -270,9 +262,8 @@ class CallOpener:
         """The context of evaluations for which nobody waits; it lasts for one portion."""
         time = self._time.portion()
         frame.check = time.check_within
-        clause_failed, shortened = self.clause_failed, self._observer.shortened
         now = frame.now.nanos
-        return Evaluation(lambda: frame, lambda: now, time, clause_failed, shortened)
+        return Evaluation(lambda: frame, lambda: now, time, self.clause_failed, self.shortened)
 
     def _open(
         self,
@@ -281,90 +272,37 @@ class CallOpener:
         time: CallTime,
         kept: KeptPlans | None = None,
     ) -> VerbCall:
-        known, keeper = self.snapshot(), kept or self._kept
-        exemptions = self.exemptions
+        known, keeper, exemptions = self.snapshot(), kept or self._kept, self.exemptions
         exempt = (
             exemptions.reason(pod) if pod.bypass or pod.namespace in exemptions.namespaces else ""
         )
         if known is None and not exempt and not self.registry.complete:
             self.cluster.snapshot()  # raises NotSyncedError, which says what is missing
-        namespace = known.namespaces.get(pod.namespace) if known is not None else None
-        root = known.workloads.get(pod.controller) if known is not None else None
-        group = self.cluster.pods.group(pod.namespace, pod.group) if pod.group else None
-        registry = self.registry
-        plan: Plan | None = None
-        made: list[Frame] = []
-        grouped: list[CallGroups] = []
-        moments: list[Timestamp] = []
-
-        def now() -> int:
-            if not moments:
-                moments.append(self._time.now())
-            return moments[0].nanos
-
-        failures = _failed_lately(known, pod, now)
-
-        def frame() -> Frame:
-            if not made:
-                given = _whole(pod.pod, root, group, failures), Timestamp(now())
-                slots, check = registry.slots, time.check_within
-                made.append(Frame(*given, slots=slots, namespace=namespace, check=check))
-                made[0].cardFacts, made[0].tables = self.facts, self.tables
-                if plan is not None and registry.reads_groups:
-                    made[0].groups = groups()
-            return made[0]
-
-        def check() -> None:
-            # The frame gets another check for what is evaluated after the answer.
-            made[0].check() if made else time.check()
-
-        def groups() -> CallGroups:
-            if not grouped:
-                nodes = known.table if known is not None else NO_NODES
-                in_flight = partial(self._in_flight.others, pod.uid, nodes)
-                grouped.append(CallGroups(self._groups, nodes, in_flight, check, counts=counts))
-            return grouped[0]
-
-        def counts() -> CallCounts:
-            # The call itself would be a circle.
-            assert plan is not None, "frames have no groups before there is a plan"
-            there = known or self.cluster.snapshot()
-            context = _context(
-                *(pod, plan, there, now, self.tables, time, self.clause_failed, exemptions.exempts)
-            )
-            others = self._in_flight.others(pod.uid, there.table)
-            counter = PodCounter(self.cluster.pods, others, there.table, context)
-            return CallCounts(plan.named, counter, there.table)
-
-        evaluation = Evaluation(
-            frame, now, time, self.clause_failed, self._observer.shortened, groups
-        )
+        inputs, registry = _CallInputs(self, pod, known, time), self.registry
+        evaluation = inputs.evaluation()
         # A plan keeps its namespace alive, so that its id is not reused.
-        shape = pod.shape(registry.shapes)
-        key = (id(namespace), pod.namespace, root, group, failures, exempt, shape)
+        shape, space = pod.shape(registry.shapes), inputs.namespace
+        of_cluster = inputs.root, inputs.group, inputs.failures
+        key = (id(space), pod.namespace, *of_cluster, exempt, shape)
 
         def make() -> Plan:
             keeper.make_room(len(known.table.rows) if known is not None else 0)
             return Plan(
-                *(registry, pod.namespace, namespace, evaluation, keeper.memos),
+                *(registry, pod.namespace, space, evaluation, keeper.memos),
                 nodes=len(names),
                 pod=pod.decoded_bytes + len(shape),
                 exempt=exempt,
             )
 
-        plan = keeper.plan(key, now, make)
-        if made and registry.reads_groups:
-            made[0].groups = groups()
+        plan = inputs.take(keeper.plan(key, inputs.now, make))
         if plan.conditional:
             which = [applies(clause, evaluation) for clause in plan.conditional]
-            plan = keeper.plan((*key, *which), now, make)
-        self._tell_conflicts(plan.selection)
+            plan = inputs.take(keeper.plan((*key, *which), inputs.now, make))
+        for other in plan.selection.gave_way:
+            governing = plan.selection.governing
+            assert governing is not None, "no policy gives way without one that governs"
+            self._observer.conflict(governing.address, other.address)
         return VerbCall(pod, known, plan, evaluation, self.cluster, exemptions.exempts)
-
-    def _tell_conflicts(self, selection: Selection) -> None:
-        for other in selection.gave_way:
-            assert selection.governing is not None, "no policy gives way without one that governs"
-            self._observer.conflict(selection.governing.address, other.address)
 
     def snapshot(self) -> Snapshot | None:
         """The cluster, or None while not all of it is known."""
@@ -377,23 +315,92 @@ class CallOpener:
         """Reports an evaluation that failed."""
         self._observer.failed(policy, clause, shown(str(error)))
 
+    def shortened(self, policy: str, clause: str, text: str) -> None:
+        """Reports a text that an answer shows only in part."""
+        self._observer.shortened(policy, clause, text)
 
-def _failed_lately(
-    known: Snapshot | None, pod: RequestPod, now: Callable[[], int]
-) -> tuple[PodFailure, ...]:
-    """Where earlier pods of the pod's controller failed."""
-    attempts = known.failures.get(pod.controller) if known is not None else None
-    return lately(attempts, now()) if attempts else ()
+    def in_flight(self, pod: RequestPod, table: NodeTable) -> Sequence[InFlightPod]:
+        """The other pods that may end on nodes of a table."""
+        return self._in_flight.others(pod.uid, table)
 
 
-def _whole(
-    pod: Pod, root: Workload | None, group: PodGroup | None, failures: tuple[PodFailure, ...]
-) -> Pod:
-    """The pod with what only the cluster knows of it."""
-    if root is None and group is None and not failures:
-        return pod
-    workload, known = root or pod.workload, group or pod.group
-    return replace(pod, workload=workload, group=known, failures=failures)
+class _CallInputs:
+    """The inputs of a call's evaluations: its frame, groups and counts, made when first needed."""
+
+    def __init__(
+        self, opener: CallOpener, pod: RequestPod, known: Snapshot | None, time: CallTime
+    ) -> None:
+        self._opener, self._registry = opener, opener.registry
+        self._pod, self._known, self._time = pod, known, time
+        self._plan: Plan | None = None
+        self._frame: Frame | None = None
+        self._groups: CallGroups | None = None
+        self._moment: Timestamp | None = None
+        self.namespace = known.namespaces.get(pod.namespace) if known is not None else None
+        self.root = known.workloads.get(pod.controller) if known is not None else None
+        self.group = opener.cluster.pods.group(pod.namespace, pod.group) if pod.group else None
+        # Where earlier pods of the pod's controller failed.
+        attempts = known.failures.get(pod.controller) if known is not None else None
+        self.failures = lately(attempts, self.now()) if attempts else ()
+
+    def evaluation(self) -> Evaluation:
+        """The context of evaluations. Nobody keeps it here: that would be a circle of objects."""
+        reports = self._opener.clause_failed, self._opener.shortened
+        return Evaluation(self.frame, self.now, self._time, *reports, self.groups)
+
+    def now(self) -> int:
+        if self._moment is None:
+            self._moment = self._opener.now()
+        return self._moment.nanos
+
+    def take(self, plan: Plan) -> Plan:
+        """Takes the plan of the call: frames have no groups before there is one."""
+        self._plan = plan
+        if self._frame is not None and self._registry.reads_groups:
+            self._frame.groups = self.groups()
+        return plan
+
+    def frame(self) -> Frame:
+        if self._frame is None:
+            given = self._whole(), Timestamp(self.now())
+            slots, check = self._registry.slots, self._time.check_within
+            made = Frame(*given, slots=slots, namespace=self.namespace, check=check)
+            self._frame = made
+            made.cardFacts, made.tables = self._opener.facts, self._opener.tables
+            if self._plan is not None and self._registry.reads_groups:
+                made.groups = self.groups()
+        return self._frame
+
+    def _whole(self) -> Pod:
+        """The pod with what only the cluster knows of it."""
+        pod = self._pod.pod
+        if self.root is None and self.group is None and not self.failures:
+            return pod
+        workload, group = self.root or pod.workload, self.group or pod.group
+        return replace(pod, workload=workload, group=group, failures=self.failures)
+
+    def _check(self) -> None:
+        # The frame gets another check for what is evaluated after the answer.
+        self._frame.check() if self._frame is not None else self._time.check()
+
+    def groups(self) -> CallGroups:
+        if self._groups is None:
+            nodes = self._known.table if self._known is not None else NO_NODES
+            in_flight = partial(self._opener.in_flight, self._pod, nodes)
+            given = self._opener.groups, nodes, in_flight, self._check
+            self._groups = CallGroups(*given, counts=self._counts)
+        return self._groups
+
+    def _counts(self) -> CallCounts:
+        opener, plan = self._opener, self._plan
+        # The call itself would be a circle.
+        assert plan is not None, "frames have no groups before there is a plan"
+        there = self._known or opener.cluster.snapshot()
+        exempts = opener.exemptions.exempts
+        context = _context(self._pod, plan, there, self.evaluation(), exempts)
+        others = opener.in_flight(self._pod, there.table)
+        counter = PodCounter(opener.cluster.pods, others, there.table, context)
+        return CallCounts(plan.named, counter, there.table)
 
 
 # The largest table: names come and go, and a table of this size starts over.
