@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 
 from engine.cache.node_table import KnownRows, NodeRows, NodeTable, Snapshot, without
-from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, AskedPod, InFlightPods, Schedulers
+from engine.counting.in_flight_pods import AskedPod, InFlightPods
 from engine.counting.node_groups import count_on_the_way
 from engine.counting.pod_counter import PodCounter
 from engine.decision import filtering
@@ -64,7 +64,7 @@ class Engine:
     """Decides the verbs.
 
     `role` says what this replica decides, `time` how time is measured, and `after` takes what
-    decisions leave behind. `schedulers` are those that ask. `codec` reads pods, `in_flight` has
+    decisions leave behind. `codec` reads pods, `in_flight` has
     those that may end on nodes that they were offered, `cards` answers questions about cards,
     `gangs` has the gangs that wait or gather, `looks` looks again at pods that were rejected, and
     `moves` at pods that have a node. `audits` has a log of what policies in audit mode would have
@@ -82,9 +82,8 @@ class Engine:
         role: ReplicaRole = ONLY_REPLICA,
         time: DecisionTime = SYSTEM_TIME,
         after: AfterDecision | None = None,
-        schedulers: Schedulers = DEFAULT_SCHEDULERS,
     ) -> None:
-        self.in_flight = InFlightPods(time.clock, schedulers)
+        self.in_flight = InFlightPods(time.clock, role.schedulers)
         self._after = after = after or AfterDecision(time.clock)
         self._calls = CallOpener(registry, cluster, observer, exemptions, self.in_flight, time)
         # A pod that is asked about, or is being bound, counts by what policies read of any pod.

@@ -30,7 +30,7 @@ from engine.cache.pods_excluding import KnownPods, PodsExcluding
 from engine.counting.bounds import Mask
 from engine.counting.count_clauses import CountClauses
 from engine.counting.groups import CountHeadroom, Headroom
-from engine.counting.in_flight_pods import AskedPod, InFlightPods
+from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, AskedPod, InFlightPods, Schedulers
 from engine.counting.members import CountContext
 from engine.counting.pod_counter import PodCounter
 from engine.decision.card_room import CardRoom
@@ -71,12 +71,14 @@ class ReplicaRole:
     `binds` says that pods are bound here: so they get cards here, and wait for their gang. With
     `watches`, what a new pod belongs to may still come; a cluster that stands still is whole.
     `hold` raises BriefWaitError for a pod that is not decided about yet; None where there is none.
+    `schedulers` are those that ask.
     """
 
     gate: CountGate = open_gate
     binds: bool = True
     watches: bool = False
     hold: Callable[[RequestPod], None] | None = None
+    schedulers: Schedulers = DEFAULT_SCHEDULERS
 
 
 ONLY_REPLICA = ReplicaRole()

@@ -7,7 +7,7 @@ bounded by their size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
 from functools import partial
@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 
 from engine.counting.count_clauses import CountClauses
 from engine.counting.groups import CountGroups
+from engine.counting.mutual_limits import MutualLimit
 from engine.counting.named_counts import NamedCount
 from engine.decision import scoring
 from engine.decision.card_room import CardRoom, SpareMemo
@@ -31,6 +32,7 @@ from engine.program.program import (
     CountClause,
     FilterProgram,
     NamedCountProgram,
+    Program,
     ScoreProgram,
     applies,
 )
@@ -178,32 +180,28 @@ class Plan:
         the bytes of the pod, which it holds. `exempt` is the reason why no policy decides, empty
         where policies do.
         """
-        self.outdated = False
-        self.namespace = namespace
+        self.outdated, self.namespace = False, namespace
         frame = evaluation.frame()
         self._made, frame.until = evaluation.now(), NEVER
-        self.selection = selection = (
-            Selection(exempt=exempt) if exempt else registry.select(where, evaluation)
-        )
+        selection = Selection(exempt=exempt) if exempt else registry.select(where, evaluation)
+        self.selection = selection
         reaching = () if exempt else [m for m in registry.mutual if m.reaches(where)]
-        mutual = [m for m in reaching if not m.program.audit]
         self.programs = frozenset((*selection.programs, *(m.program for m in reaching)))
         self.empty = selection.empty and not reaching
         enforced = selection.enforced
         every = (*enforced, *selection.audited)
         self.conditional = [clause for program in every for clause in program.conditional]
-        filters = [clause for program in enforced for clause in program.filters]
-        failed = _unselectable(selection)
-        self.filters = (
-            memos.filters(filters, evaluation) if failed is None else FilterMemo((), failed)
-        )
+        self.filters = _filters(selection, memos, evaluation)
         scores = (clause for program in enforced for clause in program.scores)
         self.scorer = memos.scorer([c for c in scores if applies(c, evaluation)], evaluation)
         named = (each for p in every for each in p.named)
         self.named = {each.digest: memos.named(each, evaluation) for each in named}
-        counts = [clause for program in enforced for clause in program.counts]
         self.counts = CountClauses(
-            counts, evaluation, mutual, memos.leader, counts_alone=memos.counts_alone
+            [clause for program in enforced for clause in program.counts],
+            evaluation,
+            [m for m in reaching if not m.program.audit],
+            memos.leader,
+            counts_alone=memos.counts_alone,
         )
         cards = [clause for program in enforced for clause in program.cards]
         self.gives_cards = bool(cards)
@@ -212,38 +210,27 @@ class Plan:
         self.cards = CardRoom(cards, evaluation, memos.spare) if cards else None
         self.scored = self.scorer.applies or self.counts.soft
         self.audits = [(p, memos.filters(p.filters, evaluation)) for p in selection.audited]
-        self.audited_counts = [
-            (program, CountClauses(program.counts, evaluation))
-            for program in selection.audited
-            if any(clause.count.weight is None for clause in program.counts)
-        ]
-        self.audited_counts += [
-            (m.program, CountClauses((), evaluation, [m])) for m in reaching if m.program.audit
-        ]
+        self.audited_counts = [*_audited_counts(selection.audited, reaching, evaluation)]
         self.until = frame.until
-        # Tallies keep it, and go on counting after a call: it has a deadline only within one.
-        self.frame: Frame = copy(frame)
-        self.frame.check = unlimited
-        # They read no groups, which would keep the nodes of this call.
-        self.frame.groups = NO_GROUPS
+        self.frame = _for_counting(frame)
         self.time_dependent_counts = any(
             c.count.peers.time_dependent for p in every for c in (*p.counts, *p.named)
         )
-        self._clauses = (
-            selection,
-            *reaching,
-            *self.scorer.clauses,
-            *self.counts.clauses,
-            *self.gangs,
-            *(clause for _, each in self.audited_counts for clause in each.clauses),
-        )
-        # Bytes per node: a code and a version in a FilterMemo, two numbers in a ScoreMemo, in each
-        # whether the node is stale, and what a clause gives for its kind.
-        per_node = 13 * (1 + len(self.audits)) + 17 * (len(self.scorer) + len(cards))
-        audited = sum(len(program.filters) for program, _ in self.audits)
-        per_node += 8 * (len(filters) + len(self.scorer) + audited)
+        audited = (clause for _, each in self.audited_counts for clause in each.clauses)
+        counting = (*self.counts.clauses, *audited)
+        self._clauses = (selection, *reaching, *self.scorer.clauses, *counting, *self.gangs)
         # Few frames keep as much as they may.
-        self.bytes = 4096 + MEMO_BYTES // 2 + pod + nodes * per_node
+        self.bytes = 4096 + MEMO_BYTES // 2 + pod + nodes * self._bytes_of_node(len(cards))
+
+    def _bytes_of_node(self, cards: int) -> int:
+        """The bytes for each node.
+
+        They are a code and a version in a FilterMemo, two numbers in a ScoreMemo, in each whether
+        the node is stale, and what a clause gives for its kind.
+        """
+        judging = (*self.selection.enforced, *self.selection.audited)
+        judged = sum(len(program.filters) for program in judging) + len(self.scorer)
+        return 13 * (1 + len(self.audits)) + 17 * (len(self.scorer) + cards) + 8 * judged
 
     def tables_changed(self, digests: AbstractSet[str]) -> None:
         """Has evaluated again what reads these tables: there are other ones now."""
@@ -269,9 +256,31 @@ class Plan:
         return earlier
 
 
-def _unselectable(selection: Selection) -> Failed | None:
-    """The verdict of every node, where the `for` of a policy could not be evaluated."""
+def _for_counting(frame: Frame) -> Frame:
+    """The frame of a plan: tallies keep it, and go on counting after a call."""
+    made = copy(frame)
+    # It has a deadline only within a call, and no groups, which would keep the nodes of this one.
+    made.check, made.groups = unlimited, NO_GROUPS
+    return made
+
+
+def _audited_counts(
+    audited: Sequence[Program], reaching: Sequence[MutualLimit], evaluation: Evaluation
+) -> Iterator[tuple[Program, CountClauses]]:
+    """The strict counts of policies in audit mode, with their limits of pods that are there."""
+    for program in audited:
+        if any(clause.count.weight is None for clause in program.counts):
+            yield program, CountClauses(program.counts, evaluation)
+    for limit in reaching:
+        if limit.program.audit:
+            yield limit.program, CountClauses((), evaluation, [limit])
+
+
+def _filters(selection: Selection, memos: SharedMemos, evaluation: Evaluation) -> FilterMemo:
+    """The memo of the filters; one verdict for every node where a `for` cannot be evaluated."""
     for broken in selection.unselectable:
         reason = shown(f"policy {broken.program.name}: its `for` cannot be evaluated")
-        return Failed(cut(reason, MOST_SHOWN), broken.program.address, "for", broken.error)
-    return None
+        text = cut(reason, MOST_SHOWN)
+        return FilterMemo((), Failed(text, broken.program.address, "for", broken.error))
+    filters = [clause for program in selection.enforced for clause in program.filters]
+    return memos.filters(filters, evaluation)

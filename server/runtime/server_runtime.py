@@ -337,13 +337,14 @@ def _deciding(
     has_first = cluster is not None and options.policy_first
     first = PolicyFirst(options.policy_first) if has_first else None
     hold = first.check if first is not None else None
+    asking = options.schedulers
     engine = Engine(
         enforced.registry,
         view,
         ObjectCodec(schema),
         observer,
         exemptions=options.exemptions,
-        role=ReplicaRole(gate, options.schedulers.call_bind, cluster is not None, hold),
+        role=ReplicaRole(gate, asking.call_bind, cluster is not None, hold, asking),
         time=DecisionTime(policies=times),
         after=AfterDecision(
             journal=journal,
@@ -351,7 +352,6 @@ def _deciding(
             answers=answers,
             later=asyncio.get_running_loop().call_soon,
         ),
-        schedulers=options.schedulers,
     )
     data = _tables(stack, common, engine, cluster.api if cluster is not None else None)
     schedulers, log = options.schedulers, common.log

@@ -96,9 +96,8 @@ class Replica:
             Known(self.cache),
             CODEC,
             Silent(),
-            role=ReplicaRole(self._waiting),
+            role=ReplicaRole(self._waiting, schedulers=world.schedulers),
             time=DecisionTime(world.clock),
-            schedulers=world.schedulers,
         )
         self.cache.add_event_handler(self.engine.in_flight.pod_changed)
         self._overdue = OverduePods(world.server, self.engine.in_flight, self._relist, unreported)
