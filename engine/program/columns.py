@@ -411,10 +411,8 @@ class NodeKinds:
             self.are_useless = True
 
 
-class KindsOf(Protocol):
-    """The kinds of nodes to a clause, which many memos share; None where it tells none apart."""
-
-    def __call__(self, clause: KindedClause, /) -> NodeKinds | None: ...
+# The kinds of nodes to a clause, which many memos share; None where it tells none apart.
+KindsOf = Callable[[KindedClause], NodeKinds | None]
 
 
 def no_kinds(_: KindedClause) -> None:

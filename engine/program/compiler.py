@@ -127,6 +127,26 @@ class Stages:
             return False
         return all(self._are_values(child, item, found) for child in children(expr))
 
+    def scoped(
+        self, expr: ast.Expr, hidden: frozenset[str]
+    ) -> Iterator[tuple[ast.Expr, frozenset[str]]]:
+        """The direct parts, definitions included, each with the names that are hidden there."""
+        match expr:
+            case ast.LetReference(name):
+                yield self._environment.lets[name], frozenset()
+            case ast.DefCall(name, args):
+                known = self._environment.defs[name]
+                yield known.body, frozenset(p.name for p in known.parameters)
+                for arg in args:
+                    yield arg, hidden
+            case ast.Comprehension(_, target, variables, body):
+                yield target, hidden
+                for part in body:
+                    yield part, hidden.union(variables)
+            case _:
+                for child in children(expr):
+                    yield child, hidden
+
     def roots(self, expr: ast.Expr) -> frozenset[str]:
         """The declared names that a part reads, `let`s and `def`s included."""
         return self._of(expr).roots

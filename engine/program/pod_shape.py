@@ -259,28 +259,15 @@ class PodParts:
 
     def _parts(self, expr: ast.Expr, hidden: frozenset[str]) -> Iterator[ast.Expr]:
         """`hidden` are the variables and parameters around the expression."""
-        stages, environment = self._compiler.stages, self._compiler.environment
+        stages = self._compiler.stages
         reads = stages.roots(expr)
         if reads.isdisjoint(_OF_THE_POD):
             return
         if reads <= _OF_THE_POD and not stages.is_local(expr) and reads.isdisjoint(hidden):
             yield expr
             return
-        match expr:
-            case ast.LetReference(name):
-                yield from self._parts(environment.lets[name], frozenset())
-            case ast.DefCall(name, args):
-                known = environment.defs[name]
-                yield from self._parts(known.body, frozenset(p.name for p in known.parameters))
-                for arg in args:
-                    yield from self._parts(arg, hidden)
-            case ast.Comprehension(_, target, variables, body):
-                yield from self._parts(target, hidden)
-                for part in body:
-                    yield from self._parts(part, hidden.union(variables))
-            case _:
-                for child in children(expr):
-                    yield from self._parts(child, hidden)
+        for part, inside in stages.scoped(expr, hidden):
+            yield from self._parts(part, inside)
 
 
 def pod_values(parts: Iterable[Evaluate], frame: Frame) -> Hashable | None:
@@ -323,7 +310,7 @@ def _comparable(value: object, room: list[int]) -> Hashable:
 def node_parts(compiler: Compiler, exprs: Iterable[ast.Expr]) -> tuple[Evaluate, ...] | None:
     """The closures of the largest parts that are single values; None if more of a node is read."""
     parts = _Parts(compiler)
-    return parts.compiled() if parts.add_all(exprs, frozenset()) else None
+    return parts.compiled() if all(parts.add(each, frozenset()) for each in exprs) else None
 
 
 class _Parts:
@@ -332,17 +319,13 @@ class _Parts:
     def __init__(self, compiler: Compiler) -> None:
         self._compiler = compiler
         self._stages = compiler.stages
-        self._environment = compiler.environment
         self._by_text: dict[str, ast.Expr] = {}
 
     def compiled(self) -> tuple[Evaluate, ...]:
         return tuple(map(self._compiler.compile, self._by_text.values()))
 
-    def add_all(self, exprs: Iterable[ast.Expr], hidden: frozenset[str]) -> bool:
-        """Adds those of expressions; whether they read nothing else of a node."""
-        return all(self._add(each, hidden) for each in exprs)
-
-    def _add(self, expr: ast.Expr, hidden: frozenset[str]) -> bool:
+    def add(self, expr: ast.Expr, hidden: frozenset[str]) -> bool:
+        """Adds those of an expression; whether it reads nothing else of a node."""
         if not _OF_NODE.isdisjoint(hidden):
             return False
         if (roots := self._stages.roots(expr)).isdisjoint(_OF_NODE):
@@ -351,17 +334,5 @@ class _Parts:
         if not is_local and roots == _OF_NODE and expr.type.name in _VALUES:
             self._by_text[print_expression(expr)] = expr
             return True
-        match expr:
-            case ast.Ident():
-                return False
-            case ast.LetReference(name):
-                return self._add(self._environment.lets[name], frozenset())
-            case ast.DefCall(name, args):
-                known = self._environment.defs[name]
-                parameters = frozenset(p.name for p in known.parameters)
-                return self._add(known.body, parameters) and self.add_all(args, hidden)
-            case ast.Comprehension(_, target, variables, body):
-                inner = hidden.union(variables)
-                return self._add(target, hidden) and self.add_all(body, inner)
-            case _:
-                return self.add_all(children(expr), hidden)
+        scoped = self._stages.scoped(expr, hidden)
+        return not isinstance(expr, ast.Ident) and all(self.add(*each) for each in scoped)
