@@ -627,10 +627,8 @@ class Compiler:
             wanted = expr.op == "=="
             if charged:
                 return self._charged(lambda a, b: equals(a, b) is wanted, equated, (left, right))
-            return operations.equality(
-                left, right, kinds, negated=not wanted, constant=self._known(expr.right)
-            )
-        fast = operations.comparison(expr.op, left, right, kinds, self._known(expr.right))
+            return operations.equality(left, right, kinds, negated=not wanted)
+        fast = operations.comparison(expr.op, left, right, kinds)
         if fast is not None and not charged:
             return fast
         overload = self.environment.overload(expr.op, kinds, member=False)
@@ -659,8 +657,6 @@ class Compiler:
             self._estimator.of(a).size.length <= PARSED for a in args
         ):
             call = overload.short
-        if len(args) == 2 and (constant := self._known(args[1])) is not None:
-            return operations.apply_to(call, self.part(args[0]), constant.value)
         return operations.apply(call, tuple(self.part(a) for a in args))
 
     def _charged(
@@ -680,7 +676,3 @@ class Compiler:
             return operations.charged_total(parts, add.call, add.work)
         is_short = add.short is not None and estimate.size.length < CHARACTERS
         return operations.total(parts, add.short if is_short and add.short else add.call)
-
-    def _known(self, expr: ast.Expr) -> ast.Literal | None:
-        """The expression if it is a literal; a wrap must see it as an operand, so then None."""
-        return expr if isinstance(expr, ast.Literal) and self._wrap is None else None

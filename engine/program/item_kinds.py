@@ -83,8 +83,9 @@ class ItemKinds:
     ) -> None:
         self._items = items.read
         self._slot = items.slot
-        self._read = items.parts[0] if len(items.parts) == 1 else _together(items.parts)
-        self._is_single = len(items.parts) == 1
+        parts = items.parts
+        self._is_single = len(parts) == 1
+        self._read = parts[0] if self._is_single else lambda f: tuple([part(f) for part in parts])
         self._weight = items.weight
         # Steps that are not taken cannot be told.
         self._wanted = () if charges else items.wanted
@@ -253,13 +254,6 @@ def value_key(part: Evaluate, *, is_single: bool, is_quantity: bool, charges: bo
     return read_quantity if is_quantity else read
 
 
-def _together(parts: Sequence[ReadKey]) -> ReadKey:
-    if len(parts) == 2:
-        one, two = parts
-        return lambda frame: (one(frame), two(frame))
-    return lambda frame: tuple([part(frame) for part in parts])
-
-
 def search(kinds: ItemKinds, loop: Evaluate, *, decisive: bool) -> Evaluate:
     """`all` and `exists`; `loop` is the closure that goes over the items.
 
@@ -281,7 +275,8 @@ def search(kinds: ItemKinds, loop: Evaluate, *, decisive: bool) -> Evaluate:
             if outcome is decisive:
                 return decisive
             if isinstance(outcome, EvaluationError):
-                _raise_limit(outcome)
+                if isinstance(outcome, StepLimitError):
+                    raise outcome.with_traceback(None)
                 failure = failure or outcome
         if failure is not None:
             raise failure.with_traceback(None)
@@ -311,8 +306,3 @@ def filter_list(kinds: ItemKinds, loop: Evaluate) -> Evaluate:
         return tuple(passed)
 
     return run
-
-
-def _raise_limit(outcome: EvaluationError) -> None:
-    if isinstance(outcome, StepLimitError):
-        raise outcome.with_traceback(None)

@@ -15,7 +15,6 @@ from typing import Any
 from engine.cache.tallies import FULL
 from engine.program.frame import Evaluate, Evaluation, Frame, Message
 from grammar.messages.texts import MOST_SHOWN, MOST_WHOLE, cut, shown
-from grammar.tree.ast import Literal
 from grammar.tree.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, TIMESTAMP, Type, Work
 from grammar.values.errors import EvaluationError, MissingError, StepLimitError
 from grammar.values.format import show
@@ -159,8 +158,6 @@ def logic(parts: tuple[Evaluate, ...], *, decisive: bool) -> Evaluate:
 
     The decisive value wins over an error on either side (CEL langdef, Logical Operators).
     """
-    if len(parts) == 2:
-        return _either(*parts, decisive=decisive)
 
     def run(frame: Frame) -> object:
         failure: EvaluationError | None = None
@@ -179,76 +176,30 @@ def logic(parts: tuple[Evaluate, ...], *, decisive: bool) -> Evaluate:
     return run
 
 
-def _either(first: Evaluate, second: Evaluate, *, decisive: bool) -> Evaluate:
-    """`logic` of two parts, the most common number, without a loop."""
-
-    def run(frame: Frame) -> object:
-        try:
-            if first(frame) is decisive:
-                return decisive
-        except StepLimitError:
-            raise
-        except EvaluationError:
-            # The second part decides, or the first error is the outcome.
-            if _decides(second, frame, decisive=decisive):
-                return decisive
-            raise
-        return decisive if second(frame) is decisive else not decisive
-
-    return run
-
-
-def _decides(part: Evaluate, frame: Frame, *, decisive: bool) -> bool:
-    try:
-        return part(frame) is decisive
-    except StepLimitError:
-        raise
-    except EvaluationError:
-        return False
-
-
 def conditional(condition: Evaluate, then: Evaluate, otherwise: Evaluate) -> Evaluate:
     """`condition ? then : otherwise`."""
     return lambda frame: then(frame) if condition(frame) else otherwise(frame)
 
 
 def equality(
-    left: Evaluate,
-    right: Evaluate,
-    kinds: tuple[Type, Type],
-    *,
-    negated: bool,
-    constant: Literal | None,
+    left: Evaluate, right: Evaluate, kinds: tuple[Type, Type], *, negated: bool
 ) -> Evaluate:
     """`==` and `!=`; Python's own if both sides have the same simple type."""
-    same = kinds[0] == kinds[1] and kinds[0] in _EQUAL_AS_PYTHON
-    if same and constant is not None:
-        value = constant.value
-        if negated:
-            return lambda frame: left(frame) != value
-        return lambda frame: left(frame) == value
-    if same:
+    if kinds[0] == kinds[1] and kinds[0] in _EQUAL_AS_PYTHON:
         if negated:
             return lambda frame: left(frame) != right(frame)
         return lambda frame: left(frame) == right(frame)
-    if negated:
-        return lambda frame: not equals(left(frame), right(frame))
-    return lambda frame: equals(left(frame), right(frame))
+    return lambda frame: equals(left(frame), right(frame)) is not negated
 
 
 def comparison(
-    op: str, left: Evaluate, right: Evaluate, kinds: tuple[Type, Type], constant: Literal | None
+    op: str, left: Evaluate, right: Evaluate, kinds: tuple[Type, Type]
 ) -> Evaluate | None:
     """`<`, `<=`, `>`, `>=` of two values of the same simple type; None for other types."""
     compare = _COMPARE.get(op)
-    if compare is None or kinds[0] != kinds[1]:
+    if compare is None or kinds[0] != kinds[1] or kinds[0] not in _PLAIN:
         return None
-    if kinds[0] in _PLAIN:
-        if constant is not None:
-            value = constant.value
-            return lambda frame: compare(left(frame), value)
-        return lambda frame: compare(left(frame), right(frame))
-    return None
+    return lambda frame: compare(left(frame), right(frame))
 
 
 def alternative(
@@ -276,30 +227,12 @@ def apply(function: Callable[..., object], args: tuple[Evaluate, ...]) -> Evalua
             return lambda frame: function(*[a(frame) for a in args])
 
 
-def apply_to(function: Callable[..., object], operand: Evaluate, constant: object) -> Evaluate:
-    """A call of a resolved function with a constant as its second argument."""
-    return lambda frame: function(operand(frame), constant)
-
-
 def charged(function: Callable[..., object], work: Work, args: tuple[Evaluate, ...]) -> Evaluate:
     """A call of a resolved function that takes its steps before it works."""
-    if len(args) == 2:
-        one, two = args
-
-        def run_two(frame: Frame) -> object:
-            first, second = one(frame), two(frame)
-            frame.fuel -= work(first, second)
-            if frame.fuel < 0:
-                frame.refuel()
-            return function(first, second)
-
-        return run_two
 
     def run(frame: Frame) -> object:
         values = [a(frame) for a in args]
-        frame.fuel -= work(*values)
-        if frame.fuel < 0:
-            frame.refuel()
+        frame.burn(work(*values))
         return function(*values)
 
     return run
