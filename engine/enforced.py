@@ -1,9 +1,9 @@
 """Enforced policies: what is in force of policy files and policy objects, its programs and needs.
 
 One reader serves the server, every command, drafts, tests of policies and the REPL, so that all of
-them enforce the same: a version with errors never replaces a valid one, an object without a valid
-version here has the last one that its status keeps, and a strict object without any refuses its
-pods. The result is immutable; whoever reads again passes the result of the last time.
+them enforce the same. A version with errors never replaces a valid version. An object without a
+valid version here has the last valid version of its status, and a strict object without any refuses
+its pods. The result is immutable; whoever reads again passes the result of the last time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NO_OBJECTS: Mapping[str, StoredObject] = {}
 
 @dataclass(frozen=True, slots=True)
 class BrokenPolicy:
-    """A policy with errors, by its address or the name of its file, and what holds instead of it.
+    """A broken policy, by the address or the name of its file, and what holds instead.
 
     `line` is its first error with the place, on one line. `namespace` is empty for one that can
     concern all pods.
@@ -56,7 +56,7 @@ class BrokenPolicy:
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A policy with its program and its needs, which stay as long as it does."""
+    """A compiled policy: the program and the needs, which stay as long as the policy does."""
 
     checked: Checked
     program: Program
@@ -65,11 +65,11 @@ class _Compiled:
 
 @dataclass(frozen=True, slots=True)
 class EnforcedPolicies:
-    """What is enforced at one time, and what that was read from.
+    """The enforced policies at one time, and what they were read from.
 
     `stored` are the policy objects by name, and `objects` what was checked of each. `programs` are
-    by the name of an object, or of a file with one policy. One thread may make it and another one
-    use it.
+    by the name of an object, or of a file with one policy. A thread may make it for another thread
+    to use.
     """
 
     registry: Registry

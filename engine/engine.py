@@ -45,11 +45,11 @@ from engine.program.tables import Tables
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """A pod that may be bound, and its deletion cost if a share sets one.
+    """The admission of a pod that may be bound, and its deletion cost if a share sets one.
 
     Its Binding sets the `annotations`. `is_counted` says that strict counts have admitted it, as
-    the leader. `waits` says that its Binding has to wait for its gang, and `until` how many seconds
-    it may wait for `bind` clauses first; 0 where they have nothing to wait for.
+    the leader. `waits` says that the Binding has to wait for the pod's gang, and `until` for how
+    many seconds it may wait for `bind` clauses first; 0 where they have nothing to wait for.
     """
 
     pod: Peer
@@ -61,7 +61,7 @@ class Admission:
 
 
 class Engine:
-    """Decides the verbs.
+    """The engine decides the verbs.
 
     `role` says what this replica decides, `time` how time is measured, and `after` takes what
     decisions leave behind. `codec` reads pods, `in_flight` has

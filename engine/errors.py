@@ -37,7 +37,7 @@ def own_words(said: str) -> str:
 
 
 class EngineError(Exception):
-    """There is no decision: the call is answered with `Error` (C18, C30: retried with backoff).
+    """An error without a decision: the answer is an `Error` (C18, C30: retried with backoff).
 
     `policy` is the address of the policy that is the reason, or empty. `of_clause` says that the
     text begins with the words of a clause, and not with Placet's own.
@@ -78,15 +78,15 @@ class WaitedInVainError(WaitingError):
 
 
 class HandoverError(WaitingError):
-    """Another replica is or was the leader; the handover takes seconds."""
+    """A handover: another replica is or was the leader, which takes seconds."""
 
 
 class RefusedError(EngineError):
-    """The pod may not be bound to the node that bind names."""
+    """A refused bind: the pod may not be bound to the node that bind names."""
 
 
 class DeadlineExceededError(EngineError):
-    """The decision took longer than the deadline of the request."""
+    """The deadline of the request was exceeded: the decision took longer."""
 
 
 class ExpensivePolicyError(EngineError):
@@ -109,7 +109,7 @@ class UnknownNodeError(EngineError):
 
 
 class ClusterConfigurationError(EngineError):
-    """No usable address or identity for the API server; `hint` says what to do."""
+    """No usable configuration for the cluster; `hint` says what to do."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)

@@ -186,7 +186,7 @@ class NodeStore:
 
 
 class Workloads:
-    """Controllers by uid, the root of each, and the keys of the pods of each.
+    """Workloads: controllers by uid, the root of each, and the keys of the pods of each.
 
     `roots` are the root workloads by the uid of a controller; a change replaces the mapping. When a
     controller is removed, its pods keep the root that they have.
@@ -304,7 +304,7 @@ PodEventHandler = Callable[[Peer | None, Peer | None, int], None]
 
 
 class Cache:
-    """The cluster as it is known. On one event loop."""
+    """The cache of a cluster, as the cluster is known. On one event loop."""
 
     def __init__(self) -> None:
         self.nodes = NodeStore()
@@ -580,7 +580,7 @@ class Cache:
     # ---- changes
 
     def _completed(self, pod: Peer) -> Peer:
-        """The pod with what other objects say of it: its root, and the labels of its namespace."""
+        """The pod with its root, and with the labels of its namespace."""
         pod = rooted(pod, self.workloads.roots)
         if not self._namespaces:
             return pod

@@ -1,4 +1,4 @@
-"""CacheCopy: a cache of its own with the cluster of one moment, for questions that change it.
+"""CacheCopy: a second cache, with the cluster of one moment, for questions that change it.
 
 It shares nodes, views and pods with the cache that it is a copy of, because nobody writes to these.
 It lives as long as the question.
@@ -73,7 +73,7 @@ class CacheCopy(Cache):
     def close(self) -> None:
         """Gives its memory back at once; nothing may be asked after that.
 
-        An engine over it is garbage in circles with what it counted, which is found much later.
+        An engine over it is a part of circles of objects, which the garbage collector finds late.
         """
         vars(self).clear()
 

@@ -21,7 +21,7 @@ _MOST_STALE, _MOST_STALE_BYTES = 1024, 4 << 20
 
 @dataclass(slots=True)
 class CensusGroup:
-    """The pods with one key: one of them, and how many are on each node.
+    """A group of a census: one of the pods with its key, and how many are on each node.
 
     `version` rises with each change of `nodes`.
     """
@@ -42,7 +42,7 @@ class CensusGroup:
 
 
 class Census:
-    """The pods of a scope that are on nodes, in groups: by what `key_of` says of each.
+    """A census: the pods of a scope that are on nodes, in groups by their keys.
 
     `every` are all of them as one group, None without any. `arrived` has the key and a pod of each
     group in the order in which they came, also of groups that are gone; it is replaced when it has

@@ -56,7 +56,7 @@ Form = Literal["csv", "json", "yaml"]
 
 @dataclass(frozen=True, slots=True)
 class DataText:
-    """The rows of a table of data as a text of a file."""
+    """Data as text: the rows of a table in the text of a file."""
 
     file: str
     text: bytes
@@ -220,8 +220,8 @@ class ClusterCopy:
     def pod_of(self, kind: str, name: str, namespace: str) -> tuple[NamedPod, str]:
         """The pod of a workload that is asked about, and how it was chosen.
 
-        It is a pending pod if there is one, else one with a node. Without pods it is the one that
-        the workload would create. Raises ClusterFileError for an unknown workload.
+        A pending pod comes before a pod with a node. Without pods it is the one that the workload
+        would create. Raises ClusterFileError for an unknown workload.
         """
         title = f"{Workload(kind, name, uid='').title} in namespace `{namespace}`"
         chain = {(kind, name)}

@@ -75,7 +75,7 @@ CONTROLLERS: Mapping[str, Resource] = {
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The optional parts of a cluster that rules read; `annotations` are keys of other pods.
+    """The needs of rules: optional parts of a cluster; `annotations` are keys of other pods.
 
     `groups`: rules are about the PodGroups of pods. `ended`: they count pods that have ended.
     `failures`: they are about earlier pods that have failed.
@@ -109,7 +109,7 @@ def object_lists(needs: Needs) -> Mapping[str, Resource]:
 
 @dataclass(frozen=True, slots=True)
 class Informer:
-    """A resource, its reflector, the store that this fills, and the running task.
+    """An informer: a resource, its reflector, the store that this fills, and the running task.
 
     `known` says that an earlier reflector has seen all objects once.
     """
@@ -126,7 +126,7 @@ class Informer:
 
 
 class Informers:
-    """The live cluster, as the engine sees it between `start` and `stop`.
+    """The informers of a live cluster, as the engine sees it between `start` and `stop`.
 
     All of it runs on one event loop, so no event is half applied when a snapshot is taken.
     """
@@ -297,7 +297,7 @@ Kind = Literal["missing", "extra", "old", "wrong"]
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """An object that the cache lacks (missing), has though it is deleted (extra), or has wrongly.
+    """A difference: the cache lacks an object (missing), has a deleted one (extra), or errs.
 
     `old` means an old version, `wrong` the right version with another content. `there` and `here`
     are the versions of the API server and of the cache.

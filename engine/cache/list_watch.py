@@ -20,7 +20,7 @@ Params = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A collection of objects: `/api/v1/pods`, or a part of it by a field selector.
+    """A resource: a collection such as `/api/v1/pods`, or a part of it by a field selector.
 
     The API server may not know an `optional` one, which is empty then. Decisions do not wait for
     one that is not `awaited`. `others` are the paths of other versions, of which a cluster may
@@ -42,7 +42,7 @@ class Resource:
 
 
 class ListerWatcher(Protocol):
-    """The API server as reflectors use it; `engine.cluster.client.ApiClient` is one.
+    """What lists and watches: the API server for reflectors, as `ApiClient` is.
 
     `request` gives the body of an answer, `stream` its lines as they arrive. Both raise
     ApiError and ApiUnreachableError.
@@ -58,11 +58,11 @@ class ListerWatcher(Protocol):
 
 
 class GarbageError(Exception):
-    """An answer that is not a list, or a line that is not an event of a watch."""
+    """Garbage: an answer that is not a list, or a line that is not an event of a watch."""
 
 
 class ContinueExpiredError(Exception):
-    """The server has forgotten the state that the chunks belong to, so no more chunks follow."""
+    """A continue token has expired: the server has forgotten the state of the chunks."""
 
 
 # ---- lists

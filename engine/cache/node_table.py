@@ -122,10 +122,11 @@ class ListedNames(Sequence[str]):
         """The names of a JSON list of one name or more; None if a JSON decoder must read it.
 
         That is so for white space, escapes and other characters than ASCII, and in a long list for
-        a name that has a comma between quotes, which no node name has. The test is a count: if no
-        name has a comma between quotes, and if neither the first nor the last quote is beside a
-        comma, there is one `","` for every two of the other quotes only if each pair ends a name
-        and begins the next one. A short list is cut at each `","`: then no part may have a quote.
+        a name that has a comma between quotes, which no node name has. The test is a count. Suppose
+        that no name has a comma between quotes, and that neither the first nor the last quote is
+        beside a comma. Then there is a `","` for every two quotes between these two only if each
+        pair ends a name and begins the next. A short list is cut at each `","`: then no part may
+        have a quote.
         """
         if not (json.startswith(b'["') and json.endswith(b'"]') and json.isascii()):
             return None
@@ -239,7 +240,7 @@ class _Table:
         self._fill(where)
 
     def _fill(self, rows: NodeRows) -> None:
-        """Give each row a slot: that of its hash, or the next free one."""
+        """Give each row the slot of its hash, or the next free slot."""
         slots = self._first_slots(self._hashes[rows])
         while len(rows):
             free = self._slots[slots] == 0
@@ -292,7 +293,7 @@ UNKNOWN_ROW = 0
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class RowUse:
-    """The use of rows. While it lives, a row of its tables stands for no other name of a node.
+    """The use of rows. While it lives, each row of the tables stands for the same name of a node.
 
     `number` rises with each change of the names.
     """
@@ -358,7 +359,7 @@ NO_NODES = NodeTable(object(), {}, (None,), np.zeros(1, np.int64))
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The cluster at one moment.
+    """A snapshot of the cluster at one moment.
 
     `pending` are the pods without a node, and `strays` the pods on an unknown node, by key
     (`namespace/name`). Pods that have ended are in neither of the two, and on no node. `workloads`

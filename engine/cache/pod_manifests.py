@@ -46,7 +46,7 @@ ANY = PodQuery()
 
 
 def read_pod(file: Path, query: PodQuery = ANY) -> NamedPod:
-    """The one pod in a file, or a pod of its one workload; other objects may stand beside it.
+    """The only pod in a file, or a pod of the only workload; more objects may stand beside it.
 
     Raises ClusterFileError.
     """

@@ -9,7 +9,7 @@ happened before, and the states of an object are applied in the server's order, 
           that version, or a caller
           asks for a new list
 
-An informer owns it, for as long as its resource is watched.
+An informer owns it as long as the resource is watched.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from engine.errors import ApiError, ApiUnreachableError, BadObjectError, why
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The times of a reflector in seconds: as in client-go, unless a comment says otherwise."""
+    """The timing of a reflector in seconds: as in client-go, unless a comment says otherwise."""
 
     backoff_first: float = 0.8
     # In client-go 30 s, and starting again after 120 s without a failure. There are few replicas,
@@ -108,7 +108,7 @@ _TURN = 200  # objects between two turns of the event loop
 
 
 class Store(Protocol):
-    """The objects of a resource, as in `engine.cache.store.ObjectStore`."""
+    """The store of the objects of a resource, as `engine.cache.store.ObjectStore` is."""
 
     def upsert(self, key: str, version: str, raw: bytes | msgspec.Raw) -> None: ...
 
@@ -123,7 +123,7 @@ class Store(Protocol):
 
 
 class Reflector:
-    """Fills one store from one resource while `run` runs. Its attributes may be read any time.
+    """A reflector fills one store from one resource while `run` runs. Read its state any time.
 
     `synced` says whether all objects have been seen once, and `absent` whether the API server
     does not know the resource, in any version, which is why there are none. `relists` counts

@@ -1,4 +1,4 @@
-"""ObjectStore: the newest version of each object of a resource, on its way to the cache.
+"""Object store: the newest version of each object of a resource, on its way to the cache.
 
 A reflector fills it, and an informer owns it. The cache holds the objects; the store holds their
 resource versions.

@@ -73,7 +73,7 @@ AddsUntil = Callable[[Peer], tuple[int, int]]
 
 
 class Scope(NamedTuple):
-    """The pods that a tally may count: all, or the pods of a namespace, or of a workload in it.
+    """The scope of a tally: all pods, or the pods of a namespace, or of a workload in it.
 
     `workload` is the uid of a root controller.
     """
@@ -93,14 +93,14 @@ _ANYWHERE = Scope()
 
 
 class Tally:
-    """The pods of a scope for which `counts` is not 0, added up.
+    """A tally: the pods of a scope for which `counts` is not 0, added up.
 
     `nodes` has the sum on each node, `placed` is their sum, `waiting` has the keys of the pods
     without a node, `queued` is the sum of these, and `idle` the number of those that are idle.
     `placed_of` and `waiting_of` have the numbers of pods of each workload, by its uid. `version`
     rises by one with each change of `nodes`. `may_count` is false of pods that it need not follow;
     None where all pods of the scope may count. `whole` is the tally of which this is a part, since
-    its version 0; None for most. `bytes` is what its functions and its name keep.
+    its version 0; None for most. `bytes` is the size of what the functions and the name keep.
     """
 
     __slots__ = (
@@ -206,7 +206,7 @@ class Tally:
 
 
 class _Held(NamedTuple):
-    """What a pod adds until a moment, in nanoseconds."""
+    """An amount that is held: what a pod adds until a moment, in nanoseconds."""
 
     pod: Peer
     amount: int
@@ -364,7 +364,7 @@ class _Followers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A count that is not finished: what it makes, and what it has still to count.
+    """A count that was begun and is not finished, with the pods that are left to count.
 
     These are all pods of some kinds, other pods by key, and before them the pods that it has
     counted and that have `gone`.

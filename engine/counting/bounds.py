@@ -48,17 +48,17 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     """The pods in each group, without the asked pod.
 
     `high` adds up every pod that is or may be in a group, `low` only the pods that a watch has
-    shown there. `own` is what the asked pod adds: 0 if the clause does not count it, else 1, or
-    its amount, which is FULL where it has none. `total` is the number of wanted pods, of which
-    a percentage is a part, and `pods` is the number of all pods to place: a rollout has more
-    pods than are wanted. Both include the asked pod. `anywhere` says, for a limit with a lower
-    bound, whether any other pod is or may be in a group. `waits` is the number of the other
-    pods that the clause counts and that have no node and no offer yet; an idle pod is none of
-    them. `domains` marks the groups that a spread compares. `bounds` has the number of the
-    bound of each group, in what is added up; None where it is a constant of the clause.
-    `min_domains` is that of a spread, None where it is a constant. `eased` are the bounds if
-    every in-flight pod ends nowhere, None where that makes no difference. `sections` has for
-    each domain the number of those that it is compared with, None where all are compared.
+    shown there. `own` is what the asked pod adds: 0 if the clause does not count the pod, else 1,
+    or the amount of the pod, or FULL where that is not known. `total` is the number of wanted pods,
+    of which a percentage is a part, and `pods` is the number of all pods to place: a rollout has
+    more pods than are wanted. Both include the asked pod. `anywhere` says, for a limit with a lower
+    bound, whether any other pod is or may be in a group. `waits` is the number of the other pods
+    that the clause counts and that have no node and no offer yet; an idle pod is none of them.
+    `domains` marks the groups that a spread compares. `bounds` has the number of the bound of each
+    group, in what is added up; None where it is a constant of the clause. `min_domains` is that of
+    a spread, None where it is a constant. `eased` are the bounds if every in-flight pod ends
+    nowhere, None where that makes no difference. `sections` has for each domain the number of those
+    that it is compared with, None where all are compared.
 
     Where a limit counts nodes, `high` and `low` are the most and the fewest nodes in use once the
     asked pod is in the group, 0 where it takes no further node; `total` is the number of the nodes
@@ -161,8 +161,8 @@ def open_groups(clause: CountClause, counts: GroupCounts) -> Mask:
 def open_or_hopeful(clause: CountClause, counts: GroupCounts, *, alone: bool) -> tuple[Mask, Mask]:
     """The open groups, and those that are open if every in-flight pod ends where it helps.
 
-    They are one array where every group is open, as is usual: then no bound is near.
-    A share that is not `alone` leaves its lower bound to Floors, and with it the other nodes.
+    They are one array where every group is open, as is usual: then no bound is near. A share that
+    is not `alone` leaves the lower bound, and so the nodes off the share, to Floors.
     """
     opened = open_groups(clause, counts)
     if not alone:

@@ -147,9 +147,9 @@ class PodsToPlace:
 
     `wanted` is the number of pods of which the shares are parts, with the asked pod, `placed` that
     of the pods whose cell is known, and `afloat` that of the pods in flight that may end in several
-    cells. `own` is what the asked pod adds. Of each share, `low` and `high` are its bounds, `on`
-    the pods that are on its nodes for certain, and `most` those that may be. `cells` are the cells
-    that have a node: one bit for each share that its nodes are on.
+    cells. `own` is what the asked pod adds. Of each share, `low` and `high` are the bounds, `on`
+    the pods that are on its nodes for certain, and `most` the pods that may be. `cells` are the
+    cells that have a node: one bit for each share that its nodes are on.
     """
 
     wanted: int
@@ -169,8 +169,7 @@ class PodsToPlace:
     def open_cells(self, cells: Sequence[int], check: Callable[[], None]) -> list[bool]:
         """Whether the asked pod may go to each of these cells.
 
-        It may if what cannot be met after it could not be met before it either. Raises what `check`
-        raises.
+        It may go there if no more is unmet after it than before. Raises what `check` raises.
         """
         if not self.own:
             return [True] * len(cells)
@@ -196,7 +195,7 @@ class PodsToPlace:
         return shortfall(*self._with(0, 0), self.cells, max(0, self._left() + 1))
 
     def _with(self, helped: int, taken: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """What each share needs and what it takes, with one pod more on some of the shares."""
+        """The needs and the room of each share, with one pod more on some of the shares."""
         bits = range(len(self.low))
         return (
             tuple(max(0, self.low[b] - self.on[b] - (helped >> b & 1)) for b in bits),

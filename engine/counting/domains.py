@@ -31,7 +31,7 @@ def shared_value(value: object) -> tuple[str, Hashable]:
 
 
 class Domains:
-    """The numbers of the values of one expression over nodes."""
+    """The domains of nodes: the numbers of the values of one expression."""
 
     def __init__(self, value: Evaluate, frame: Frame) -> None:
         """`frame` is for evaluations of `value`."""

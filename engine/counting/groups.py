@@ -4,9 +4,9 @@ A count is a sum of ones. A clause may add up an amount instead. Then the sums, 
 the asked pod adds are in thousandths, and the rules are the same. The asked pod is the pod that
 kube-scheduler asks about.
 
-The groups of a share are its two sides, the groups of a spread are its domains, and the groups of a
-limit are its nodes, its domains, or the whole cluster. A CountGroups belongs to one clause and one
-pod shape, and lives as long as the plan for that shape. GroupCounts and Headroom are of one call.
+A share has two sides as its groups. A spread has domains; a limit has nodes, domains, or the whole
+cluster. A CountGroups belongs to one clause and one pod shape, and lives as long as the plan for
+that shape. GroupCounts and Headroom are of one call.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _COUNTED: Mapping[NodeSet, Callable[[object], Callable[[object], bool]] | None] 
 
 
 class Headroom(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """The nodes on which a strict clause allows the pod, in the order of the rows asked about.
+    """The headroom of a strict clause: where it allows the pod, in the order of the rows.
 
     `rule` has the clause's name and message. `open` marks the nodes whose group has headroom for
     certain, `hopeful` the nodes whose group would have headroom if every in-flight pod ended
@@ -89,7 +89,7 @@ class Headroom(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class CountHeadroom(Headroom, frozen=True, eq=False, kw_only=True):
-    """The same of a clause that counts pods.
+    """The headroom of a clause that counts pods.
 
     `names` has the number of the group of each domain, by the type and the value of the domain;
     None where groups are no domains.
@@ -111,7 +111,7 @@ class _GroupSums:
 
 
 class KeptCounts:
-    """What tallies have in each group; earlier counts are updated by what has changed."""
+    """Counts that are kept: what tallies have in each group, updated by what has changed."""
 
     def __init__(self, *, adds_amounts: bool) -> None:
         self._adds_amounts = adds_amounts
@@ -298,15 +298,14 @@ class GroupNumbers:
 class CountGroups:
     """The group of each node for one clause and one pod shape; re-evaluated where a node changes.
 
-    `ids` has the group of each row, `counted` the same without the nodes that the clause does
-    not count; each is another array whenever any group is another. `bounds` has the number of
-    the bound of each group, None where it is a constant of the clause, and `eased` the same if
-    no pod on its way ends anywhere; `min_domains` is the computed one of a spread.
-    `sections` has the number of the value of `within` of each domain. `adds` is what each node adds
-    to the nodes in use, by row.
-    `has_lower_bound` says that it is a limit that wants pods in a group, but for the first one.
-    For PodCounter: `pod_values` is what the `pods where` reads of the pod, if it is known, and
-    `kept` are its counts.
+    `ids` has the group of each row, `counted` the same without the nodes that the clause does not
+    count; each is another array whenever any group is another. `bounds` has the number of the bound
+    of each group, None where it is a constant of the clause, and `eased` the same if no pod on its
+    way ends anywhere; `min_domains` is the computed one of a spread. `sections` has the number of
+    the value of `within` of each domain. `adds` is what each node adds to the nodes in use, by row.
+    `has_lower_bound` says that it is a limit that wants pods in a group, but for the first one. For
+    PodCounter: `pod_values` has what the `pods where` reads of a pod that is known, and `kept` the
+    counts.
 
     A number that the clause computes is computed with the group of each node. A node for which
     that fails is in no group.
@@ -557,7 +556,7 @@ class CountGroups:
     def _domain(self, value: object, frame: Frame, beside: object = None) -> int:
         """The number of a domain. It stays the same, even while no node has the domain.
 
-        It is another one for each value `beside` it, of what domains are compared within.
+        The number differs for each value `beside` the domain, of what domains are compared within.
         """
         if not isinstance(value, str | int) or not isinstance(beside, str | int | None):
             raise EvaluationError("a domain is a string, an int or a bool")

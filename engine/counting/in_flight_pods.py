@@ -14,8 +14,8 @@ State machine of a pod:
 - Initial: nothing is known. The pod does not count.
 - Offered: filter offered it nodes last. It counts on each of them, by name. If one of them is not
   known here, it counts on every node.
-- Unknown: another replica, or this one before its start, may have offered it any node. It counts on
-  every node, also on nodes that are added later.
+- Unknown: a replica, which may be this one before its start, may have offered any node to the pod.
+  It counts on every node, also on nodes that are added later.
 - Refused: filter offered it no node last, or bind refused it. It does not count.
 - Bound: the cache counts it on its node. It is not kept here.
 
@@ -42,14 +42,14 @@ What holds:
 
 - A pod that kube-scheduler may bind to a node is Offered this node, Unknown, or Bound there.
   Without a bindVerb this takes three assumptions: kube-scheduler binds a pod before its time is
-  over; it gives a pod up, and asks about it again, only when no Binding of it can arrive any more;
+  over; it gives a pod up, and asks about the pod again, only when no Binding can arrive any more;
   and it has ended when another process holds its Lease. docs/operations/replicas.md names what
   breaks them.
 - With a bindVerb it takes none: bind looks at the Bound pods alone, and a pod is Bound before its
   Binding is sent. Offers then only save pods from being refused there.
 - No pod counts for ever before it is Bound: news or time ends it.
-- What was known before a term counts in it only if no other replica has decided in between. Then
-  it is the same term.
+- What was known before a term still counts only if no replica has decided in between. Then it is
+  the same term.
 
 InFlightPods belongs to the engine and lives as long as it does. Everything happens on one event
 loop.
@@ -102,7 +102,7 @@ KUBE_SCHEDULER_LEASE = ("kube-system", "kube-scheduler")
 
 @dataclass(frozen=True, slots=True)
 class HeldCards:
-    """What a pod in flight takes of cards, by the names of clauses, wherever it ends.
+    """The cards that a pod in flight holds, by the names of clauses, wherever it ends.
 
     `group` is its pod group, as in `namespace/name`, empty if it has none.
     """
@@ -155,7 +155,8 @@ class Schedulers:
     def share_lease(self, pod: Peer) -> bool:
         """Whether `lease` is that of the pod's scheduler.
 
-        That of the cluster's own kube-scheduler says nothing about the pods of other ones.
+        The Lease of the cluster's own kube-scheduler says nothing about the pods of more
+        schedulers.
         """
         if self.lease == KUBE_SCHEDULER_LEASE:
             return pod.schedulerName in ("", DEFAULT_SCHEDULER)
@@ -396,7 +397,7 @@ def _itself(pod: Peer) -> Peer:
 
 
 class InFlightPods:
-    """The Offered and the Unknown pods by uid, and the Refused ones."""
+    """The pods in flight by uid: the Offered and the Unknown ones; and the Refused ones."""
 
     def __init__(
         self, clock: Callable[[], float], schedulers: Schedulers = DEFAULT_SCHEDULERS

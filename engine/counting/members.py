@@ -46,9 +46,9 @@ PRESENCES: tuple[Presence, ...] = ("bound", "guessed", "in flight", "nominated")
 
 
 class Counted(Protocol):
-    """What is kept between calls for a clause or a named count.
+    """A thing that is counted, a clause or a named count, with what is kept between calls.
 
-    `pod_values` is what it reads of the pod, if it is known, and `kept` has what tallies had in its
+    `pod_values` are the values that are read of a known pod, and `kept` what tallies had in its
     groups.
     """
 
@@ -66,7 +66,7 @@ class PodInGroup(NamedTuple):
 
 
 class CountContext(msgspec.Struct, frozen=True, eq=False):
-    """The pod in question, and what rules about other pods read of it.
+    """The context of a count: the pod in question, and what rules about peers read of it.
 
     `peer` decodes the pod as other pods see it (BadObjectError). `root` is its root controller,
     None if not known. `shape` identifies all that rules read of the pod; `frame` may be of another
@@ -85,10 +85,10 @@ class CountContext(msgspec.Struct, frozen=True, eq=False):
 
 
 class Membership(NamedTuple):
-    """The pods that a clause counts.
+    """A membership: the pods that a clause counts.
 
-    `counts` tests a pod, or gives what it adds to a sum, `scope` is where such pods can be (None:
-    only the pod in question), and `name` identifies the function for tallies (None: do not keep).
+    `counts` tests a pod, or gives its part of a sum. `scope` is where the pods can be (None: only
+    the pod in question), and `name` identifies the function for tallies (None: do not keep).
     `by_labels` is the same function where labels are enough to tell, else None. `may_count` tells
     the same of all pods of a workload with the same labels; None where that cannot be told.
     `of_pod` is the part of the name that the pod in question has.

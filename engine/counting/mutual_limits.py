@@ -66,9 +66,8 @@ class _Look:
 class _FoundGroups:
     """The groups of a census that were found for something, each with one of its pods, or the rest.
 
-    `examined` is the number of groups that were looked at, of those that have `arrived`. Of the
-    groups that were found and the `others`, one may be None: then it is those that are not in the
-    other one.
+    `examined` is the number of groups that were looked at, of those that have `arrived`. Either the
+    groups that were found or the `others` may be None: then they are the rest.
     """
 
     arrived: Sequence[tuple[Hashable, Peer]]
@@ -96,7 +95,7 @@ class _FoundGroups:
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """The pods of a group by groups of nodes: of one version, for these ids and rows."""
+    """Placed pods of a group, by groups of nodes: of one version, for these ids and rows."""
 
     group: CensusGroup
     version: int

@@ -1,8 +1,8 @@
 """Named counts: the numbers of pods that a policy gives a name, and rules read.
 
 A NamedCount is kept for all pods that are alike to it, and lives as long as a plan has it. It keeps
-what it was, so that rules that read it are evaluated again only where it is something else. A
-CallCounts is of one call: pods are counted when the first rule reads a count.
+the last numbers, so that rules are evaluated again only where a number is a new one. A CallCounts
+is of one call: pods are counted when the first rule reads a count.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ _MOST_GONE = 1000
 
 
 class _Sums(dict[str, Quantity]):
-    """Amounts by resource, added up; an amount that is 0 stays as long as the group does."""
+    """Sums: amounts by resource; an amount that is 0 stays as long as the group does."""
 
     def add(self, amounts: Amounts, sign: int) -> None:
         for resource, amount in amounts.items():
@@ -61,7 +61,7 @@ class _Sums(dict[str, Quantity]):
 
 @dataclass(slots=True)
 class _Members:
-    """The nodes of one group by row, and what they have.
+    """The members of one group: nodes by row, and what they have.
 
     `unknown` is the number of nodes whose pods are not known. `labels` counts the nodes with each
     label and value.
@@ -125,9 +125,9 @@ class _Members:
 class NodeGroups:
     """The groups of one specification. `ids` has the number of each row's group.
 
-    `ids` is another array whenever any node is in another group. `changed` has for each group the
-    number of its last change, and `reloaded` the same of what its pods request; the last item is
-    for nodes in no group. `last_change` is the greatest of these.
+    `ids` is another array whenever any node is in another group. `changed` has the number of the
+    last change of each group, and `reloaded` that of the requests of its pods; the last item is for
+    nodes in no group. `last_change` is the greatest of these.
     """
 
     def __init__(self, spec: GroupSpec, numbers: Iterator[int] | None = None) -> None:
@@ -242,7 +242,7 @@ def _same_node(one: NodeWithPods, other: NodeWithPods) -> bool:
 
 
 class _Arrivals:
-    """What pods on their way add to the groups of one specification, by resource.
+    """Arrivals: what pods on their way add to the groups of one specification, by resource.
 
     It follows the pods in flight: a pod that is there for the second time costs a comparison.
     """
@@ -316,7 +316,7 @@ class _Arrivals:
 
 @dataclass(slots=True)
 class _Known:
-    """The groups of one specification, with the pods on their way in two ways."""
+    """The known groups of one specification, with the pods on their way in two ways."""
 
     groups: NodeGroups
     arrivals: Mapping[OnTheWay, _Arrivals]
@@ -501,7 +501,7 @@ class CallGroups(GroupsOfCall):
         return id(known), known.groups.last_change, last
 
     def states(self, digest: str) -> Iterator[tuple[object, NodeWithPods | None]]:
-        """Each group, or value of a count, with one of its nodes, None where it has none."""
+        """Each group, or value of a count, with a node of it, None without any."""
         if (counted := self.numbers(digest)) is not None:
             values, places = counted.distinct
             rows = np.fromiter(self.table.rows.values(), np.intp, len(self.table.rows))
@@ -597,7 +597,7 @@ def counted_on_the_way(frame: Frame, on_the_way: OnTheWay) -> Iterator[None]:
 
 
 class PerGroup(Generic[T]):
-    """What a rule that reads one group and no node gives for each group, while that stays."""
+    """A value per group: what a rule that reads one group and no node gives, while that stays."""
 
     def __init__(self, digest: str, evaluate: Callable[[Frame], T]) -> None:
         self._digest = digest
@@ -646,7 +646,7 @@ class PerGroup(Generic[T]):
 
 
 class GroupVersions:
-    """The tables for a memo whose rules read groups of nodes: a change of a group is one too.
+    """Versions by group: tables for a memo whose rules read groups, where a group may change.
 
     Such a memo counts pods on their way in one way: versions of one tell nothing about another.
     """

@@ -1,4 +1,4 @@
-"""PodCounter: the pods that a clause or a named count counts, group by group, for one request.
+"""Pod counter: the pods that a clause or a named count counts, by group, for one request.
 
 A pod counts in a group if it is on a node of the group, or may end there: it is in flight, assumed,
 or nominated. The counter lives as long as one call. Tallies, which the cache keeps up to date, live
@@ -64,7 +64,7 @@ def _may_count(_: Peer) -> bool:
 
 
 class _There(NamedTuple):
-    """What the pod in question adds where the cache has it; `pod` is None if it adds nothing."""
+    """What is there of the pod in question in the cache; `pod` is None if it adds nothing."""
 
     pod: Peer | None = None
     adds: int = 0
@@ -162,7 +162,8 @@ class PodCounter:
     def _pending(self, members: Membership, peers: Peers, on_the_way: OnTheWay) -> int:
         """What the pods without a node add up to.
 
-        A pod on its way may have one that no watch has shown, and one that is assumed may lose it.
+        A pod on its way may have a node that no watch has shown, and an assumed pod may lose its
+        node.
         """
         tally = self._tally(members, peers)
         there, uid = self._there(members, tally), self.context.pod.uid
@@ -206,8 +207,8 @@ class PodCounter:
     def changes(self, ids: GroupIds) -> list[PodChange]:
         """The pods that count otherwise than the cache has them; `ids` has the group of each row.
 
-        The pod in question counts nowhere, an assumed one may be on its node, an in-flight one on
-        each that it was offered, and a nominated one on its own.
+        The pod in question counts nowhere, an assumed pod may be on its node, a pod in flight on
+        each offered node, and a nominated pod on its own node.
         """
         uid, found = self.context.pod.uid, []
 
@@ -408,8 +409,8 @@ class PodCounter:
         """The pods that are wanted, and all there are to place, for a share.
 
         `there` is the pod in question if the tally has it. A rollout, or a controller that is
-        scaled down, has more pods than its workload wants. Those that it has beyond its surge, too,
-        go soon, so an exact share takes no place for them: it might end among the others.
+        scaled down, has more pods than its workload wants. The pods beyond the surge, too, go soon,
+        so an exact share takes no place for them: it might end among the others.
         """
         peers, root = share.count.peers, self.context.root
         adds = own

@@ -24,7 +24,7 @@ from engine.program.program import ShareProgram
 
 @dataclass(frozen=True, slots=True)
 class PodCounts:
-    """The pods that a policy selects: all, the pods on the nodes of its share, and its target.
+    """The counts of pods that a policy selects: all, those on the share, and its target.
 
     There is no target where it depends on the pod.
 
@@ -39,7 +39,7 @@ class PodCounts:
 
 
 class ShareStatus:
-    """The counts of one policy. What it has evaluated of nodes is kept for the next count."""
+    """The share of one policy, for its status; what was evaluated of nodes is kept."""
 
     def __init__(
         self,

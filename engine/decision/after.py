@@ -1,4 +1,4 @@
-"""After a decision: what it leaves behind, and what may change its answer because of earlier ones.
+"""After a decision: what a decision leaves behind, and how earlier ones may change the answer.
 
 An answer of filter is recorded in the journal, and kept for the requeuer and the binder. A pod that
 is rejected again and again is damped. An AfterDecision is made with its parts and passed to
@@ -58,8 +58,8 @@ class UnmetShares:
     """The strict shares with a lower bound for which pods wait, as no node meets them.
 
     What `placet check` knows of constants is an error there. The rest shows when kube-scheduler
-    asks: the nodes of the share are full, gone, or not among those that it offers, and the others
-    have all the pods that the share leaves them. `known` has the policy and the share by uid.
+    asks: the nodes of the share are full, gone, or not offered, and the nodes off the share have
+    all the pods that are left for them. `known` has the policy and the share by uid.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:

@@ -1,9 +1,9 @@
 """AuditLog: the pods that policies in audit mode would have rejected, for people who ask later.
 
-A pod is in it if a policy in audit mode leaves it none of the nodes that it was offered, or if it
-went to a node that such a policy rejects. The log belongs to the Audits of an engine and lives as
-long as these. It is bounded: the oldest pods are forgotten, and only counted. A policy that changes
-begins anew.
+A pod is in the log if a policy in audit mode leaves it none of the offered nodes, or if it went to
+a node that the policy rejects. The log belongs to the Audits of an engine and lives as long as
+these. It is bounded: the oldest pods are forgotten, and only counted. A policy that changes begins
+anew.
 
 Audits find what such policies would reject, which changes no answer. They work after the answer, in
 portions of a few milliseconds, so that no other call waits for them.
@@ -81,7 +81,7 @@ class AuditedPod:
 
 @dataclass(slots=True)
 class PolicyAudits:
-    """What one version of a policy would have done: the last of its pods, and numbers of all.
+    """The audits of one version of a policy: the last pods, and numbers of all.
 
     `waiting` pods would have waited, and those `elsewhere` would have gone to another node.
     """
@@ -124,7 +124,7 @@ class PolicyAudits:
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A pod on its way to a node, and the hashes of the names of the nodes that are rejected."""
+    """An open audit: a pod on its way to a node, and the hashes of the names of rejected nodes."""
 
     policy: PolicyAudits
     pod: AuditedPod
@@ -132,7 +132,7 @@ class _Open:
 
 
 class AuditLog:
-    """The pods of each policy in audit mode, by the clock `now`. On one event loop."""
+    """A log of audits: the pods of each policy in audit mode, by the clock `now`."""
 
     def __init__(self, now: Callable[[], Timestamp]) -> None:
         self.now = now

@@ -1,4 +1,4 @@
-"""Card room: what a pod takes of cards, the nodes with room for it, and the cards it gets at bind.
+"""Card room: what a pod takes of cards, the nodes with room, and the choice of cards at bind.
 
 The choice at bind is made in the same turn of the event loop in which the pod begins to count on
 the node, so no two pods are given the same part of a card.
@@ -127,7 +127,7 @@ def _numbers(pod: Peer, index: str | None, wanted: int) -> tuple[int, ...]:
 
 
 class SpareMemo(ScoreMemo):
-    """What others may take of the cards of each node, by row."""
+    """A memo of what others may take, beside the pod, of the cards of each node, by row."""
 
     def __init__(self, clauses: Sequence[ScoreProgram]) -> None:
         """There is one clause."""
@@ -136,7 +136,7 @@ class SpareMemo(ScoreMemo):
 
 @dataclass(frozen=True, slots=True)
 class _AppliedCards:
-    """A clause that applies, what the pods of the shape take, and what others may by node."""
+    """A clause about cards that applies, what pods of the shape take, and the spare part."""
 
     program: CardsProgram
     demand: Demand
@@ -147,9 +147,9 @@ class CardRoom:
     """The `cards` clauses of one pod shape. False if none applies.
 
     Between two answers of filter nobody knows the node of a pod in flight, let alone its cards. So
-    it holds what it needs on every node that it was offered. Bind looks at the cards themselves:
-    what is held only saves pods from being refused there. A CardRoom belongs to the plan for a pod
-    shape and lives as long as it does.
+    it holds as much as it needs on every offered node. Bind looks at the cards themselves: what is
+    held only saves pods from being refused there. A CardRoom belongs to the plan for a pod shape
+    and lives as long as it does.
     """
 
     def __init__(

@@ -63,7 +63,7 @@ class Rejection(msgspec.Struct, frozen=True):
 
 
 class FilterMemo:
-    """The first of some clauses that rejects each node.
+    """A memo of filters: the first of some clauses that rejects each node.
 
     Clauses that read groups of nodes come after those that read pod and node alone. They are
     evaluated once for a group where they read nothing else of the node.
@@ -128,7 +128,7 @@ class FilterMemo:
 
 
 class _ByGroups:
-    """The rejections by clauses that read groups of nodes, with pods on their way in one way."""
+    """Rejections by groups of nodes, that clauses read, with pods on their way in one way."""
 
     def __init__(self, clauses: Sequence[FilterProgram], on_the_way: OnTheWay) -> None:
         self._on_the_way = on_the_way
@@ -213,7 +213,7 @@ class _GroupMemo:
 
 
 class _RowMemo:
-    """The first of some clauses that rejects each node, by row."""
+    """A memo by row: the first of some clauses that rejects each node."""
 
     def __init__(self, clauses: Sequence[FilterProgram], kinds: KindsOf = no_kinds) -> None:
         self.clauses = clauses
@@ -292,8 +292,8 @@ def check_on_the_way(
 ) -> None:
     """Raises BriefWaitError where only pods on their way keep the pod off every node.
 
-    Such a pod counts in every group of nodes where it may end, although it will end in one only.
-    It makes a difference only if the memo reads pods.
+    A pod on its way counts in every group where it may end, and ends in a single group. It makes a
+    difference only if the memo reads pods.
     """
     if np.count_nonzero(decided.codes) < len(rows):
         return

@@ -45,7 +45,7 @@ NO_OTHER_NODE = "there is no other node"
 
 @dataclass(frozen=True, slots=True)
 class BrokenRule:
-    """A clause that would not let a pod on its node now, and what it says."""
+    """A rule that is broken: a clause that would not let a pod on its node now, and why."""
 
     policy: str
     clause: str
@@ -57,8 +57,8 @@ class BrokenRule:
 class OtherNodes:
     """The nodes where a pod could go: the first of them by our scores, and their number.
 
-    Without any, `reason` is what the nearest of them lack, and `paper` a node where the broken
-    counts alone would have it, empty without one.
+    Without any, `reason` says what the nearest nodes lack, and `paper` is a node where the broken
+    counts alone would have the pod; it may be empty.
     """
 
     names: Sequence[str]
@@ -117,7 +117,7 @@ class MovedPods:
 
 
 class Moves:
-    """The questions of one engine about pods on nodes, made of its parts.
+    """Moves: the questions of one engine about pods on nodes, made of the engine's parts.
 
     Each raises DeadlineExceededError at the end of its step, and goes on when it is asked again.
     Raises other EngineErrors where there would be no decision.

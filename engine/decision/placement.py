@@ -51,7 +51,7 @@ _NEW_SECONDS = 30
 
 
 class CountGate(Protocol):
-    """The reason why this replica may not decide by counts now, or empty.
+    """The gate of counts: why this replica may not decide by counts now, or empty.
 
     One of several replicas may. `asked` says that a client waits for the answer.
     """
@@ -201,7 +201,7 @@ def _fullness(node: NodeWithPods) -> float:
 
 
 class Question(msgspec.Struct, frozen=True, eq=False):
-    """A pod, and nodes of the cache to decide about; `suits` has our scores 0..10.
+    """A question about a pod, and nodes of the cache; `suits` has our scores 0..10.
 
     `cards` are the cards that the pod takes, None if it takes none.
     """
@@ -236,7 +236,7 @@ class PlacingParts(NamedTuple):
 
 
 class Placement:
-    """Decides by counts, as far as the role of this replica lets it, and remembers each offer."""
+    """Placement decides by counts, as far as the replica's role lets it, and remembers offers."""
 
     def __init__(
         self,

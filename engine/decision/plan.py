@@ -150,7 +150,7 @@ def _values(clauses: Sequence[Clause], evaluation: Evaluation) -> Hashable | Non
 
 
 class Plan:
-    """The clauses that apply to pods of one shape; it grows with the nodes it has seen.
+    """A plan: the clauses that apply to pods of one shape; it grows with the nodes it has seen.
 
     `empty`: no policy concerns pods of the shape, and no limit of other pods may keep them out.
     `filters`, `scorer`, `counts` and `cards` decide. `gives_cards`: a policy has cards for these

@@ -62,7 +62,7 @@ class AskedNodes:
 
 
 class PluginFilters:
-    """What kube-scheduler's own plugins say of nodes, for one kind of pod after another."""
+    """The filters of kube-scheduler's own plugins, for one kind of pod after another."""
 
     def __init__(self) -> None:
         self._encoder = msgspec.json.Encoder()
@@ -131,7 +131,7 @@ def unknown_resources(pod: Pod, table: NodeTable) -> set[str]:
 
 
 class _Memo:
-    """The reasons of the plugins against each node for one kind of pod, as codes by row."""
+    """A memo of the plugins' reasons against each node for one kind of pod, as codes by row."""
 
     def __init__(self, size: int) -> None:
         """`size` is that of the memo in bytes, with its key."""
@@ -190,7 +190,7 @@ class _Memo:
 
 
 class _Changes:
-    """The version of each node at its last change that a plugin can see: no heartbeat is one."""
+    """The last change of each node that a plugin can see, as a version: no heartbeat is one."""
 
     def __init__(self) -> None:
         self._table: NodeTable | None = None

@@ -43,7 +43,7 @@ class AddedVictim:
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """UIDs of the pods to evict from a node, most important first (C41); some may be `added`."""
+    """The victims on a node by uid, most important first (C41); some may be `added`."""
 
     uids: Sequence[str]
     pdb_violations: int
@@ -52,7 +52,7 @@ class Victims:
 
 @dataclass(frozen=True, slots=True)
 class Preemptor:
-    """What is known of the pod that needs room, beside its policies.
+    """The preemptor: what is known of the pod that needs room, beside its policies.
 
     `nominated` is the node on which it expects to run, or empty, and `going` are the uids of pods
     there that were added as its victims just now. Pods that are exempt from policies are not
@@ -68,7 +68,7 @@ class Preemptor:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A node, and the pods that would be evicted."""
+    """A candidate: a node, and the pods that would be evicted."""
 
     node: NodeWithPods
     victims: Victims
@@ -172,8 +172,8 @@ class Preemption:
 
         Raises DeadlineExceededError and ExpensivePolicyError.
 
-        A node is dropped if it or one of its victims is not known, if a victim is protected, or if
-        a filter or a strict count rejects the pod there with the victims gone. Where that may end
+        A node is dropped if the node or a victim is not known, if a victim is protected, or if a
+        filter or a strict count rejects the pod there with the victims gone. Where that may end
         when further pods of lower priority go, some of these are added instead. No node is kept
         while the pod only has to wait for pods on its nominated node that are going already.
         """

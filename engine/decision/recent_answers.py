@@ -49,7 +49,7 @@ _MOST_NODE_SETS = 8
 
 @dataclass(frozen=True, slots=True)
 class Damped:
-    """The form of a rejection that comes again and again: `text` for all nodes, or as an error."""
+    """A damped rejection, which comes again and again: `text` for all nodes, or as an error."""
 
     text: str
     is_error: bool
@@ -57,11 +57,12 @@ class Damped:
 
 @dataclass(slots=True)
 class _Repeated:
-    """The rejections of one pod for the same reasons.
+    """Repeated rejections of one pod for the same reasons.
 
-    `times` are those of the last ones that count, `revision` is the pod's at the last one, and
-    `shown` has the reasons since the time `since`. With `has_one_text` every node gets the text of
-    all reasons. They are errors until `errors_until`, for the last time for as long as `pause`.
+    `times` are the times of the last rejections that count, `revision` is the pod's at the last of
+    them, and `shown` has the reasons since the time `since`. With `has_one_text` every node gets
+    the text of all reasons. They are errors until `errors_until`, for the last time for as long as
+    `pause`.
     """
 
     reasons: frozenset[str]
@@ -83,7 +84,7 @@ class _Repeated:
 
 
 class Damper:
-    """The rejections of each pod, to break kube-scheduler's hot loop.
+    """The damper of each pod's rejections, to break kube-scheduler's hot loop.
 
     kube-scheduler writes the condition of a pod whenever its text changes, and retries the pod for
     that without backoff (C47). The counts beside our texts change with the nodes of each request,
@@ -199,7 +200,7 @@ class OlderAnswer(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Packed(msgspec.Struct, frozen=True, gc=False):
-    """An OlderAnswer with the number of its set of nodes: many answers have the same set."""
+    """A packed OlderAnswer, with the number of its set of nodes: many have the same set."""
 
     body: bytes
     bits: bytes

@@ -19,7 +19,7 @@ from grammar.values.errors import EvaluationError, MissingError
 
 @dataclass(frozen=True, slots=True)
 class Unselectable:
-    """A policy whose `for` could not be evaluated for this pod."""
+    """An unselectable policy: its `for` could not be evaluated for this pod."""
 
     program: Program
     error: str
@@ -27,7 +27,7 @@ class Unselectable:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The policies that concern one pod.
+    """A selection: the policies that concern one pod.
 
     `guardrails` all apply, then `governing` if there is one. The policies in `gave_way` select the
     pod too and do not apply. `audited` policies are evaluated beside it and never reject;
@@ -59,7 +59,7 @@ class Selection:
 
 
 class Registry:
-    """Compiled policies by namespace, without policies that only provide clauses for others.
+    """A registry of compiled policies by namespace, without those that only provide clauses.
 
     `shapes` tells pods apart by what the policies read of them. `reads_groups`: some policy has a
     `group` or a `count`; `counts`: some policy does, or counts pods; `soft_counts`: some policy

@@ -30,7 +30,7 @@ MISSING = math.nan
 
 
 class ScoreMemo:
-    """The value of one clause for each node, by row."""
+    """A memo of scores: the value of one clause for each node, by row."""
 
     def __init__(self, clause: ScoreProgram, kinds: KindsOf = no_kinds) -> None:
         self.clause = clause
@@ -74,7 +74,7 @@ class ScoreMemo:
 
 
 class _GroupValues:
-    """The value of one clause for each group of nodes, where it reads one group and no node."""
+    """The value of a clause for each group of nodes; the clause reads one group and no node."""
 
     def __init__(self, clause: ScoreProgram) -> None:
         self._clause = clause
@@ -122,7 +122,7 @@ def _unheard(_policy: str, _clause: str, _error: EvaluationError) -> None:
 
 
 class MeanMemo:
-    """The score of each node, by row, from clauses that do not compare nodes."""
+    """A memo of means: each node's score, by row, from clauses that do not compare nodes."""
 
     def __init__(self, clauses: Sequence[ScoreProgram], kinds: KindsOf = no_kinds) -> None:
         self._clauses = clauses
@@ -270,7 +270,7 @@ def compares(clause: ScoreProgram) -> bool:
 
 
 class Scale:
-    """The points of clauses that do not compare nodes, for all of these clauses at once.
+    """The scale of clauses that do not compare nodes: the points of all of these at once.
 
     Numbers and points have a row for each clause and a column for each node.
     """

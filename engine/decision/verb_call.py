@@ -57,7 +57,7 @@ STEP_SECONDS = 0.010
 
 
 class ClusterState(Protocol):
-    """A source of snapshots: files, a live cluster, or nothing."""
+    """The state of a cluster, as snapshots: of files, of a live cluster, or of nothing."""
 
     def snapshot(self) -> Snapshot:
         """Raises NotSyncedError while not all of the cluster is known."""
@@ -89,7 +89,7 @@ class GangChange:
 
 
 class Observer(Protocol):
-    """A listener for what operators should see of decisions besides the answers."""
+    """An observer of what operators should see of decisions besides the answers."""
 
     def rejected(self, policy: str, clause: str, nodes: int) -> None: ...
     def held_back(self, policy: str, clause: str, nodes: int) -> None: ...
@@ -121,7 +121,7 @@ class VerbCall(msgspec.Struct, frozen=True, eq=False):
         return self.known or self.cluster.snapshot()
 
     def context(self, snapshot: Snapshot) -> CountContext:
-        """The pod and what rules about other pods read of it."""
+        """The pod, and what rules about more pods read of it."""
         return _context(self.pod, self.plan, snapshot, self.evaluation, self.exempts)
 
 
@@ -411,7 +411,7 @@ _MOST_BYTES = 128 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The JSON of a node, and the cache's view of the node at that time."""
+    """A node as seen: its JSON, and the cache's view of the node at that time."""
 
     body: bytes
     counted: NodeWithPods | None

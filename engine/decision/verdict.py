@@ -32,12 +32,12 @@ FURTHER = own_text("more reasons: see `placet explain`")
 
 @dataclass(frozen=True, slots=True)
 class Feasible:
-    """Every clause that applies allows the pod on the node."""
+    """A feasible node: every clause that applies allows the pod there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A clause does not allow the pod on the node.
+    """A rejected node: a clause does not allow the pod there.
 
     `reason` is constant for the pod (C47: kube-scheduler retries without backoff when a text
     changes between calls). `resolvable` says that an eviction could help; the wire shows it only
@@ -53,7 +53,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A clause could not be evaluated, and its policy rejects the node for that.
+    """A failed evaluation of a clause, and its policy rejects the node for that.
 
     `reason` goes to kube-scheduler and is constant; `error` says what happened, for explain and
     metrics. No eviction could help.
@@ -68,7 +68,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """The clauses allow the pod on the node, which is left to another pod that waits.
+    """A node that is held back: the clauses allow the pod, and another pod waits for it.
 
     `policy` and `clause` are the strict count for which it is. No eviction could help.
     """
@@ -93,7 +93,7 @@ FEASIBLE = Feasible()
 
 
 class Decision(msgspec.Struct, eq=False):
-    """A verdict per node, in the order of the request.
+    """A decision: a verdict per node, in the order of the request.
 
     `codes` has the index of each node's verdict in `verdicts`, the first of which is Feasible.
     `known_rows` identifies the nodes by their rows in the cache, if each is known and listed once.
@@ -134,8 +134,8 @@ class Scores(msgspec.Struct, eq=False):
 def texts(decided: Decision) -> Sequence[str]:
     """The text of each verdict for an answer, within MOST_TEXTS and MOST_REPEATED.
 
-    The same decision always has the same texts (C47): each is cut to its part of the room for one
-    node, and the last ones in alphabetical order become FURTHER where there are too many of them.
+    The same decision always has the same texts (C47): each text is cut to its part of the room for
+    a node, and where there are too many, the last in alphabetical order become FURTHER.
     """
     found = ["" if isinstance(v, Feasible) else v.reason for v in decided.verdicts]
     room, nodes = MOST_TEXTS, len(decided)

@@ -1,4 +1,4 @@
-"""The meaning of policies: checked trees compiled to closures, and policies to programs.
+"""Program: the meaning of policies, as checked trees are compiled to closures and programs.
 
 Belongs here: compilation, fast paths, the stages of evaluation, tracing. Must not: the cache, HTTP,
 anything that awaits.

@@ -149,8 +149,8 @@ def once_per_node(
     """The closure of a part that reads only the node, evaluated once per version of the node.
 
     The closure owns the values. A node's view is immutable, so the view itself is the version. If
-    it reads `cardFacts` too, all is forgotten with other ones. A value that is too large to keep is
-    evaluated each time, and whoever asks spends its steps.
+    it reads `cardFacts` too, all is forgotten when these change. A value that is too large to keep
+    is evaluated each time, and whoever asks spends its steps.
     """
     column: dict[str, tuple[object, object, EvaluationError | None, int]] = {}
     facts: object = None
@@ -205,7 +205,7 @@ Moments = npt.NDArray[np.int64]
 
 
 class Freshness:
-    """The version of its node at which each row of a column was last evaluated.
+    """The freshness of a column: the version of its node at which each row was last evaluated.
 
     In a `time_dependent` column, a row is also evaluated at the moment when its value may change.
     """
@@ -420,7 +420,7 @@ def no_kinds(_: KindedClause) -> None:
 
 
 class ByKind(Generic[Value]):
-    """What a clause gives for each kind of nodes, for pods of one shape."""
+    """Values by kind: what a clause gives for each kind of nodes, for pods of one shape."""
 
     def __init__(self, kinds: NodeKinds, nothing: Value) -> None:
         """`nothing` is for a row without a node."""

@@ -38,7 +38,7 @@ from grammar.values.sizes import CHARACTERS, PARSED, equated
 
 
 class Stage(Enum):
-    """The frequency with which a kept part is evaluated.
+    """The stage of a kept part: how often it is evaluated.
 
     `now` and tables have one value per request, so they count as the pod's. An age, which reads the
     node and `now`, has no stage.
@@ -60,7 +60,7 @@ _VALUES = frozenset({"string", "bool", "int", "quantity", "duration", "timestamp
 
 @dataclass(frozen=True, slots=True)
 class _Needs:
-    """The declared names and the locals that a part reads, and its size in tree nodes."""
+    """The needs of a part: the declared names and locals that it reads, and its size in nodes."""
 
     roots: frozenset[str] = frozenset()
     local: frozenset[str] = frozenset()

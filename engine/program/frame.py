@@ -87,7 +87,7 @@ NO_GROUPS: GroupsOfCall = _NoGroups()
 
 
 class Frame:
-    """The state of one request.
+    """A frame has the state of one request.
 
     `domain` is the value of the domain whose bound is computed. `cardFacts` are what is known
     of cards beside the nodes. `tables` has the tables of data by their digests, and `groups` the
@@ -198,7 +198,7 @@ class Frame:
 
 
 class Evaluation(msgspec.Struct, frozen=True, eq=False):
-    """The context of a call's evaluations: its frame, its time, and the listener for errors.
+    """An evaluation's context in a call: the frame, the time, and the listener for errors.
 
     `frame` makes the frame when it is first needed, because that decodes the whole pod. `now` gives
     the time of the frame, in nanoseconds, without the frame. `time` has

@@ -63,7 +63,7 @@ class MacroItems(msgspec.Struct, frozen=True, eq=False):
 
 
 class ItemKinds:
-    """The kinds of the items of one macro, and what its test gives for each in one request.
+    """The kinds of the items of one macro, and what the test gives for each kind in a request.
 
     The parts of `items` read all that `test` reads of one; what it reads otherwise is the same in a
     request. If `charges`, it takes steps.

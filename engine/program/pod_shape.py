@@ -1,7 +1,7 @@
 """Pod shape: the parts of a pod that rules read. Pods of one shape are decided alike.
 
-Node parts are the single values that expressions read of a node, such as one label or one amount.
-Nodes with equal values of the parts of a clause are alike to it (`engine.program.columns`).
+Node parts are the single values that expressions read of a node, as a label or an amount. Nodes
+with equal values of the parts of a clause are alike to it (`engine.program.columns`).
 """
 
 from __future__ import annotations

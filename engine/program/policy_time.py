@@ -49,7 +49,7 @@ MOST_PORTIONS = 40
 
 
 class WorkClock:
-    """The processor time of this thread without that of the garbage collector.
+    """The clock of work: processor time of this thread without that of the garbage collector.
 
     A collection can take longer than a budget holds, and comes in whatever runs at that moment.
     """
@@ -186,7 +186,7 @@ class PolicyTimes:
 
 
 class CallTime(msgspec.Struct, eq=False):
-    """The time of one call: its deadline, and what each policy has used of it.
+    """The time of one call: its deadline, and the time that each policy has used.
 
     `deadline` is in seconds of the clock. A portion of work ends between two evaluations of a
     clause on a node, so that each portion gets on; any other call may end within one. Without
@@ -242,7 +242,8 @@ class CallTime(msgspec.Struct, eq=False):
     def is_scarce(self, began: float) -> bool:
         """Whether less than half is left of the time since `began` until the deadline.
 
-        So it is too if a policy has less than half of what it may use of this call or now.
+        It is scarce, too, if a policy has less than half of the time that it may use in this call
+        or now.
         """
         if 2 * self.clock() > began + self.deadline:
             return True

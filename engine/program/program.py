@@ -62,7 +62,7 @@ NO_READS = GroupReads()
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A compiled `when`: evaluated once per pod, or per node if it reads the node.
+    """A condition, the compiled `when`: evaluated once per pod, or per node if it reads that.
 
     `counts` are the named counts that it reads, by digest. With them, it is evaluated in each call.
     """
@@ -136,7 +136,7 @@ class ScoreProgram:
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """The pods that a clause counts.
+    """The peers: the pods that a clause counts.
 
     `where` reads `peer` and the frame's pod; None means the pods of the same workload. With
     `replicas` the total is the number of pods that the workload wants, not the existing ones; with
@@ -185,7 +185,7 @@ class BoundProgram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountProgram:
-    """The common part of share, spread and limit clauses, as it is compiled.
+    """The count of share, spread and limit clauses: their common part, as it is compiled.
 
     `weight` is None for a strict clause, else its weight in the mean. With `terminating` a
     terminating pod counts until it is gone. `number` computes the number of the bound for the
@@ -233,7 +233,7 @@ class NamedCountProgram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _CountingProgram:
-    """What share, spread and limit have in common, for code that does not tell them apart."""
+    """A program that counts: what share, spread and limit have in common."""
 
     count: CountProgram
     counts_pods: ClassVar[bool] = True
@@ -314,11 +314,10 @@ class SpreadProgram(_CountingProgram):
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a part of a mutual limit reads of pods that are there: paths of peers.
+    """What a mutual limit reads of pods that are there: paths of peers.
 
-    `pod` are the paths that it reads of the pod that has the limit, and `peer` the paths that it
-    reads of a pod that it counts. `namespace` says that it reads the namespace of the pod that has
-    the limit.
+    `pod` are the paths that are read of the pod with the limit, and `peer` the paths of a pod that
+    is counted. `namespace` says that it reads the namespace of the pod that has the limit.
     """
 
     pod: frozenset[Path] = frozenset()
@@ -401,8 +400,8 @@ class CardsProgram:
     too few have room. The value of `spare` is what others may take while the pod has room, see
     `engine.cards.node_cards.spare`. `number` and `take` are how many cards it takes, and the
     amounts of each. `index` is the annotation for their numbers, and `writes` are others with their
-    texts. `reads` is what it reads of a pod that is there to say what that takes, None if it reads
-    more than is known of such a pod.
+    texts. `reads` has the paths of a pod that is there, which say what the pod takes, None if they
+    are more than is known of it.
     """
 
     policy: str
@@ -509,13 +508,13 @@ def _compared(kind: type[Any]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """A compiled policy, with the clauses of the policies that it uses.
+    """A program: a compiled policy, with the clauses of the policies that it uses.
 
     An `only_used` policy governs no pod itself. A `strict` one can reject, which decides between
     policies of equal weight. `reads` are the paths of the pod that its selector and clauses read,
     messages aside. `digest` is the result of `digest_of`. `selects_by` is what the selector reads
     of a pod that is there, None if it reads more than is known of a pod that is there. `tables` are
-    what its `data` blocks declare, `groups` what its `group`s are by, and `named` its `count`s.
+    of the `data` blocks, `groups` of what each `group` is by, and `named` of each `count`.
     """
 
     address: str

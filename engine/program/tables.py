@@ -32,7 +32,7 @@ MOST_TEXT, MOST_KEY = 1024, 253
 
 @dataclass(frozen=True, eq=False)
 class TableSpec:
-    """A compiled `data` block: what to read, and what its rows look like.
+    """A table's specification, a compiled `data` block: the source, and the form of the rows.
 
     `digest` is equal for blocks of equal meaning, in whichever policy they stand. `by` and
     `values` are of a table from objects: the key of an object, and the values of its columns; they
@@ -68,7 +68,7 @@ class TableSpec:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """The rows of a source at one time, by key; none is read at the moment `until`, or later."""
+    """A table: the rows of a source at one time, by key; none is read from `until` on."""
 
     spec: TableSpec
     rows: Mapping[str, Any]
@@ -138,7 +138,7 @@ class LiveRows(Mapping[str, Any]):
 
 
 def digest_of(data: Data) -> str:
-    """The digest of a block: of what it says, with the types of its columns."""
+    """The digest of a block: of the text, with the types of the columns."""
     types = ",".join(str(column.type) for column in data.columns)
     return hashlib.sha256(f"{print_data(data)} {types}".encode()).hexdigest()[:_DIGEST_LENGTH]
 

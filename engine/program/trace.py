@@ -20,7 +20,7 @@ from grammar.values.format import show
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One evaluation of a part: its value or its error.
+    """One step: the evaluation of a part, as its value or its error.
 
     `depth` is the depth of the part in the expression. A part inside a macro has a step for each
     item.
@@ -44,7 +44,7 @@ class Step:
 
 
 class Tracer:
-    """Runs expressions and records every part, outer parts first."""
+    """A tracer runs expressions and records every part, outer parts first."""
 
     def __init__(self, environment: Environment) -> None:
         self._steps: list[Step | None] = []
