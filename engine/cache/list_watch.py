@@ -215,10 +215,6 @@ _OBJECT = msgspec.json.Decoder(_WatchedObject)
 _BOOKMARK = msgspec.json.Decoder(_Bookmark)
 _STATUS = msgspec.json.Decoder(ApiStatus)
 _KINDS = {"ADDED": Kind.PUT, "MODIFIED": Kind.PUT, "DELETED": Kind.REMOVED}
-_BEFORE_OBJECT = b'"object":'
-_STARTS = {b'{"type":"%b",%b' % (t.encode(), _BEFORE_OBJECT): kind for t, kind in _KINDS.items()}
-_AFTER_METADATA = b'},"spec":'
-_LONGEST_START = max(map(len, _STARTS))
 
 
 def initial_params(resource: Resource, version: str, seconds: float) -> Params:
@@ -246,8 +242,6 @@ def watch_params(resource: Resource, version: str, seconds: float) -> Params:
 
 def read_event(line: bytes) -> WatchEvent:
     """The event of a line. Raises GarbageError, and ApiError for a line that reports one."""
-    if (plain := _plain_event(line)) is not None:
-        return plain
     try:
         outer = _LINE.decode(line)
         match outer.type:
@@ -266,22 +260,6 @@ def read_event(line: bytes) -> WatchEvent:
         text = " ".join(line[:60].decode("utf-8", "replace").split())
         raise GarbageError(f"the watch sent a line that is not an event: {text}") from error
     raise ApiError(status.code or _INTERNAL, status.reason or "", status.message or "")
-
-
-def _plain_event(line: bytes) -> WatchEvent | None:
-    """The event of a line as the API server writes it, of which only the metadata is read."""
-    begin = line.find(_BEFORE_OBJECT, 0, _LONGEST_START) + len(_BEFORE_OBJECT)
-    kind = _STARTS.get(line[:begin])
-    if kind is None or not line.endswith(b"}"):
-        return None
-    # A text has no such quotes, so the metadata ends here, or is not complete.
-    end = line.find(_AFTER_METADATA, begin)
-    raw = msgspec.Raw(memoryview(line)[begin:-1])
-    try:
-        named = _OBJECT.decode(raw if end < 0 else line[begin : end + 1] + b"}").metadata
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    return WatchEvent(kind, named.resourceVersion, _key(named), raw)
 
 
 def head(raw: bytes | msgspec.Raw) -> tuple[str, str]:
