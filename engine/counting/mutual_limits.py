@@ -18,9 +18,8 @@ from engine.cache.census import Census, CensusGroup
 from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable
 from engine.cache.tallies import Scope
 from engine.counting.bounds import Counts, GroupCounts, Mask
-from engine.counting.groups import CountGroups, CountHeadroom
+from engine.counting.groups import CountGroups, CountHeadroom, PodChange, PodInGroup, Presence
 from engine.counting.in_flight_pods import GroupIds
-from engine.counting.members import PodChange, PodInGroup, Presence
 from engine.counting.pod_counter import PodCounter
 from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, key_of, placed_pod, values_at

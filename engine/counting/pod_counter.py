@@ -20,17 +20,18 @@ from engine.cache.node_table import UNKNOWN_ROW, NodeTable
 from engine.cache.pods_excluding import KnownPods
 from engine.cache.tallies import FULL, Scope, Tally
 from engine.counting.bounds import OFF, Counts, GroupCounts, nodes_in_use
-from engine.counting.groups import CountGroups, KeptCounts
-from engine.counting.in_flight_pods import GroupIds, InFlightPod, by_amount
-from engine.counting.members import (
+from engine.counting.groups import (
     CountContext,
     Counted,
     CountedPod,
+    CountGroups,
+    KeptCounts,
     Membership,
     PodChange,
     PodInGroup,
     is_in,
 )
+from engine.counting.in_flight_pods import GroupIds, InFlightPod, by_amount
 from engine.counting.node_groups import OnTheWay
 from engine.objects.peer import TEMPLATE_HASH, Peer, key_of
 from engine.objects.remembered import bytes_of

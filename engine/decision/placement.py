@@ -29,9 +29,8 @@ from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods, Snapshot
 from engine.cache.pods_excluding import KnownPods, PodsExcluding
 from engine.counting.bounds import Mask
 from engine.counting.count_clauses import CountClauses
-from engine.counting.groups import CountHeadroom, Headroom
+from engine.counting.groups import CountContext, CountHeadroom, Headroom
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, AskedPod, InFlightPods, Schedulers
-from engine.counting.members import CountContext
 from engine.counting.pod_counter import PodCounter
 from engine.decision.card_room import CardRoom
 from engine.decision.plugin_filters import PluginFilters

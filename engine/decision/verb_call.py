@@ -26,8 +26,8 @@ from engine.cache.node_table import (
 from engine.cache.pods_excluding import KnownPods
 from engine.cards.card_functions import CardFacts
 from engine.cards.fragmentation import Mix
+from engine.counting.groups import CountContext
 from engine.counting.in_flight_pods import InFlightPod, InFlightPods
-from engine.counting.members import CountContext
 from engine.counting.named_counts import CallCounts
 from engine.counting.node_groups import CallGroups, KnownGroups
 from engine.counting.pod_counter import PodCounter

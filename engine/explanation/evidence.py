@@ -15,7 +15,7 @@ from engine.cache.tallies import FULL
 from engine.cards.card_functions import CardFacts
 from engine.cards.node_cards import Card, holders
 from engine.counting.bounds import OFF, ON, GroupCounts, fewest, wanted_on
-from engine.counting.members import PRESENCES, PodInGroup
+from engine.counting.groups import PRESENCES, PodInGroup
 from engine.explanation.document import (
     ClauseOnNode,
     CountedPod,

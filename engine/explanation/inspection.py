@@ -20,8 +20,7 @@ import numpy as np
 from engine.cache.node_table import NodeRows
 from engine.counting.bounds import GroupCounts, Mask
 from engine.counting.count_clauses import CountClauses
-from engine.counting.groups import CountGroups, CountHeadroom
-from engine.counting.members import PodInGroup
+from engine.counting.groups import CountGroups, CountHeadroom, PodInGroup
 from engine.counting.pod_counter import PodCounter
 from engine.decision import filtering, scoring
 from engine.decision.filtering import Rejection

@@ -19,7 +19,7 @@ from engine.cache.node_table import Snapshot
 from engine.cache.tallies import Scope
 from engine.cluster.client import path_of
 from engine.cluster.status_writer import Reported
-from engine.counting.share_status import PodCounts, ShareStatus
+from engine.counting.count_clauses import PodCounts, ShareStatus
 from engine.decision.audit_log import AuditedPod, AuditLog, PolicyAudits
 from engine.enforced import EnforcedPolicies
 from engine.errors import DeadlineExceededError, ExpensivePolicyError

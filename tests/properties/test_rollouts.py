@@ -13,7 +13,7 @@ import pytest
 
 from engine.cache.tallies import Scope
 from engine.counting.bounds import target
-from engine.counting.share_status import ShareStatus
+from engine.counting.count_clauses import ShareStatus
 from engine.decision.placement import ReplicaRole
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible

@@ -16,9 +16,8 @@ from engine.cache.node_table import NodeTable, NodeWithPods
 from engine.cache.pods_excluding import KnownPods
 from engine.counting.bounds import GroupCounts
 from engine.counting.count_clauses import CountClauses
-from engine.counting.groups import CountGroups, CountHeadroom
+from engine.counting.groups import CountContext, CountGroups, CountHeadroom
 from engine.counting.in_flight_pods import AskedPod, InFlightPods
-from engine.counting.members import CountContext
 from engine.counting.pod_counter import PodCounter
 from engine.objects.peer import Peer, Workload
 from engine.objects.request_pod import RequestPodReader

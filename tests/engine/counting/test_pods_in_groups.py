@@ -8,8 +8,7 @@ from random import Random
 
 import pytest
 
-from engine.counting.groups import CountGroups
-from engine.counting.members import PodInGroup
+from engine.counting.groups import CountGroups, PodInGroup
 from engine.explanation.inspection import Inspection
 from engine.work import finished
 from tests.engine.counting.helpers import ASKED, Counting, clause_of, counting_of, update

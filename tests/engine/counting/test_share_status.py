@@ -8,7 +8,7 @@ import pytest
 
 from engine.cache.cache import Cache
 from engine.cache.tallies import Scope
-from engine.counting.share_status import PodCounts, ShareStatus
+from engine.counting.count_clauses import PodCounts, ShareStatus
 from engine.objects.peer import Peer, decode_controller
 from engine.program.program import ShareProgram
 from tests.engine.counting.helpers import ASKED, clause_of
