@@ -144,7 +144,6 @@ DICTIONARIES = {
         "engine/decision/journal.py: Journal._records",
         "engine/decision/journal.py: Journal._selected",
         "engine/decision/plugin_filters.py: _Memo._known",
-        "engine/decision/recent_answers.py: LastAnswers._nodes",
         "engine/decision/verb_call.py: OfferedNodes._rows",
         "engine/drift/survey.py: Survey._since",
         "engine/program/item_kinds.py: ItemKinds._column",

@@ -28,7 +28,7 @@ from engine.cache.node_table import without
 from engine.cache.reflector import Report, unreported
 from engine.cluster.client import CORE, Api, path_of
 from engine.counting.in_flight_pods import Schedulers
-from engine.decision.recent_answers import LastAnswers, OlderAnswer, RecentAnswer
+from engine.decision.recent_answers import GivenAnswer, LastAnswers
 from engine.decision.registry import Registry
 from engine.decision.verdict import Failed, Feasible, Rejected
 from engine.engine import Admission, Engine
@@ -302,7 +302,7 @@ class Binder:
 
     # ---- a pod whose last answer is not known
 
-    def _answer(self, binding: Binding) -> RecentAnswer | OlderAnswer | None:
+    def _answer(self, binding: Binding) -> GivenAnswer | None:
         """The last answer of filter about the pod; None if another replica may have answered since.
 
         One that offers the node may be the last: strict counts and gangs have the next word.

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from engine.cache.node_table import NodeTable
+from engine.cache.node_table import KnownRows, NodeTable
 from engine.decision.plugin_filters import AskedNodes
-from engine.decision.verdict import Decision
+from engine.decision.verdict import Codes, Decision
 from engine.errors import NotSyncedError
 from engine.objects.peer import Peer
 from engine.objects.remembered import Remembered
@@ -34,17 +34,10 @@ _MOST_DAMPED_BYTES = 16 << 20
 # What a damped pod takes besides its texts.
 _DAMPED_BYTES = 512
 _MOST_REJECTED_BYTES = 64 << 20
-_MOST_ANSWERED_BYTES = 16 << 20
-# The number of answers that are kept as they were given: their rows take 60 KB at 5,000 nodes.
-_MOST_RECENT = 32
-# A larger answer is packed at once.
-_LARGE_BYTES = 1 << 20
-# The bytes of a name in an answer.
-_NAME_BYTES = 64
-# What an older answer takes besides its body and its bits.
-_ANSWER_BYTES = 256
-# The number of sets of nodes whose older answers are kept.
-_MOST_NODE_SETS = 8
+# The memory of answers: of some 1,000 about 5,000 nodes each.
+_MOST_ANSWERED_BYTES = 64 << 20
+# The bytes of a name in an answer, and of an answer without nodes.
+_NAME_BYTES, _ANSWER_BYTES = 64, 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,99 +147,63 @@ def _is_hot(repeated: _Repeated, now: float) -> bool:
     return bool(times) and now - times[0] < WINDOW_SECONDS
 
 
-class RecentAnswer(msgspec.Struct, frozen=True, eq=False):
-    """One of the newest answers, as it was given; `decided` is None for an error.
+class GivenAnswer(msgspec.Struct, frozen=True, eq=False):
+    """An answer as it was given: the verdicts of nodes, which are `names`, or are known by rows.
 
-    The `names` are the names of the nodes, unless the decision has their rows.
+    Without `codes` no node is offered, and the pod does not matter.
     """
 
-    pod: RequestPod
-    names: Sequence[str]
-    decided: Decision | None
+    pod: RequestPod | None = None
+    names: Sequence[str] = ()
+    codes: Codes | None = None
+    known_rows: KnownRows | None = None
 
     @property
     def body(self) -> bytes:
-        return self.pod.body
+        return self.pod.body if self.pod is not None else b""
 
     @property
     def bytes(self) -> int:
-        """About the bytes that it holds, without what all answers share."""
-        return self.pod.decoded_bytes + _NAME_BYTES * len(self.names)
+        """About the bytes that it holds, without the names of all nodes, which answers share."""
+        if self.pod is None or self.codes is None:
+            return _ANSWER_BYTES
+        rows = self.known_rows.rows.nbytes if self.known_rows is not None else 0
+        names = _NAME_BYTES * len(self.names)
+        return self.pod.decoded_bytes + names + self.codes.nbytes + rows
 
     def offers(self, node: str) -> bool:
-        decided = self.decided
-        if decided is None:
+        if self.codes is None:
             return False
-        if (known := decided.known_rows) is not None:
+        if (known := self.known_rows) is not None:
             row = known.nodes.get(node)
-            return row is not None and bool((decided.codes[known.rows == row] == 0).any())
+            return row is not None and bool((self.codes[known.rows == row] == 0).any())
         names = self.names[:]
         # Of a repeated name the first counts.
-        return node in names and not decided.codes[names.index(node)]
-
-
-class OlderAnswer(msgspec.Struct, frozen=True, eq=False):
-    """An answer in few bytes: `bits` has a bit for each row, `nodes` the row of every node."""
-
-    body: bytes
-    bits: bytes
-    nodes: Mapping[str, int]
-
-    def offers(self, node: str) -> bool:
-        row = self.nodes.get(node)
-        if row is None or row // 8 >= len(self.bits):
-            return False
-        return bool(self.bits[row // 8] & (128 >> row % 8))
-
-
-class _Packed(msgspec.Struct, frozen=True, gc=False):
-    """A packed OlderAnswer, with the number of its set of nodes: many have the same set."""
-
-    body: bytes
-    bits: bytes
-    nodes: int
-
-    @property
-    def bytes(self) -> int:
-        return len(self.body) + len(self.bits) + _ANSWER_BYTES
+        return node in names and not self.codes[names.index(node)]
 
 
 class LastAnswers:
     """The last answer of filter about each pod, by uid: the binder binds only what it offers.
 
-    A binding follows its answer within milliseconds, so the newest answers are kept as they are,
-    and most are never packed. `table` has the nodes of the cache. Answers that are used least, and
-    answers that are older than the last changes of the set of nodes, are forgotten. So are answers
-    about bound and deleted pods.
+    A binding follows its answer within milliseconds, mostly. Answers that are used least are
+    forgotten, and so are answers about bound and deleted pods; the binder then asks again.
     """
 
-    def __init__(self, table: Callable[[], NodeTable]) -> None:
-        self._table = table
-        self._recent: dict[str, RecentAnswer] = {}
-        self._older: Remembered[str, _Packed] = Remembered(
-            _MOST_ANSWERED_BYTES, lambda uid, old: len(uid) + old.bytes
+    def __init__(self) -> None:
+        self._known: Remembered[str, GivenAnswer] = Remembered(
+            _MOST_ANSWERED_BYTES, lambda uid, answer: len(uid) + answer.bytes
         )
-        # The rows of all nodes, by number. Old ones are dropped, because each may be a megabyte.
-        self._nodes: dict[int, Mapping[str, int]] = {0: {}}
-        self._newest = 0
 
     def answered(self, pod: RequestPod, names: Sequence[str], decided: Decision | None) -> None:
         """Takes an answer about these nodes; None is an error, which offers none."""
-        self._forget(pod.uid)
-        if decided is not None and decided.known_rows is not None:
-            names = ()
-        self._recent[pod.uid] = answer = RecentAnswer(pod, names, decided)
-        if len(self._recent) > _MOST_RECENT or answer.bytes > _LARGE_BYTES:
-            uid = pod.uid if answer.bytes > _LARGE_BYTES else next(iter(self._recent))
-            self._older.put(uid, self._packed(self._recent.pop(uid)))
+        answer = GivenAnswer()
+        if decided is not None and np.count_nonzero(decided.codes) < len(decided.codes):
+            known = decided.known_rows
+            answer = GivenAnswer(pod, names if known is None else (), decided.codes, known)
+        self._known.put(pod.uid, answer)
 
-    def find(self, uid: str) -> RecentAnswer | OlderAnswer | None:
-        if (recent := self._recent.get(uid)) is not None:
-            return recent
-        older = self._older.get(uid)
-        if older is None or (nodes := self._nodes.get(older.nodes)) is None:
-            return None
-        return OlderAnswer(older.body, older.bits, nodes)
+    def find(self, uid: str) -> GivenAnswer | None:
+        return self._known.get(uid)
 
     def pod_changed(self, old: Peer | None, new: Peer | None, revision: int) -> None:
         """Takes a new state of a pod from the cache; it is a PodEventHandler.
@@ -254,31 +211,9 @@ class LastAnswers:
         The binder puts a pod on a node without a revision, before the Binding is created.
         """
         if new is not None and new.nodeName and revision:
-            self._forget(new.uid)
+            self._known.pop(new.uid)
         if old is not None and (new is None or new.uid != old.uid):
-            self._forget(old.uid)
-
-    def _forget(self, uid: str) -> None:
-        if self._recent.pop(uid, None) is None:
-            self._older.pop(uid)
-
-    def _packed(self, answer: RecentAnswer) -> _Packed:
-        decided = answer.decided
-        if decided is None or np.count_nonzero(decided.codes) == len(decided.codes):
-            return _Packed(b"", b"", self._newest)
-        if (known := decided.known_rows) is not None:
-            rows, nodes = known.rows, known.nodes
-        else:
-            table = self._table()
-            rows, nodes = table.find(answer.names), table.rows
-        rows = rows[decided.codes == 0]
-        offered = np.zeros(int(np.maximum.reduce(rows)) + 1, np.bool_)
-        offered[rows] = True
-        if nodes is not self._nodes[self._newest]:
-            self._newest += 1
-            self._nodes[self._newest] = nodes
-            self._nodes.pop(self._newest - _MOST_NODE_SETS, None)
-        return _Packed(answer.body, np.packbits(offered).tobytes(), self._newest)
+            self._known.pop(old.uid)
 
 
 @dataclass(slots=True)

@@ -227,9 +227,8 @@ class ClusterRuntime:
 
     def last_answers(self) -> LastAnswers:
         """The memory of filter's answers about this cluster, for an engine and its binder."""
-        cache = self.informers.cache
-        answers = LastAnswers(lambda: cache.snapshot().table)
-        cache.add_event_handler(answers.pod_changed)
+        answers = LastAnswers()
+        self.informers.cache.add_event_handler(answers.pod_changed)
         return answers
 
     @property

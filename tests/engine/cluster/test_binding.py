@@ -56,7 +56,7 @@ class World:
         self.cache = Cache()
         self.api = BindingApi()
         programs = [compile_policy(checked) for checked in file.policies]
-        self.answers = LastAnswers(lambda: self.cache.snapshot().table)
+        self.answers = LastAnswers()
         self.engine = Engine(
             Registry(programs),
             Known(self.cache),

@@ -59,7 +59,7 @@ class World:
     def restart(self) -> None:
         """A replica that knows what the API server has now."""
         self.cache = Cache()
-        answers = LastAnswers(lambda: self.cache.snapshot().table)
+        answers = LastAnswers()
         self.engine = Engine(
             REGISTRY,
             Known(self.cache),

@@ -204,8 +204,7 @@ class Answered:
         self.cache = Cache()
         for name in NODES:
             self.add(name)
-        self.answers = LastAnswers(lambda: self.cache.snapshot().table)
-        self._others = 0
+        self.answers = LastAnswers()
 
     def add(self, name: str) -> None:
         self.cache.put_node(CODEC.node(raw(node(name))))
@@ -217,12 +216,6 @@ class Answered:
         verdicts = [FEASIBLE if name in offered else rejected("no") for name in NODES]
         decided = decision(verdicts, rows if by_rows else None)
         self.answers.answered(asked, NODES, decided)
-
-    def pack(self) -> None:
-        """Other pods are asked about, until the answers so far are not the newest any more."""
-        self._others += 1
-        for number in range(32):
-            self.answers.answered(asked(f"other-{self._others}-{number}"), NODES, None)
 
     def offers(self, uid: str) -> list[str] | None:
         """The nodes that the last answer offers; None if it is not known."""
@@ -237,28 +230,20 @@ def asked(uid: str, size: int = 0, app: str = "") -> RequestPod:
     return RequestPodReader(CODEC).read(raw(made))
 
 
-@pytest.mark.parametrize("packed", [True, False], ids=["older", "recent"])
 @pytest.mark.parametrize("by_rows", [True, False], ids=["by rows", "by names"])
 @pytest.mark.parametrize("offered", [["n2"], ["n1", "n3"], list(NODES), []], ids=" ".join)
-def test_the_offered_nodes_are_known(offered: list[str], by_rows: bool, packed: bool) -> None:
+def test_the_offered_nodes_are_known(offered: list[str], by_rows: bool) -> None:
     known = Answered()
     known.answer(asked("a"), *offered, by_rows=by_rows)
-    if packed:
-        known.pack()
     assert known.offers("a") == offered
     assert known.offers("b") is None
 
 
-@pytest.mark.parametrize("packed", [True, False], ids=["older", "recent"])
-def test_the_last_answer_counts(packed: bool) -> None:
+def test_the_last_answer_counts() -> None:
     known = Answered()
     known.answer(asked("a", app="web"), *NODES)
-    if packed:
-        known.pack()
     again = asked("a", app="db")
     known.answer(again, "n2")
-    if packed:
-        known.pack()
     last = known.answers.find("a")
     assert last is not None
     assert last.body == again.body
@@ -267,13 +252,10 @@ def test_the_last_answer_counts(packed: bool) -> None:
     assert known.offers("a") == [], "an error offers nothing"
 
 
-@pytest.mark.parametrize("packed", [True, False], ids=["older", "recent"])
-def test_a_node_that_takes_the_place_of_another_one_was_not_offered(packed: bool) -> None:
+def test_a_node_that_takes_the_place_of_another_one_was_not_offered() -> None:
     """It gets the row of the removed one."""
     known = Answered()
     known.answer(asked("a"), *NODES)
-    if packed:
-        known.pack()
     row = known.cache.snapshot().table.rows["n2"]
     known.cache.remove_node("n2")
     assert known.cache.snapshot().node("n2") is None
@@ -289,63 +271,43 @@ def test_of_a_repeated_name_the_first_counts() -> None:
     assert known.offers("a") == ["n1"]
 
 
-@pytest.mark.parametrize("packed", [True, False], ids=["older", "recent"])
 @pytest.mark.parametrize(
     ("change", "revision", "kept"),
     [("bound", 7, False), ("assumed", 0, True), ("changed", 7, True), ("deleted", 7, False)],
 )
 def test_answers_about_bound_and_deleted_pods_are_forgotten(
-    change: str, revision: int, kept: bool, packed: bool
+    change: str, revision: int, kept: bool
 ) -> None:
     known = Answered()
     known.answer(asked("a"), "n1")
-    if packed:
-        known.pack()
     before = asked("a").peer
     after = msgspec.structs.replace(before, nodeName="n1" if change != "changed" else "")
     known.answers.pod_changed(before, None if change == "deleted" else after, revision)
     assert known.offers("a") == (["n1"] if kept else None)
 
 
-def test_answers_about_former_sets_of_nodes_are_forgotten() -> None:
-    """The rows of all nodes are kept for the last eight sets only."""
+def test_the_answers_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    third = 5 << 20
+    most = 3 * asked("a", third).decoded_bytes + 1000
+    monkeypatch.setattr("engine.decision.recent_answers._MOST_ANSWERED_BYTES", most)
     known = Answered()
-    known.answer(asked("first"), "n1")
-    known.pack()
-    for number in range(7):
-        known.add(f"more-{number}")
-        known.answer(asked(f"{number}"), "n1")
-        known.pack()
-    assert known.offers("first") == ["n1"]
-    known.add("last")
-    known.answer(asked("last"), "n1")
-    known.pack()
-    assert known.offers("first") is None
-    assert known.offers("0") == known.offers("last") == ["n1"]
-
-
-def test_the_answers_used_last_are_kept() -> None:
-    """They have 16 MiB together."""
-    known, third = Answered(), 5 << 20
     for uid in "abc":
         known.answer(asked(uid, third), "n1")
-    known.pack()
     assert known.offers("a") is not None
     known.answer(asked("d", third), "n1")
-    known.pack()
     assert [uid for uid in "abcd" if known.offers(uid)] == ["a", "c", "d"]
-    known.answer(asked("d", 17 << 20), "n1")
-    known.pack()
+    known.answer(asked("d", 4 * third), "n1")
     assert [uid for uid in "abcd" if known.offers(uid)] == ["a", "c"], "it is too large to keep"
 
 
-def test_rejections_take_memory_too() -> None:
+def test_rejections_take_memory_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.decision.recent_answers._MOST_ANSWERED_BYTES", 1 << 20)
     known, one = Answered(), asked("")
-    for number in range(70_000):
+    for number in range(5_000):
         one.uid = f"{number}"
         known.answers.answered(one, NODES, None)
     assert known.offers("0") is None
-    assert known.offers("69999") == []
+    assert known.offers("4999") == []
 
 
 # ---- rejected pods
