@@ -422,7 +422,7 @@ class Compiler:
         """The closure of an expression over the closures of its parts."""
         match expr:
             case ast.Literal(value):
-                return lambda _: value
+                return operations.constant(value)
             case ast.Ident():
                 return self._ident(expr)
             case ast.Select():
@@ -472,7 +472,7 @@ class Compiler:
         if not expr.absolute and (slot := self._locals.get(expr.name)) is not None:
             return lambda frame: frame.locals[slot]
         if (constant := self.environment.constant(expr.name)) is not None:
-            return lambda _: constant
+            return operations.constant(constant)
         if (table := self.environment.tables.get(expr.name)) is not None:
             return read_table(table)
         if expr.name in self.environment.groups:

@@ -32,6 +32,10 @@ _PLAIN = frozenset({INT, STRING, DOUBLE})
 _EQUAL_AS_PYTHON = frozenset({BOOL, INT, STRING, DOUBLE, QUANTITY, DURATION, TIMESTAMP})
 
 
+def constant(value: object) -> Evaluate:
+    return lambda _: value
+
+
 def variable(name: str) -> Evaluate:
     """A declared name, read from the frame."""
     read = attrgetter(name)
