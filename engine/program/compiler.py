@@ -533,21 +533,24 @@ class Compiler:
             return operations.field(
                 self.part(expr.operand), known.name, zero, optional=known.optional
             )
+        pick = self._choice(kind, expr.name, set_only=False)
+        return operations.member(self.part(expr.operand), pick, optional=expr.optional)
+
+    def _choice(self, kind: Type, name: str, *, set_only: bool) -> operations.Pick:
+        """The choice of a field from a value of the type, a record or a map, or an optional one.
+
+        With `set_only` a field that is not set is missing, for `has`.
+        """
         inner = kind.args[0] if kind.name == "optional" else kind
         if inner == DYN:
-            pick = self._member(expr.name, set_only=False)
-            return operations.member(self.part(expr.operand), pick, optional=expr.optional)
-        return operations.select(
-            self.part(expr.operand), self._choice(inner, expr.name), optional=expr.optional
-        )
-
-    def _choice(self, kind: Type, name: str) -> Callable[[object], object]:
-        """The choice of a field from a value of the type, a record or a map."""
-        known = self.environment.field(kind, name) if kind.is_record else None
+            return self._member(name, set_only=set_only)
+        known = self.environment.field(inner, name) if inner.is_record else None
         if known is None:
-            return lambda value: operations.key_of(value, name)
+            return lambda _, value: operations.key_of(value, name)
+        if set_only:
+            return operations.set_field(name)
         zero = self.environment.zero(known)
-        return lambda value: read_field(value, name, zero, optional=known.optional)
+        return lambda _, value: read_field(value, name, zero, optional=known.optional)
 
     def _member(self, name: str, *, set_only: bool) -> operations.Pick:
         """The choice of a key of a map, or of a field of a record, whose type shows at run time.
@@ -611,13 +614,7 @@ class Compiler:
             return operations.has_index(held, self.part(operand.index))
         if kind.is_record:
             return operations.has_field(held, operand.name)
-        if kind.name == "optional" and kind.args[0].is_record:
-            return operations.has(held, operations.set_field(operand.name))
-        inner = kind.args[0] if kind.name == "optional" else kind
-        if inner == DYN:
-            pick = self._member(operand.name, set_only=True)
-            return operations.has_member(held, pick)
-        return operations.has(held, self._choice(inner, operand.name))
+        return operations.has_member(held, self._choice(kind, operand.name, set_only=True))
 
     def _binary(self, expr: ast.Binary) -> Evaluate:
         left, right = self.part(expr.left), self.part(expr.right)
@@ -673,6 +670,6 @@ class Compiler:
         estimate = self._estimator.of(expr)
         if add.work is not None and estimate.charged:
             self._spends = True
-            return operations.charged_total(parts, add.call, add.work)
+            return operations.total(parts, add.call, add.work)
         is_short = add.short is not None and estimate.size.length < CHARACTERS
         return operations.total(parts, add.short if is_short and add.short else add.call)

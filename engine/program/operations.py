@@ -63,24 +63,12 @@ def field(operand: Evaluate, name: str, zero: object, *, optional: bool) -> Eval
     return run
 
 
-def select(operand: Evaluate, choose: Callable[[object], object], *, optional: bool) -> Evaluate:
-    """A selection from a value of unknown type; `?` and optionals give optionals."""
-
-    def run(frame: Frame) -> object:
-        value = operand(frame)
-        if not optional and not isinstance(value, Optional):
-            return choose(value)
-        return through(value, choose)
-
-    return run
-
-
 # Chooses a part of a value while a frame runs.
 Pick = Callable[[Frame, object], object]
 
 
 def member(operand: Evaluate, pick: Pick, *, optional: bool) -> Evaluate:
-    """A selection from a value whose type shows at run time; `?` and optionals give optionals."""
+    """A selection from a value of unknown type; `?` and optionals give optionals."""
 
     def run(frame: Frame) -> object:
         value = operand(frame)
@@ -131,16 +119,16 @@ def key_of(value: object, name: str) -> object:
     raise EvaluationError(f"no such overload: `.{name}` of a value without fields")
 
 
-def set_field(name: str) -> Callable[[object], object]:
+def set_field(name: str) -> Pick:
     """The choice of a record's field; it raises MissingError if the field is not set."""
 
-    def choose(value: object) -> object:
+    def pick(_: Frame, value: object) -> object:
         found = getattr(value, name, None)
         if found is None:
             raise MissingError(f"there is no `{name}`")
         return found
 
-    return choose
+    return pick
 
 
 def must_be_bool(operand: Evaluate, kind: Type) -> Evaluate:
@@ -262,28 +250,18 @@ def with_steps(evaluate: Evaluate) -> Evaluate:
     return run
 
 
-def total(parts: tuple[Evaluate, ...], add: Callable[..., object]) -> Evaluate:
-    """`a + b + …`, from the left."""
-    first, *rest = parts
-
-    def run(frame: Frame) -> object:
-        result = first(frame)
-        for part in rest:
-            result = add(result, part(frame))
-        return result
-
-    return run
-
-
-def charged_total(parts: tuple[Evaluate, ...], add: Callable[..., object], work: Work) -> Evaluate:
-    """`total`, which takes the steps of each sum before it makes it."""
+def total(
+    parts: tuple[Evaluate, ...], add: Callable[..., object], work: Work | None = None
+) -> Evaluate:
+    """`a + b + …`, from the left; with `work` it takes the steps of each sum before it makes it."""
     first, *rest = parts
 
     def run(frame: Frame) -> object:
         result = first(frame)
         for part in rest:
             value = part(frame)
-            frame.burn(work(result, value))
+            if work is not None:
+                frame.burn(work(result, value))
             result = add(result, value)
         return result
 
@@ -408,11 +386,6 @@ def map_literal(pairs: tuple[tuple[Evaluate, Evaluate, bool], ...]) -> Evaluate:
     return run
 
 
-def has(operand: Evaluate, choose: Callable[[object], object]) -> Evaluate:
-    """`has(x.y)`: false if `y` is missing; a missing `x` stays missing."""
-    return lambda frame: through(operand(frame), choose).present
-
-
 def has_index(operand: Evaluate, at: Evaluate) -> Evaluate:
     """`has(x[y])`: false if there is no such key or item; a missing `x` or `y` stays missing."""
 
@@ -429,7 +402,7 @@ def has_field(operand: Evaluate, name: str) -> Evaluate:
 
 
 def has_member(operand: Evaluate, pick: Pick) -> Evaluate:
-    """`has(x.y)` of a value whose type shows at run time; a missing `x` stays missing."""
+    """`has(x.y)`: false if `y` is missing; a missing `x` stays missing."""
     return lambda frame: through(operand(frame), lambda value: pick(frame, value)).present
 
 
