@@ -228,9 +228,9 @@ def _data(found: ReplicaStatus) -> Iterator[Part]:
     rows = table("data", "from", "rows", "age", "state", right=("rows", "age"))
     for each in found.data:
         age = "" if each.age is None else f"{each.age:.0f} s"
-        state = each.error or (f"{each.leftOut} left out: {each.cause}" if each.leftOut else "ok")
+        state = each.error or (f"{each.left_out} left out: {each.cause}" if each.left_out else "ok")
         rows.add_row(
-            each.name, each.kind, str(each.rows), age, f"stale: {state}" if each.stale else state
+            each.name, each.kind, str(each.rows), age, f"stale: {state}" if each.is_stale else state
         )
     yield rows
     yield ""

@@ -12,6 +12,8 @@ from functools import partial
 from typing import Literal
 from weakref import ReferenceType
 
+import msgspec
+
 from engine.cache.node_table import NodeTable
 from engine.gangs.members import GangName
 from engine.objects.peer import Peer, key_of
@@ -148,8 +150,7 @@ def given_up(why: str) -> str:
     return f"given up: {why}"
 
 
-@dataclass(frozen=True, slots=True)
-class GangStatus:
+class GangStatus(msgspec.Struct, frozen=True):
     """A gang for people: of its `quorum`, so many are `held`, and so many wait without a node.
 
     `seconds` is how long it has gathered, or else waited since it was asked about first. `text`

@@ -178,8 +178,7 @@ def read_row(data: Data, at: Evaluate) -> Evaluate:
     return run
 
 
-@dataclass(frozen=True, slots=True)
-class SourceStatus:
+class SourceStatus(msgspec.Struct, frozen=True, rename="camel"):
     """How a source does, for people: its rows, their age in seconds, and what went wrong last.
 
     `policies` are the addresses of those that declare it. `is_stale` says that no row is read.

@@ -11,6 +11,8 @@ from msgspec import Meta
 
 from engine.explanation.decided import PolicyAuditDetail
 from engine.explanation.effects import EffectOfPolicy
+from engine.gangs.gang import GangStatus
+from engine.program.tables import SourceStatus
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.source import Source
 from policies.editor.completion import Candidate
@@ -81,42 +83,6 @@ class GangsOfPolicy(msgspec.Struct, frozen=True):
     longestWait: float
 
 
-class GangInShort(msgspec.Struct, frozen=True):
-    """A gang that waits or gathers, for so many seconds; `quorum` members are placed together.
-
-    `held` are at bind, `placed` have a node on paper, and `waiting` have none.
-    """
-
-    policy: str
-    clause: str
-    name: str
-    state: OneOf["waiting", "gathering", "given up"]
-    quorum: int
-    held: int
-    placed: int
-    waiting: int
-    seconds: float
-    text: str
-
-
-class DataSource(msgspec.Struct, frozen=True):
-    """A source of data that policies declare: its rows, and their age in seconds.
-
-    No row of a `stale` one is read. `error` says what is wrong with it now, or is empty. `leftOut`
-    are the rows of its last answer without a value, and `cause` says why of one.
-    """
-
-    name: str
-    kind: str
-    policies: Sequence[str]
-    rows: int
-    age: float | None
-    stale: bool
-    error: str
-    leftOut: int
-    cause: str
-
-
 class CertificateInUse(msgspec.Struct, frozen=True):
     """The certificate of new connections; `warning` says that it has expired, or will soon."""
 
@@ -147,8 +113,8 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     podsInFlight: int
     inFlight: Sequence[InFlight]
     gangs: Sequence[GangsOfPolicy]
-    someGangs: Sequence[GangInShort]
-    data: Sequence[DataSource]
+    someGangs: Sequence[GangStatus]
+    data: Sequence[SourceStatus]
     latency: Sequence[Latency]
     rejections: Sequence[ClauseRejections]
     decisions: int
@@ -323,13 +289,6 @@ class CompletedDraft(msgspec.Struct, frozen=True):
     """What can stand at a place: each takes the place of the text from its `start` on."""
 
     candidates: Sequence[Candidate]
-
-
-class DescribedName(msgspec.Struct, frozen=True):
-    """What the name at a place stands for; null and nothing where there is none."""
-
-    heading: str | None
-    about: Sequence[str]
 
 
 class Trial(DraftText, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -23,7 +23,8 @@ from prometheus_client.registry import Collector
 from engine.decision.verb_call import GangChange
 from engine.program.tables import source_label
 from engine.work import shared_pause
-from server.answers.view_answers import DataSource, ReplicaStatus
+from engine.program.tables import SourceStatus
+from server.answers.view_answers import ReplicaStatus
 from server.call import CallRecord, ReviewedObject
 from server.errors import Outcome
 from server.metrics.families import Buckets, Sample, families
@@ -325,14 +326,14 @@ def _state_samples(status: ReplicaStatus) -> Iterator[Sample]:
         yield from _cluster(status.cluster)
 
 
-def _data(sources: Iterable[DataSource]) -> Iterator[Sample]:
+def _data(sources: Iterable[SourceStatus]) -> Iterator[Sample]:
     """The sources of data by name and kind; several of one name are as bad as the worst."""
-    by_label: dict[str, list[DataSource]] = {}
+    by_label: dict[str, list[SourceStatus]] = {}
     for each in sources:
         by_label.setdefault(source_label(each.name, each.kind), []).append(each)
     for label, found in sorted(by_label.items())[:_MOST_SOURCES]:
         yield "placet_data_rows", [label], sum(each.rows for each in found)
-        yield "placet_data_stale", [label], any(each.stale for each in found)
+        yield "placet_data_stale", [label], any(each.is_stale for each in found)
         if known := [each.age for each in found if each.age is not None]:
             yield "placet_data_age_seconds", [label], max(known)
 

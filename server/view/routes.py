@@ -31,7 +31,6 @@ from server.answers.simulation_answers import SimulationQuestion
 from server.answers.view_answers import (
     CheckedDraft,
     CompletedDraft,
-    DescribedName,
     DraftObjects,
     DraftSession,
     DraftText,
@@ -90,10 +89,7 @@ Answer = Callable[[ViewQuestion], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A route of the API: its path, what it answers with and is asked with, and who answers.
-
-    `fails` are the statuses beyond those that follow from the path, the query and the body.
-    """
+    """A route of the API: its path, what it answers with and is asked with, and who answers."""
 
     path: str
     summary: str
@@ -101,22 +97,11 @@ class Route:
     body: type | None = None
     query: Sequence[QueryParameter] = ()
     right: Right = "cluster"
-    fails: Sequence[int] = ()
     named: str = ""
 
     @property
     def name(self) -> str:
         return self.named or self.path.split("/")[1]
-
-    @property
-    def statuses(self) -> Sequence[int]:
-        """The statuses of all failures."""
-        found = {403, *self.fails, *(_OF_DRAFTS if self.body is not None else ())}
-        if "{" in self.path:
-            found.add(404)
-        if any(each.most for each in self.query):
-            found.add(400)
-        return sorted(found)
 
 
 _OF_POLICY = (QueryParameter("policy", "the address of a policy"),)
@@ -135,8 +120,6 @@ _OF_HISTORY = (
     QueryParameter("hours", "the hours", most=168, usual=168),
     QueryParameter("policy", "only the fills and rejections of the policy of this address"),
 )
-_OF_DRAFTS = (400, 401, 413, 415, 422, 429)
-_OF_CLUSTER = (404, 409, 429, 503)
 _POD, _POLICY = "{namespace}/{name}", "/policies/{namespace}/{name}"
 ROUTES: Sequence[Route] = (
     Route("/decisions", "the last decisions, newest first", Listing, None, _OF_LISTING, "query"),
@@ -154,7 +137,6 @@ ROUTES: Sequence[Route] = (
         PodExplanation,
         query=_OF_NODE,
         right="path",
-        fails=_OF_CLUSTER,
     ),
     Route(
         "/overview",
@@ -170,7 +152,6 @@ ROUTES: Sequence[Route] = (
         SelectedPods,
         query=_OF_POLICY,
         right="policy",
-        fails=(404, 503),
     ),
     Route(
         "/revisions",
@@ -203,46 +184,30 @@ ROUTES: Sequence[Route] = (
     Route("/session", f"the token that drafts are sent with as `{TOKEN_HEADER}`", DraftSession),
     Route("/check", "the diagnostics of a draft; nothing is written", CheckedDraft, DraftText),
     Route("/complete", "what can stand at a place of a draft", CompletedDraft, Point),
-    Route("/describe", "what the name at a place of a draft stands for", DescribedName, Point),
     Route("/objects", "the policies of a draft as objects", DraftObjects, DraftText),
     Route(
         "/place",
         "where a pod of manifests would go by itself, and why; nothing is written",
         PodExplanation,
         PastedPod,
-        fails=_OF_CLUSTER,
     ),
     Route(
         "/simulate",
         "where pods would go, also if nodes came or were drained; nothing is written",
         SimulationAnswer,
         SimulationQuestion,
-        fails=_OF_CLUSTER,
     ),
     Route(
         "/evaluate",
         "the diagnostics of a draft, and the pods whose verdicts it changes; nothing is written",
         TriedDraft,
         Trial,
-        fails=_OF_CLUSTER,
     ),
 )
-# What a status says, whatever the path.
-_FAILS = {
-    400: "a question, a draft, pods or a cluster that cannot be read",
-    401: f"the header `{TOKEN_HEADER}` has not the token of this start",
-    403: "a page of another site",
-    404: "there is nothing of this name",
-    409: "a policy or an object with errors keeps the pod waiting",
-    413: "a body that is too large",
-    415: "a body that is compressed",
-    422: "a draft or pods that take too much time or memory",
-    429: "other requests of this kind have not ended",
-    503: "the replica does not know the cluster, cannot read it, or takes too long",
-}
 _ABOUT = (
     "What one replica of Placet decides and knows. It listens on 127.0.0.1, and answers no pages of"
-    " other sites. Errors are one sentence of plain text. Nothing changes the cluster."
+    " other sites. Any other status than 200 has one sentence of plain text, which says what is"
+    " wrong. Nothing changes the cluster."
 )
 _STREAM = (
     "decisions as they are made, as server-sent events: `replica` at first, a `decision` with a"
@@ -285,7 +250,7 @@ def description() -> Json:
 
 
 def _operation(each: Route, known: Mapping[type, Json]) -> Json:
-    responses = _answers("application/json", known[each.answer], each.statuses)
+    responses = _answers("application/json", known[each.answer])
     found = _named(each.name, each.summary, responses)
     text: Json = {"type": "string"}
     parameters: list[Json] = [
@@ -307,13 +272,16 @@ def _named(name: str, summary: str, responses: Json) -> Json:
     return {"operationId": name, "summary": summary, "responses": responses}
 
 
-def _answers(kind: str, schema: Json, fails: Sequence[int] = (403,)) -> Json:
-    """The answer, and what is said instead, by status."""
-    found: Json = {"200": {"description": "the answer", "content": _content(schema, kind)}}
-    for status in fails:
-        content = _content({"type": "string"}, "text/plain")
-        found[str(status)] = {"description": _FAILS[status], "content": content}
-    return found
+def _answers(kind: str, schema: Json) -> Json:
+    """The answer, and what is said instead of one."""
+    instead = {
+        "description": "what is wrong",
+        "content": _content({"type": "string"}, "text/plain"),
+    }
+    return {
+        "200": {"description": "the answer", "content": _content(schema, kind)},
+        "default": instead,
+    }
 
 
 def _content(schema: Json, kind: str = "application/json") -> Json:

@@ -17,9 +17,7 @@ from grammar.values.time import Timestamp
 from server.answers.view_answers import (
     CertificateInUse,
     ClauseRejections,
-    DataSource,
     FailedCheck,
-    GangInShort,
     GangsOfPolicy,
     InFlight,
     Latency,
@@ -72,8 +70,8 @@ class StatusReader:
                 for known, seconds in engine.in_flight.first(_MOST_NAMED)
             ],
             gangs=self._gangs(gangs),
-            someGangs=_some(gangs),
-            data=[_source(each) for each in self.data()],
+            someGangs=sorted(gangs, key=_order)[:_MOST_NAMED],
+            data=self.data(),
             latency=[latency(*each) for each in sorted(self.metrics.durations().items())],
             rejections=[ClauseRejections(*names, n) for names, n in ranked[:_MOST_NAMED]],
             decisions=self.journal.number,
@@ -115,38 +113,9 @@ class StatusReader:
         ]
 
 
-def _some(known: Sequence[GangStatus]) -> Sequence[GangInShort]:
+def _order(gang: GangStatus) -> tuple[bool, float, str]:
     """Those that gather first, then those that wait longest."""
-    order = sorted(known, key=lambda each: (each.state != "gathering", -each.seconds, each.name))
-    return [
-        GangInShort(
-            each.policy,
-            each.clause,
-            each.name,
-            each.state,
-            each.quorum,
-            each.held,
-            len(each.nodes),
-            each.waiting,
-            round(each.seconds, 1),
-            each.text,
-        )
-        for each in order[:_MOST_NAMED]
-    ]
-
-
-def _source(each: SourceStatus) -> DataSource:
-    return DataSource(
-        each.name,
-        each.kind,
-        each.policies,
-        each.rows,
-        None if each.age is None else round(each.age, 1),
-        each.is_stale,
-        each.error,
-        each.left_out,
-        each.cause,
-    )
+    return gang.state != "gathering", -gang.seconds, gang.name
 
 
 def latency(verb: str, buckets: Sequence[tuple[float, float]]) -> Latency:

@@ -41,7 +41,6 @@ from policies.admission import StoredObject, check_stored
 from policies.documents import DocumentError, as_json
 from policies.editor.completion import NoSamples
 from policies.editor.edited_text import EditedDocument, complete, document
-from policies.editor.meaning import meaning
 from policies.manifest_text import is_manifest
 from policies.object_form import NoObjectError, as_object
 from policies.validation import Validation, Validator
@@ -50,7 +49,6 @@ from server.answers.view_answers import (
     ChangedPod,
     CheckedDraft,
     CompletedDraft,
-    DescribedName,
     DraftObjects,
     DraftText,
     Point,
@@ -134,13 +132,6 @@ def complete_draft(beside: Beside, point: Point, schema: Schema) -> CompletedDra
     """What can stand at a place of a draft."""
     text = _document(beside, point, schema)
     return CompletedDraft(complete(text, min(point.offset, len(point.text)), NoSamples()))
-
-
-def describe_name(beside: Beside, point: Point, schema: Schema) -> DescribedName:
-    """What the name at a place of a draft stands for."""
-    text = _document(beside, point, schema)
-    found = meaning(text, min(point.offset, len(point.text)), NoSamples())
-    return DescribedName(None, ()) if found is None else DescribedName(found.heading, found.about)
 
 
 def objects_of(beside: Beside, draft: DraftText, schema: Schema) -> DraftObjects:

@@ -233,8 +233,6 @@ def test_the_editor_completes_and_explains_names(page: Page, demo: Demo) -> None
     choice = page.locator(".cm-tooltip-autocomplete li", has_text="allocatable")
     expect(choice).to_be_visible()
     page.keyboard.press("Escape")
-    page.locator(".cm-line", has_text="filter").get_by_text("labels").hover()
-    expect(page.locator(".cm-hover")).to_contain_text("labels")
 
 
 def test_a_draft_is_tried_on_a_cluster_that_is_pasted(page: Page, demo: Demo) -> None:

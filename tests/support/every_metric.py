@@ -14,9 +14,9 @@ from prometheus_client.metrics_core import Metric
 
 from engine.decision.journal import Journal
 from engine.decision.verb_call import GangChange
+from engine.gangs.gang import GangStatus
+from engine.program.tables import SourceStatus
 from server.answers.view_answers import (
-    DataSource,
-    GangInShort,
     GangsOfPolicy,
     InFlight,
     PolicyInForce,
@@ -88,23 +88,28 @@ def full_status(replica: str = "placet-0") -> ReplicaStatus:
         inFlight=[InFlight("shop/a", 7.5, 3), InFlight("shop/b", 1.0, None)],
         cluster=cluster,
         data=[
-            DataSource("load", "metrics", ["shop/web"], 12, 7.5, False, "", 1, "no value"),
-            DataSource("racks", "configmap", ["shop/web"], 0, None, True, "it is gone", 0, ""),
+            SourceStatus(
+                "load", "", "metrics", ("shop/web",), 12, 7.5, left_out=1, cause="no value"
+            ),
+            SourceStatus(
+                "racks", "", "configmap", ("shop/web",), error="it is gone", is_stale=True
+            ),
         ],
         gangs=[GangsOfPolicy("ml/gangs", 3, 1, 2, 4000.0)],
         someGangs=[
-            GangInShort("ml/gangs", "together", "ml/a", "gathering", 8, 5, 8, 0, 12.4, ""),
-            GangInShort(
+            GangStatus("ml/gangs", "together", "ml", "ml/a", "gathering", 8, 5, 0, 12.4, "", {}),
+            GangStatus(
                 "ml/gangs",
                 "together",
+                "ml",
                 "ml/b",
                 "waiting",
                 8,
                 0,
-                0,
                 6,
                 4000.0,
                 "6 of 8 members exist",
+                {},
             ),
         ],
     )

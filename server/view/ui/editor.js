@@ -2,8 +2,7 @@
 import { html, useEffect, useRef } from "./vendor/preact-htm.js";
 import {
   EditorState, EditorView, HighlightStyle, StreamLanguage, autocompletion, bracketMatching, closeBrackets,
-  completionKeymap, defaultKeymap, drawSelection, highlightActiveLine, history, historyKeymap, hoverTooltip,
-  indentUnit, keymap, lineNumbers, lintGutter, lintKeymap, linter, syntaxHighlighting, tags,
+  completionKeymap, defaultKeymap, drawSelection, highlightActiveLine, history, historyKeymap, indentUnit, keymap, lineNumbers, lintGutter, lintKeymap, linter, syntaxHighlighting, tags,
 } from "./vendor/codemirror.js";
 import { WORDS } from "./words.js";
 
@@ -69,14 +68,13 @@ const theme = EditorView.theme({
   ".cm-lint-marker-error": { backgroundColor: "var(--bad)" },
   ".cm-diagnostic": { whiteSpace: "pre-wrap" },
   ".cm-diagnostic-error": { borderLeftColor: "var(--bad)" },
-  ".cm-hover": { padding: "0.25rem 0.6rem", whiteSpace: "pre-wrap" },
 });
 
-// A text in its element; `check` gives the diagnostics of the text, `complete` and `describe` what can stand at a place
-// and what a name is, with offsets in characters. `load` is a text that replaces the one in the editor when it changes.
-export function Editor({ load, change, check, complete, describe, run }) {
+// A text in its element; `check` gives the diagnostics of the text, and `complete` what can stand at a place, with offsets
+// in characters. `load` is a text that replaces the one in the editor when it changes.
+export function Editor({ load, change, check, complete, run }) {
   const place = useRef(null), view = useRef(null), now = useRef({});
-  now.current = { change, check, complete, describe, run };
+  now.current = { change, check, complete, run };
   useEffect(() => {
     // Styles go to the sheets of a shadow root: the page allows no style elements.
     const root = place.current.shadowRoot || place.current.attachShadow({ mode: "open" });
@@ -91,7 +89,6 @@ export function Editor({ load, change, check, complete, describe, run }) {
         }),
         linter(async ({ state }) => marks(state.doc, await now.current.check(state.doc.toString())), { delay: 300 }),
         autocompletion({ override: [(context) => completions(context, now.current.complete)] }),
-        hoverTooltip((editor, at) => explained(editor, at, now.current.describe)),
         keymap.of([
           { key: "Mod-Enter", run: () => { now.current.run(); return true; } },
           ...completionKeymap, ...lintKeymap, ...historyKeymap, ...defaultKeymap,
@@ -137,20 +134,4 @@ async function completions(context, complete) {
   const options = found.filter((each) => each.start === found[0].start).map((each) => ({
     label: each.text, detail: each.note, info: each.about || undefined, type: KINDS[each.kind] }));
   return { from: parts(text, found[0].start), options, validFor: /^\w*$/ };
-}
-
-async function explained(editor, at, describe) {
-  const found = await describe(editor.state.doc.toString(), characters(editor.state.sliceDoc(0, at)));
-  if (!found || !found.heading) return null;
-  return { pos: at, create() {
-    const dom = document.createElement("div"), heading = document.createElement("strong");
-    dom.className = "cm-hover";
-    heading.textContent = found.heading;
-    dom.append(heading, ...found.about.map((text) => {
-      const line = document.createElement("div");
-      line.textContent = text;
-      return line;
-    }));
-    return { dom };
-  } };
 }

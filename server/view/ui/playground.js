@@ -46,9 +46,7 @@ export function Playground({ names }) {
     setProblems(diagnostics);
     return diagnostics;
   };
-  const at = async (path, text, offset) => (await ask(path, { text, name: kept.name, offset })).data;
-  const complete = async (text, offset) => ((await at("complete", text, offset)) || { candidates: [] }).candidates;
-  const describe = (text, offset) => at("describe", text, offset);
+  const complete = async (text, offset) => ((await ask("complete", { text, name: kept.name, offset })).data || { candidates: [] }).candidates;
   const run = async () => {
     setTrial({ running: true });
     const cluster = pasted ? { cluster: kept.cluster } : {};
@@ -74,7 +72,7 @@ export function Playground({ names }) {
     ${pasted && html`<label class="pasted">The output of <code>kubectl get nodes,pods,replicasets -A -o json</code>
       <textarea rows="5" spellcheck="false" onInput=${(event) => { kept.cluster = event.target.value; }}>${kept.cluster}</textarea></label>`}
     <${Editor} load=${load} change=${(text) => { kept.text = text; }} check=${check} run=${run}
-      complete=${complete} describe=${describe} />
+      complete=${complete} />
     <${Taken} objects=${() => ask("objects", { text: kept.text, name: kept.name })} />
     ${failure && html`<${Problem} ...${failure} />`}
     <${Problems} problems=${problems} />

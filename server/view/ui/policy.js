@@ -36,7 +36,7 @@ export function Gangs({ gangs, some }) {
     ${some.length > 0 && html`<${Table} label="Gangs" head=${["Gang", "State", ">For", ">Needed", ">Held"]}>${some.map((each) => html`<tr key=${`${each.policy} ${each.clause} ${each.name}`}><td>${each.name}</td>
       <td>${each.text || each.state}</td><td class="right">${Math.round(each.seconds)} s</td>
       <td class="right">${each.quorum}</td>
-      <td class="right">${each.held}<${Bar} part=${each.held + each.placed} whole=${each.quorum} kind="good" /></td></tr>`)}<//>`}</section>`;
+      <td class="right">${each.held}<${Bar} part=${each.held + Object.keys(each.nodes).length} whole=${each.quorum} kind="good" /></td></tr>`)}<//>`}</section>`;
 }
 
 export const Events = ({ events }) => events.length > 0 && html`<section aria-labelledby="events"><h2 id="events">Events</h2>

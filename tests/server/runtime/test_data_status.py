@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from engine.cache.cache import Cache
 from engine.program.tables import SourceStatus

@@ -310,11 +310,3 @@ async def test_what_can_stand_at_a_place_is_told(view: Asked) -> None:
     text = 'policy a { use "ce'
     _, found = await view.post({"text": text, "offset": len(text)})
     assert 'ceiling"' in [c["text"] for c in found["candidates"]]
-
-
-async def test_what_a_name_stands_for_is_told(view: Asked) -> None:
-    view.path = "describe"
-    text = 'policy a { let cheap = node.ready filter "f" { require cheap } }'
-    status, found = await view.post({"text": text, "offset": text.rindex("cheap")})
-    assert (status, found["heading"]) == (200, "let cheap: bool = node.ready")
-    assert (await view.post({"text": text, "offset": 8}))[1] == {"heading": None, "about": []}
