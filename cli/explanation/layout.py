@@ -98,8 +98,8 @@ def gang_of_pod(gang: GangExplanation) -> Iterator[Part]:
     yield f"  {_gang_state(gang)}"
     rows = table("member", "is", "node")
     for each in gang.members[:_MEMBERS]:
-        since = "" if each.seconds is None else f" since {each.seconds:.0f} s"
-        rows.add_row(each.pod, f"{each.presence}{since}", each.node or "")
+        since = f" since {each.seconds:.0f} s" if each.presence == "held" else ""
+        rows.add_row(each.pod, f"{each.presence}{since}", each.node)
     yield rows
     if gang.exist > _MEMBERS:
         yield f"and {gang.exist - _MEMBERS} more"

@@ -116,7 +116,7 @@ class CountedGroup(msgspec.Struct, frozen=True):
 
 
 class RecordedCounts(msgspec.Struct, frozen=True, eq=False):
-    """The pods in each group of a strict clause; a sum is in thousandths, which `is_sum` says.
+    """The recorded counts of a strict clause: the pods in each group; `is_sum` says thousandths.
 
     `pods` are by the number of the group. `names` has the number of each group that is a domain, by
     the type and the value of the domain, or of each node; None where a share has two sides and a
@@ -166,7 +166,7 @@ class ConcernedPolicies:
 
 
 class DecisionRecord(msgspec.Struct, eq=False):
-    """The last call of filter about a pod, and that of prioritize after it.
+    """The record of the last call of filter about a pod, and of prioritize after it.
 
     `offered` is how many nodes it was about, 0 where preempt is the only call so far.
     `answered` is None where no policy concerns the pod, and all pass; also where there was no
@@ -197,7 +197,7 @@ class DecisionRecord(msgspec.Struct, eq=False):
 
 
 class Journal:
-    """The records of the last calls, by pod.
+    """The journal: records of the last calls, by pod.
 
     Names of nodes are kept only where the cache does not have them. `generation` counts the policy
     sets that were enforced, and `number` the calls of filter that were recorded.

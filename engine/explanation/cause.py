@@ -237,9 +237,9 @@ def _of_gang(explained: PodExplanation, *, is_told: bool) -> Cause | None:
         return Cause("gang", f"its gang fits now{where} ({clause})", _GANG_FITS)
     if gang.state == "gathering":
         rest = f"{gang.text} ({clause})"
-        if own is not None and own.seconds is not None:
+        if own is not None and own.presence == "held":
             text = f"held on `{own.node}` since {own.seconds:.0f} s: {rest}"
-        elif own is not None and own.node is not None:
+        elif own is not None and own.node:
             since = f"its gang gathers since {gang.seconds:.0f} s"
             text = f"{since}, and it has a place on `{own.node}`: {rest}"
         else:
@@ -298,7 +298,7 @@ _PLUGINS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """The parts of a text of kube-scheduler, each with its number of nodes.
+    """The reasons in a text of kube-scheduler, each with its number of nodes.
 
     Those of `placet` are Placet's own, and `ours` are of policies.
     """

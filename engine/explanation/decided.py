@@ -154,7 +154,7 @@ class PodAudit(msgspec.Struct, frozen=True):
 
 
 class PolicyAuditDetail(msgspec.Struct, frozen=True):
-    """The audit of a policy in audit mode: what it would have done `since` its last change.
+    """The audit of a policy in audit mode `since` the policy has changed last.
 
     `waiting` pods of so many `workloads` would have waited, and those `elsewhere` would have gone
     to another node. `pods` are the last ones, the newest first.

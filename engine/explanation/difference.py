@@ -1,4 +1,4 @@
-"""Difference: what differs between two answers about one pod, such as then and now.
+"""Difference between two answers about one pod, such as then and now.
 
 An answer follows from four things: the policies, the nodes that were offered, what strict clauses
 counted, and the time. `changes` says which of them are others now.

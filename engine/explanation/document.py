@@ -13,7 +13,7 @@ from typing import Literal as OneOf
 import msgspec
 
 from engine.decision.journal import CountedGroup, PreemptionDetail
-from engine.gangs.gang import Presence
+from engine.gangs.gang import GangMember
 
 VERSION = 2
 CAVEAT = (
@@ -257,19 +257,6 @@ class NodeExplanation(msgspec.Struct, frozen=True):
     unfit: Sequence[str] = ()
 
 
-class MemberOfGang(msgspec.Struct, frozen=True):
-    """A member as `namespace/name`, how it is there, and its node; null for one that waits.
-
-    A member is `bound` to its node, `placed` on paper, `waiting`, or `held` by its bind call for
-    some seconds.
-    """
-
-    pod: str
-    presence: Presence
-    node: str | None
-    seconds: float | None
-
-
 class GangExplanation(NamedClause, frozen=True):
     """The gang of the pod, as its clause sees it.
 
@@ -293,7 +280,7 @@ class GangExplanation(NamedClause, frozen=True):
     placed: int
     held: int
     bound: int
-    members: Sequence[MemberOfGang]
+    members: Sequence[GangMember]
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -41,7 +41,7 @@ class EffectOfClause(msgspec.Struct, frozen=True):
 
 
 class EffectOfPolicy(msgspec.Struct, frozen=True):
-    """The effect of a policy in the cluster: which pods it selects, and what its clauses do."""
+    """The effect of a policy in the cluster: the pods that are selected, and what clauses do."""
 
     policy: str
     text: str

@@ -1,6 +1,6 @@
-"""Evidence: what each clause says about one node for one pod, with the values that it read.
+"""Evidence: every clause on one node for one pod, with the values that were read.
 
-A value is evaluated in a frame of its own for this node, so no other clause or policy changes it.
+A value is evaluated in its own frame for this node, which no clause or policy changes.
 """
 
 from __future__ import annotations

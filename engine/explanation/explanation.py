@@ -43,7 +43,6 @@ from engine.explanation.document import (
     ClauseSummary,
     ConcernedPolicy,
     GangExplanation,
-    MemberOfGang,
     NamedClause,
     NearestMiss,
     NodeExplanation,
@@ -574,15 +573,7 @@ def _gang(gang: GangOfPod, inspection: Inspection, *, offers: bool) -> GangExpla
         number["placed"] + number["held"],
         number["held"],
         number["bound"],
-        [
-            MemberOfGang(
-                each.pod,
-                each.presence,
-                each.node or None,
-                round(each.seconds, 1) if each.presence == "held" else None,
-            )
-            for each in gang.members[:_MOST_MEMBERS]
-        ],
+        gang.members[:_MOST_MEMBERS],
     )
 
 

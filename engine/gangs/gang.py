@@ -180,8 +180,7 @@ Presence = Literal["bound", "held", "placed", "waiting"]
 ELSEWHERE, ENOUGH = "another node was chosen", "enough members have a place"
 
 
-@dataclass(frozen=True, slots=True)
-class GangMember:
+class GangMember(msgspec.Struct, frozen=True):
     """A member as `namespace/name`, and how it is there.
 
     It is `bound` to its node, `held` there for some seconds, `placed` there on paper, or `waiting`

@@ -46,7 +46,7 @@ class PolicyEdit(msgspec.Struct, frozen=True):
 
 
 class ReplicaOverview(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster at a glance. `nodes` is null while the cluster is not known; `problem` says why.
+    """The overview of a replica. While the cluster is not known, `nodes` is null, for a `problem`.
 
     `pods` have a node, and `waiting` have none. `edits` has the last ones, the newest first.
     """
@@ -77,7 +77,7 @@ class WaitingPods(msgspec.Struct, frozen=True):
 
 
 class WaitingList(msgspec.Struct, frozen=True):
-    """The pods without a node, those that wait longest first; `more` are pods of other workloads.
+    """The waiting pods, those that wait longest first; `more` are pods of other workloads.
 
     `complete` says that all causes are worked out: asked again, the replica goes on.
     """
@@ -89,7 +89,7 @@ class WaitingList(msgspec.Struct, frozen=True):
 
 
 class FillList(msgspec.Struct, frozen=True):
-    """How full the bounds of strict limits, shares and spreads are, and cards, the fullest first.
+    """The fill of each bound of strict limits, shares and spreads, and cards, the fullest first.
 
     They are seen from some pods of each policy, so of bounds of workloads there may be others.
     """
@@ -127,7 +127,7 @@ class SelectedPods(msgspec.Struct, frozen=True):
 
 
 class RevisionOfPolicy(msgspec.Struct, frozen=True):
-    """One text of a policy, as its author wrote it, with when and by whom."""
+    """A revision of a policy: one text as the author wrote it, with when and by whom."""
 
     at: str
     by: str
@@ -136,7 +136,7 @@ class RevisionOfPolicy(msgspec.Struct, frozen=True):
 
 
 class RevisionList(msgspec.Struct, frozen=True):
-    """The texts that a policy had, as far as the replica has seen, the newest first."""
+    """The revisions of a policy, as far as the replica has seen, the newest first."""
 
     replica: str
     policy: str

@@ -16,7 +16,7 @@ _Name = Annotated[str, Meta(min_length=1, max_length=512)]
 class AddedNodes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """So many nodes like a `template`: the name of a node, a label `NAME=VALUE`, a type or a pool.
 
-    With `node`, the manifest of one, `template` only says what the new ones are called.
+    With the manifest of a `node`, `template` only gives the names of the new nodes.
     """
 
     count: Annotated[int, Meta(ge=1, le=MOST_ADDED)]
@@ -25,7 +25,7 @@ class AddedNodes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SimulationQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Pods to place, one after the other, by what is in force on the cluster as it is now.
+    """A simulation of pods that are placed in turn, by the policies in force, on the cluster now.
 
     `pods` are pods and workloads, as a text in YAML or JSON or as a list of objects. `namespace` is
     that of objects without one. Without `pods` they are those that leave drained nodes, or, if no

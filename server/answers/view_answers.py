@@ -19,7 +19,7 @@ from policies.editor.completion import Candidate
 
 
 class Latency(msgspec.Struct, frozen=True):
-    """The calls of a verb, and seconds within which a part of them was answered.
+    """The latency of a verb: its calls, and seconds within which a part of them was answered.
 
     They are estimated from the histogram in the metrics; null beyond its last bucket.
     """
@@ -63,7 +63,7 @@ class FailedCheck(msgspec.Struct, frozen=True):
 
 
 class InFlight(msgspec.Struct, frozen=True):
-    """A pod that may be on its way to a node; `pod` is its uid while its name is not known."""
+    """A pod in flight to some node; `pod` is its uid while its name is not known."""
 
     pod: str
     seconds: float
@@ -129,7 +129,7 @@ State = OneOf["in force", "last valid version in force", "not in force"]
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A diagnostic of a text; lines and columns count from 1, and the end is exclusive.
+    """A problem of a text; lines and columns count from 1, and the end is exclusive.
 
     `hint` is null if there is no remedy to name.
     """
@@ -146,18 +146,16 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class PodNumbers(msgspec.Struct, frozen=True):
-    """The pods that the object of a policy selects.
+    """The numbers of pods in the status of a policy object, which the leader writes.
 
-    `placed` are on the nodes of its share, `target` are wanted there, `violations` are beyond the
-    bounds; the leader writes these into the status of the object. `inFlight` may be on their way to
-    a node, as this replica knows. Null where there is no such number.
+    It selects `matched` pods; `placed` are on the nodes of its share, `target` are wanted there,
+    `violations` are beyond the bounds. Null where there is no such number.
     """
 
-    matched: int | None
-    placed: int | None
-    target: int | None
-    violations: int | None
-    inFlight: int | None
+    matched: int | None = None
+    placed: int | None = None
+    target: int | None = None
+    violations: int | None = None
 
 
 class PolicySummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -242,7 +240,7 @@ MOST_CLUSTER = 4 * 1024 * 1024
 
 
 class DraftSession(msgspec.Struct, frozen=True):
-    """The replica, and the token that requests with a draft need; each start makes another one."""
+    """The session for drafts: the replica, and a token that each start makes anew."""
 
     replica: str
     token: str
@@ -256,7 +254,7 @@ class DraftText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PastedPod(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Manifests of pods and workloads, in YAML or JSON, and a node to be shown in full.
+    """A pasted pod: manifests of pods and workloads, and a node to be shown in full.
 
     `pod` is the one that is asked about, as a simulation names it; without it the first one.
     """
@@ -280,22 +278,22 @@ class DraftObjects(msgspec.Struct, frozen=True):
 
 
 class Point(DraftText, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A draft, and a place in it: `offset` counts the characters before it."""
+    """A point in a draft: `offset` counts the characters before it."""
 
     offset: Annotated[int, Meta(ge=0, le=MOST_TEXT)]
 
 
 class CompletedDraft(msgspec.Struct, frozen=True):
-    """What can stand at a place: each takes the place of the text from its `start` on."""
+    """The completed draft: each candidate replaces the text from its `start` on."""
 
     candidates: Sequence[Candidate]
 
 
 class Trial(DraftText, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A draft, and the cluster to try it on: the content of a cluster file, in YAML or JSON.
+    """A trial of a draft on a cluster: the content of a cluster file, in YAML or JSON.
 
-    Without one it is tried on the cluster of the server, as it is now. With `before` two texts of
-    one `policy` are compared, and what is in force of its file or its object is left out.
+    Without a file, the cluster is that of the server now. With `before` two texts of a `policy`
+    are compared, without its file or object in force.
     """
 
     cluster: Annotated[str, Meta(max_length=MOST_CLUSTER)] | None = None
@@ -323,7 +321,7 @@ class ChangedPod(msgspec.Struct, frozen=True):
 
 
 class TriedDraft(msgspec.Struct, frozen=True):
-    """What changes if the policies of a draft replace those of the same address, or join them.
+    """The tried draft: the changes with its policies, which replace namesakes or join the others.
 
     Nothing is tried if there are errors. The cluster has so many `nodes` and `pods`; so many pods
     were `asked` about, those without a node first. `effects` are those of the draft's policies.

@@ -178,15 +178,15 @@ async def _parts(body: bytes) -> AsyncIterator[memoryview]:
 
 
 class DecisionQueue:
-    """The calls in flight, and the order of their decisions.
+    """A queue of the calls in flight, in the order of their decisions.
 
-    A call is in flight from when its body is whole: while it waits for its turn, and while it
-    binds. Addresses take turns, and each has a share of the calls in flight. So a call waits for
-    one decision of each other address at most, and for those of its own.
+    A call is in flight from when its body is whole, also while the call waits for a turn or binds.
+    Addresses take turns, and each has a share of the calls in flight. So a call waits for one
+    decision per foreign address at most, and for all decisions of its own address.
 
-    Decisions are synchronous: while one is made, nothing else happens. Between any two of them the
-    event loop looks at its sockets and timers, so that calls are counted when they come, and other
-    work gets done, such as renewing the Lease. On one event loop.
+    Decisions are synchronous: while one is made, nothing else happens. Between two decisions the
+    event loop looks at sockets and timers, so that new calls are counted at once, and the Lease is
+    renewed. On one event loop.
     """
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:

@@ -22,7 +22,7 @@ from server.wire import BIND, decode
 
 
 class PodBinder(Protocol):
-    """A client of the API server that binds pods."""
+    """A binder of pods: a client of the API server."""
 
     async def bind(self, binding: Binding, deadline: float, client: BindClient) -> None:
         """Returns when the pod is on the node. Raises EngineError where it is not."""

@@ -124,7 +124,7 @@ class _FilterResult(Struct, rename="pascal"):
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Accepted names in the order of the request, and rejected names with their reasons.
+    """A partition of names: the accepted in the order of the request, the rejected with reasons.
 
     A name is in exactly one of the three. In none, its node would fail without a reason (C22); in
     two, it would be both feasible and failed (C24).

@@ -68,7 +68,7 @@ class PreemptVerb:
 
 @dataclass(frozen=True, slots=True)
 class PreemptionArgs:
-    """A pod, and its victims on each node, in the order of the request."""
+    """The arguments of preempt: a pod, and its victims on each node in the request's order."""
 
     pod: bytes
     victims: Mapping[str, Victims]

@@ -1,8 +1,8 @@
 """Prioritize: a score 0..10 for each node of a request, in an answer as short as it can be.
 
-kube-scheduler ignores errors of this verb (C28): without scores, the other plugins decide. It adds
-our scores to its own, and a host without one gets nothing. So where many hosts share the lowest
-score, the answer leaves them out and lowers the others by it: every difference stays (C27).
+kube-scheduler ignores errors of this verb (C28): without scores, the other plugins decide. Our
+scores are added to its own, and a host without a score gets nothing. So where many hosts share the
+lowest score, the answer leaves them out and lowers the others by it: every difference stays (C27).
 Reading 5,000 scores takes kube-scheduler longer than all else in our calls.
 """
 

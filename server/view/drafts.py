@@ -74,7 +74,7 @@ class Drafts:
         }
 
     async def evaluate(self, asked: ViewQuestion) -> object:
-        """What a draft changes in a cluster that comes with it, or in that of the server."""
+        """What a draft changes in a pasted cluster, or in the cluster of the server."""
         body: Trial = asked.body
         async with self._turn():
             beside = self._beside(body.policy if body.before is not None else "")
@@ -125,7 +125,7 @@ class Drafts:
             return found
 
     def _told_by(self, function: Callable[..., object]) -> Answer:
-        """What a function tells of a draft beside what is in force, when it has its turn."""
+        """The answer of a function about a draft beside the policies in force, in its turn."""
 
         async def answer(asked: ViewQuestion) -> object:
             async with self._turn():

@@ -33,7 +33,7 @@ _REST_SECONDS = 0.005
 
 
 class Pods(Protocol):
-    """Where the cluster is, and the whole JSON of pods: a replica keeps only a part of it."""
+    """The pods of the cluster, and their whole JSON, of which a replica keeps only a part."""
 
     def snapshot(self) -> Snapshot:
         """The cluster now. Raises NotSyncedError."""

@@ -55,11 +55,11 @@ Rejections = Mapping[tuple[str, str], int]
 
 
 class HistoryError(Exception):
-    """A file that cannot be a history; the text says why."""
+    """An error of a history file; the text says why."""
 
 
 class Edit(msgspec.Struct, frozen=True, array_like=True):
-    """An edit of a policy, with its text since: that of its `file`, or the JSON of its `object`."""
+    """An edit of a policy, with the text since: a `file`, or the JSON of an `object`."""
 
     address: str
     at: str
@@ -83,7 +83,7 @@ class Edit(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Kept(msgspec.Struct, array_like=True):
-    """What a file keeps: times in seconds, by series a number for each time, and edits by policy.
+    """The kept content of a file: times, by series a number for each, and edits by policy.
 
     A number is NaN where there is none. The policies that were edited last are at the end.
     """

@@ -44,8 +44,8 @@ from server.view.routes import Answer, ViewQuestion
 from server.view.turns import STEP_SECONDS, done, waiting_first
 
 T = TypeVar("T")
-# For so long the nodes, and the causes and fills, serve those who ask. An older cause is shown until
-# there is a newer one.
+# For so long the nodes, and the causes and fills, serve those who ask. An older cause is shown
+# until there is a newer one.
 _NODES_SECONDS, _KEPT_SECONDS, _SHOWN_SECONDS = 3.0, 15.0, 60.0
 # The workloads whose waiting pods are listed, and for how long one answer works out causes.
 _MOST_WAITING, _WORK_SECONDS = 20, 0.5

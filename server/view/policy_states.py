@@ -17,13 +17,11 @@ from engine.explanation.decided import (
     audit_list,
     policy_audit,
 )
-from engine.objects.peer import Peer
 from engine.program.program import Program
 from grammar.messages.diagnostics import Diagnostic
 from grammar.messages.texts import shown
 from grammar.values.time import Timestamp
-from policies.resource import ClusterSpec, Manifest, PolicyStatus
-from policies.sugar import matches
+from policies.resource import PolicyStatus
 from policies.validation import CheckedFile, identity
 from server.answers.overview_answers import PolicyEdit, RevisionList
 from server.answers.view_answers import (
@@ -39,9 +37,8 @@ from server.view.history import History
 from server.view.policy_yaml import as_written, moved
 from server.view.routes import Answer, ViewQuestion
 
-# The pods in flight that are looked at; the edits that are told, and the events of a policy.
-_MOST_IN_FLIGHT, _MOST_EDITS, _MOST_EVENTS = 1000, 10, 50
-_NO_NUMBERS = PodNumbers(None, None, None, None, None)
+# The edits that are told, and the events of a policy.
+_MOST_EDITS, _MOST_EVENTS = 10, 50
 
 
 class _StatusObject(msgspec.Struct):
@@ -50,7 +47,7 @@ class _StatusObject(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class _Now:
-    """What the event loop knows of the policies; answers are made of it in a thread.
+    """Policies now, as the event loop knows them; a thread makes answers of this.
 
     `objects` are by name.
     """
@@ -61,28 +58,21 @@ class _Now:
     expensive: frozenset[str]
     overruled: Mapping[str, Sequence[str]]
     objects: Mapping[str, bytes]
-    in_flight: Sequence[Peer]
 
     def numbers(self, name: str) -> PodNumbers:
         """The numbers of an object; none of a file."""
-        checked, raw = self.read.objects.get(name), self.objects.get(name)
-        if raw is None:
-            return _NO_NUMBERS
         try:
+            raw = self.objects.get(name, b"{}")
             status = msgspec.json.decode(raw, type=_StatusObject).status
         except msgspec.MsgspecError:
-            status = PolicyStatus()
-        flying = None
-        if checked is not None and checked.manifest is not None:
-            flying = sum(_selects(checked.manifest, pod) for pod in self.in_flight)
-        return PodNumbers(
-            status.matchedPods, status.placedPods, status.targetPods, status.violations, flying
-        )
+            return PodNumbers()
+        numbers = status.matchedPods, status.placedPods, status.targetPods, status.violations
+        return PodNumbers(*numbers)
 
 
 @dataclass(frozen=True, slots=True)
 class _KnownPolicy:
-    """A policy, or a file without one that can be read, with its file and what is wrong."""
+    """A policy, or a file without readable policies, with the file and the diagnostics."""
 
     summary: PolicySummary
     file: CheckedFile
@@ -143,7 +133,7 @@ class PolicyStates:
         return self.listing()
 
     async def policy(self, asked: ViewQuestion) -> object:
-        """One policy: its text, what is wrong with it, and the numbers of its pods."""
+        """One policy: the text, diagnostics, and the numbers of pods."""
         address = "/".join(asked.names.values())
         if (answer := self.detail(address)) is None:
             raise web.HTTPNotFound(text=f"there is no policy `{shown(address)}`\n")
@@ -199,7 +189,6 @@ class PolicyStates:
         return make
 
     def _gathered(self) -> _Now:
-        flying = (known.pod for known, _ in self._engine.in_flight.first(_MOST_IN_FLIGHT))
         programs = {program.address: program for program in self._engine.registry.programs}
         return _Now(
             Timestamp.now().to_second(),
@@ -208,7 +197,6 @@ class PolicyStates:
             self._engine.expensive,
             _overruled(self._journal),
             self._objects() or {},
-            [pod for pod in flying if pod is not None],
         )
 
 
@@ -220,13 +208,6 @@ def _overruled(journal: Journal) -> Mapping[str, Sequence[str]]:
             for other in record.policies.gave_way:
                 found.setdefault(other, set()).add(governing)
     return {other: sorted(winners) for other, winners in found.items()}
-
-
-def _selects(manifest: Manifest, pod: Peer) -> bool:
-    """Whether an object may concern a pod; its `namespaceSelector` is not looked at."""
-    is_cluster = isinstance(manifest.spec, ClusterSpec)
-    is_inside = is_cluster or pod.namespace == manifest.metadata.namespace
-    return is_inside and matches(manifest.spec.podSelector, pod.labels)
 
 
 def _every(now: _Now, address: str | None = None) -> Iterator[_KnownPolicy]:

@@ -79,7 +79,7 @@ def as_yaml(whole: object) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as people do, as blocks."""
+    """A dumper that writes texts of several lines as people do, as blocks."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -92,7 +92,7 @@ _Dumper.add_representer(str, _text)
 
 
 def moved(problems: Sequence[Problem], page: str, text: str) -> Sequence[Problem]:
-    """The problems of an object at the lines of its YAML in place of those of its page."""
+    """The problems of an object, moved from the lines of its page to its YAML."""
     lines, pages = text.splitlines(), page.splitlines()
     rules = _line_of(RULES, lines)
     is_block = re.fullmatch(r" *rules: \|[-+]?", lines[rules - 1]) is not None
@@ -113,7 +113,7 @@ def moved(problems: Sequence[Problem], page: str, text: str) -> Sequence[Problem
 
 
 def _line_of(field: str, lines: Sequence[str]) -> int:
-    """The line of a field such as `spec.rules`, or of what is around it; the first line else."""
+    """The line of a field such as `spec.rules`, or of a field around it; else the first."""
     depth, best = 0, 1
     parts = field.split(".")
     for number, line in enumerate(lines, 1):

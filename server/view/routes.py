@@ -89,7 +89,7 @@ Answer = Callable[[ViewQuestion], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A route of the API: its path, what it answers with and is asked with, and who answers."""
+    """A route of the API: the path, the structs of the answer and of the body, and the right."""
 
     path: str
     summary: str

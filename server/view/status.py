@@ -1,6 +1,6 @@
 """Status: what one replica is and knows now, for the view and the metrics.
 
-It is read on the event loop that decides, so it takes what is there and counts nothing anew.
+The event loop that decides reads the status, so nothing is counted anew.
 """
 
 from __future__ import annotations

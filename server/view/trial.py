@@ -84,7 +84,7 @@ class Beside:
 
 @dataclass(slots=True)
 class _Trial:
-    """A draft without errors, the policies without it and with it, and the cluster so far.
+    """A trial of a draft: the policies without and with the draft, and the cluster so far.
 
     `own` are the addresses of the draft's policies.
     """
@@ -100,7 +100,7 @@ class _Trial:
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """A draft with what is beside it: what is wrong, and how the policies were checked."""
+    """A checked draft beside other policies: the problems, and how all were checked."""
 
     told: Sequence[Problem]
     stored: Mapping[str, StoredObject]
@@ -116,7 +116,7 @@ _trials: list[_Trial] = []
 
 
 def answered(function: Callable[..., T], *args: object) -> T | UserError:
-    """The answer of one of the functions below, or what it says is wrong. Runs in the process."""
+    """The answer of a function below, or the error that a user is told. Runs in the process."""
     try:
         return function(*args)
     except UserError as error:
@@ -187,8 +187,8 @@ def pod_of(text: str, name: str | None, schema: Schema) -> NamedPod:
 def begin(beside: Beside, draft: Trial, schema: Schema) -> TriedDraft | Needs:
     """Begins a trial: what its policies read of a cluster, or the errors of the draft.
 
-    A draft with a text `before` takes the place of that one; another one joins what is in force,
-    and takes the place of its namesakes there.
+    A draft with a text `before` takes the place of that text. Any other draft joins the policies
+    in force, and takes the place of its namesakes.
     """
     checked = _checked(beside, draft, schema)
     if checked.is_wrong:
@@ -314,7 +314,7 @@ def _tried(
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    """What the policies answer: the nodes that pass, and the best if scores tell them apart."""
+    """A tried answer: the nodes that pass, and the best if scores tell them apart."""
 
     passing: frozenset[str] = frozenset()
     best: str | None = None

@@ -28,7 +28,7 @@ class Line:
     """A line of questions of one kind, of which one is answered at a time."""
 
     def __init__(self, questions: str, busy: str) -> None:
-        """`questions` is what one is called, and `busy` what is said when too many wait."""
+        """`questions` names a question, and `busy` is the text where too many wait."""
         self._questions = questions
         self._busy = busy
         self._one = asyncio.Lock()

@@ -1,4 +1,4 @@
-"""View: what a replica shows of its decisions and its state, on a listener of its own.
+"""View: the decisions and the state of a replica, shown on a listener of its own.
 
 It listens on 127.0.0.1 and has no verbs. It reads the journal and the state of the server, checks
 drafts of policies, and changes nothing. Answers are turned into JSON in a thread, one at a time, so
@@ -36,7 +36,7 @@ _MOST_BYTES, _READ_SECONDS = 6 * 1024 * 1024, 10.0
 
 
 class Watched(Protocol):
-    """The cluster that a server watches. `drift` is what has drifted there."""
+    """A watched cluster. `drift` is what has drifted there."""
 
     @property
     def drift(self) -> DriftDocument | None: ...
@@ -47,7 +47,7 @@ class Watched(Protocol):
 
 
 class Answering(Protocol):
-    """A part of a replica that answers, by the names of the routes."""
+    """An answering part of a replica, by the names of the routes."""
 
     @property
     def answers(self) -> Mapping[str, Answer]: ...

@@ -47,7 +47,7 @@ _READS_OWN = re.compile(r"(?:pod|node|now)\b(?!.*\bpods\b)", re.DOTALL)
 
 
 class User(msgspec.Struct, frozen=True):
-    """Who a token is for, as the API server says it (authentication.k8s.io/v1)."""
+    """The user of a token, as the API server says it (authentication.k8s.io/v1)."""
 
     username: str = ""
     uid: str = ""
@@ -56,7 +56,7 @@ class User(msgspec.Struct, frozen=True):
 
 
 class _ReviewStatus(msgspec.Struct, frozen=True):
-    """What a TokenReview says, or a SubjectAccessReview, which has `allowed` alone."""
+    """The status of a TokenReview, or of a SubjectAccessReview, which has `allowed` alone."""
 
     authenticated: bool = False
     user: User = User()
@@ -68,7 +68,7 @@ class _Review(msgspec.Struct, frozen=True):
 
 
 class ViewAccess:
-    """Asks the API server about the users of one shared view. On one event loop."""
+    """The access to one shared view, by what the API server says of users. On one event loop."""
 
     def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
@@ -205,7 +205,7 @@ def _namespace(request: web.Request) -> str:
 
 
 def _of_namespace(value: Any, prefix: str) -> Any:
-    """An answer without what it says of the pods of other namespaces.
+    """An answer without the pods of other namespaces.
 
     These are pods that a clause counts or has evicted, and values that an expression reads of
     pods.

@@ -145,7 +145,7 @@ def test_a_policy_has_what_its_clauses_rejected_and_its_events(page: Page) -> No
 
 def test_a_policy_has_its_gangs_and_its_cards(page: Page, demo: Demo) -> None:
     gang = {"policy": "batch/batch", "clause": "together", "name": "batch/a", "state": "gathering"}
-    numbers = {"quorum": 4, "held": 1, "placed": 1, "waiting": 2, "seconds": 12.0}
+    numbers = {"quorum": 4, "held": 1, "nodes": {"batch/a-1": "n"}, "waiting": 2, "seconds": 12.0}
     of_policy = {"policy": "batch/batch", "waiting": 0, "gathering": 1, "givenUp": 0}
 
     def with_gangs(route: Route) -> None:

@@ -80,7 +80,7 @@ function Audit({ audit }) {
 
 function Share({ pods }) {
   const facts = [["Matched", pods.matched], ["Placed", pods.placed], ["Target", pods.target],
-    ["In flight", pods.inFlight], ["Beyond the bounds", pods.violations]];
+    ["Beyond the bounds", pods.violations]];
   if (pods.target !== null && pods.placed !== null) facts.push(["Drift", pods.placed - pods.target]);
   return html`<section><h2>Pods</h2>
     ${pods.target !== null && html`<${Bar} part=${pods.placed || 0} whole=${Math.max(pods.target, pods.placed || 0)} kind="good" />`}

@@ -129,7 +129,7 @@ function Gang({ gang, link }) {
     <p class="quiet">${gang.policy}: ${gang.clause}. ${gang.quorum === null ? "Some" : gang.quorum} are placed together:
       ${" "}${numbers.map(([number, what]) => `${number} ${what}`).join(", ")}.</p>
     <${Table} label="Members" head=${["Member", "Is", "Node"]}>${shown.map((each) => html`<tr key=${each.pod}><td><a href=${podAddress(each.pod)}>${each.pod}</a></td>
-      <td>${each.presence}${each.seconds === null ? "" : ` since ${Math.round(each.seconds)} s`}</td>
+      <td>${each.presence}${each.presence === "held" ? ` since ${Math.round(each.seconds)} s` : ""}</td>
       <td>${each.node && html`<a href=${link(each.node)}>${each.node}</a>`}</td></tr>`)}<//>
     ${gang.exist > shown.length && html`<p class="quiet">and ${gang.exist - shown.length} more</p>`}</section>`;
 }

@@ -15,7 +15,8 @@ from cli.repl.conversation import answer
 from cli.repl.session import ClusterOrigin, ReplSession
 from engine.errors import own_text
 from engine.explanation.cause import cause_of
-from engine.explanation.document import GangExplanation, MemberOfGang, PodExplanation
+from engine.explanation.document import GangExplanation, PodExplanation
+from engine.gangs.gang import GangMember
 from tests.cli.conftest import Placet
 from tests.support.builders import kubectl_list, node, pod, raw
 
@@ -136,9 +137,9 @@ def test_one_node_says_who_the_gang_is(placet: Placet) -> None:
 
 def told(state: Any, text: str, **more: Any) -> PodExplanation:
     members = [
-        MemberOfGang("shop/a-0", "held", "node-3", 12.0),
-        MemberOfGang("shop/a-1", "placed", "node-4", None),
-        MemberOfGang("shop/a-2", "waiting", None, None),
+        GangMember("shop/a-0", "held", "node-3", 12.0),
+        GangMember("shop/a-1", "placed", "node-4"),
+        GangMember("shop/a-2", "waiting"),
     ]
     fields = {"seconds": None, "againIn": None, "exist": 3, "placed": 2, "held": 1, "bound": 0}
     found = GangExplanation(
