@@ -9,7 +9,7 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from cli.console import Part, console, lines, table
+from cli.console import Part, lines, table
 from engine.explanation.cause import event_time, pod_scheduled
 from engine.explanation.document import (
     Cause,
@@ -41,9 +41,6 @@ _STEPS = 40
 _VALUE = 60
 PASS, _PASSES = Text("pass", "green"), Text("passes", "green")
 FAIL, _FAILS = Text("fail", "red"), Text("fails", "red")
-# The width of the bar of a score of 10, and its characters, also for ASCII terminals.
-_WIDTH = 40
-_BLOCK, _PLAIN_BLOCK = "█", "#"
 
 
 def not_in_force(broken: Sequence[PolicyNotInForce]) -> Iterator[Part]:
@@ -222,7 +219,7 @@ def _value(read: ReadValue) -> str:
 def _scores(node: NodeExplanation) -> Iterator[Part]:
     yield ""
     yield f"score {node.score} of 10"
-    yield score_bars(node.terms)
+    yield _score_table(node.terms)
     for each in node.terms:
         if each.value is not None:
             yield ""
@@ -243,33 +240,16 @@ def _score_range(scores: Sequence[int]) -> str:
     return f"score {low}" if low == high else f"score {low} to {high}"
 
 
-# ---- the score of one node: bars that each begin where the one before ends
-
-
-def score_bars(terms: Sequence[ScoreTerm]) -> Table:
-    """A row for each score clause of one node, and one for the sum.
-
-    A clause adds weight · points / total weight / 10 to the score.
-    """
-    total = sum(each.weight for each in terms)
-    rows = table("score", "weight", "points", "adds", "", right=("weight", "points", "adds"))
-    so_far = 0.0
+def _score_table(terms: Sequence[ScoreTerm]) -> Table:
+    """A row for each score clause of one node, and one for the sum."""
+    numbers = ("weight", "points", "adds")
+    rows = table("score", *numbers, right=numbers)
     for each in terms:
-        end = so_far + each.weight * each.points / total / 10
-        bar = "missing" if each.missing else _bar(so_far, end)
-        name = f"{each.policy}: {each.clause}"
-        rows.add_row(name, f"{each.weight:g}", f"{each.points:.1f}", f"{each.adds:.2f}", bar)
-        so_far = end
-    rows.add_row(
-        "sum, rounded to a whole number", f"{total:g}", "", f"{so_far:.2f}", _bar(0, so_far)
-    )
+        name = f"{each.policy}: {each.clause}{', missing' if each.missing else ''}"
+        rows.add_row(name, f"{each.weight:g}", f"{each.points:.1f}", f"{each.adds:.2f}")
+    total, adds = sum(each.weight for each in terms), sum(each.adds for each in terms)
+    rows.add_row("sum, rounded to a whole number", f"{total:g}", "", f"{adds:.2f}")
     return rows
-
-
-def _bar(start: float, end: float) -> str:
-    block = _PLAIN_BLOCK if console().options.ascii_only else _BLOCK
-    first, last = (round(at * _WIDTH / 10) for at in (start, end))
-    return f"{' ' * first}{block * (last - first)}".ljust(_WIDTH)
 
 
 # ---- then and now
