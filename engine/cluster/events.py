@@ -20,8 +20,6 @@ _CONTROLLER = "placet"
 # The limits of kube-scheduler's own events, so that events delay no other requests.
 _PER_SECOND, _BURST = 5.0, 50
 _MOST_WAITING = 1000
-# The last events that were written, which people can read here, too.
-_MOST_WRITTEN = 500
 # The bytes of the notes that are known.
 _MOST_KNOWN = 32 << 20
 
@@ -76,7 +74,6 @@ class Events:
         self._instance = instance
         self._bucket = TokenBucket(_PER_SECOND, _BURST, clock)
         self._waiting: deque[PodEvent] = deque(maxlen=_MOST_WAITING)
-        self._written: deque[tuple[str, PodEvent]] = deque(maxlen=_MOST_WRITTEN)
         # The last note by object and reason.
         self._sent: Remembered[tuple[str, str], str] = Remembered(_MOST_KNOWN)
 
@@ -96,10 +93,6 @@ class Events:
         """Drop the waiting events, because another replica sends them."""
         self._waiting.clear()
 
-    def written(self, uid: str) -> list[tuple[str, PodEvent]]:
-        """The last events about an object that were written, with their times, the newest first."""
-        return [each for each in reversed(self._written) if each[1].regarding.uid == uid]
-
     async def send(self, now: str) -> None:
         """Send the waiting events within the limits. `now` is an RFC 3339 time in microseconds.
 
@@ -116,8 +109,6 @@ class Events:
             except ApiError as error:
                 if error.is_denied or error.is_transient:
                     raise
-            else:
-                self._written.append((now, event))
             self._waiting.popleft()
 
     def _object(self, event: PodEvent, namespace: str, now: str) -> dict[str, Any]:

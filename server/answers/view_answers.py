@@ -189,27 +189,16 @@ class PolicyList(msgspec.Struct, frozen=True):
     policies: Sequence[PolicySummary]
 
 
-class PolicyEvent(msgspec.Struct, frozen=True):
-    """An event about the object of a policy, as it is in the API server: `Normal` or `Warning`."""
-
-    at: str
-    type: str
-    reason: str
-    note: str
-
-
 class PolicyDetail(PolicySummary, frozen=True, kw_only=True):
     """A policy in full. `text` is its file, or its object as YAML.
 
-    `audit` is null for a policy that is not in audit mode. `events` are those that this replica has
-    written while it led, the newest first.
+    `audit` is null for a policy that is not in audit mode.
     """
 
     replica: str
     text: str
     diagnostics: Sequence[Problem]
     audit: PolicyAuditDetail | None = None
-    events: Sequence[PolicyEvent] = ()
 
 
 def problems(found: Iterable[Diagnostic], source: Source) -> Sequence[Problem]:

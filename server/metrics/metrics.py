@@ -21,9 +21,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from engine.decision.verb_call import GangChange
-from engine.program.tables import source_label
+from engine.program.tables import SourceStatus, source_label
 from engine.work import shared_pause
-from engine.program.tables import SourceStatus
 from server.answers.view_answers import ReplicaStatus
 from server.call import CallRecord, ReviewedObject
 from server.errors import Outcome

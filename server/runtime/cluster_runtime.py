@@ -31,7 +31,7 @@ from engine.cache.node_table import Snapshot
 from engine.cache.reflector import Timing
 from engine.cluster.binding import Binder
 from engine.cluster.client import CORE, ApiClient, Limits, connect, path_of
-from engine.cluster.events import Events, PodEvent, regarding
+from engine.cluster.events import Events
 from engine.cluster.in_flight_ends import OverduePods, SchedulerLease, UnseenPods
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
 from engine.cluster.requeue import GangReviewer, Requeuer
@@ -516,10 +516,6 @@ class ClusterRuntime:
     def drift(self) -> DriftDocument | None:
         """What has drifted; None before the cluster is followed."""
         return self._drift.document if self._drift is not None else None
-
-    def events_about(self, raw: bytes) -> Sequence[tuple[str, PodEvent]]:
-        """The last events about an object that this replica has written, the newest first."""
-        return self._events.written(regarding(raw).uid)
 
     async def pod(self, key: str) -> bytes | None:
         """The JSON of a pod, None if there is none. Raises ApiError and ApiUnreachableError."""

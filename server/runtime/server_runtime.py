@@ -467,7 +467,6 @@ def _shown(
         lambda: reloader.enforced,
         view.policies,
         history,
-        cluster.events_about if cluster is not None else lambda _: (),
     )
     status = _status(common, deciding, credentials)
     common.supervisor.start("metrics", lambda: common.metrics.state.follow(status))

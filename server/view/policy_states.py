@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import msgspec
 from aiohttp import web
 
-from engine.cluster.events import PodEvent
 from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
@@ -27,7 +26,6 @@ from server.answers.overview_answers import PolicyEdit, RevisionList
 from server.answers.view_answers import (
     PodNumbers,
     PolicyDetail,
-    PolicyEvent,
     PolicyList,
     PolicySummary,
     State,
@@ -37,8 +35,8 @@ from server.view.history import History
 from server.view.policy_yaml import as_written, moved
 from server.view.routes import Answer, ViewQuestion
 
-# The edits that are told, and the events of a policy.
-_MOST_EDITS, _MOST_EVENTS = 10, 50
+# The edits that are told.
+_MOST_EDITS = 10
 
 
 class _StatusObject(msgspec.Struct):
@@ -82,8 +80,7 @@ class _KnownPolicy:
 class PolicyStates:
     """The policies of one replica. `objects` gives the JSON of policy objects by name.
 
-    `seen` keeps the texts of policies. `events` gives the events about an object that this replica
-    has written, with their times.
+    `seen` keeps the texts of policies.
     """
 
     def __init__(
@@ -94,14 +91,12 @@ class PolicyStates:
         read: Callable[[], EnforcedPolicies],
         objects: Callable[[], Mapping[str, bytes] | None],
         seen: History,
-        events: Callable[[bytes], Sequence[tuple[str, PodEvent]]] = lambda _: (),
     ) -> None:
         self._replica = replica
         self._engine = engine
         self._journal = journal
         self._read = read
         self._objects = objects
-        self._events = events
         self._seen = seen
 
     def look(self) -> None:
@@ -166,10 +161,6 @@ class PolicyStates:
         raw = now.objects.get(known.summary.origin)
         audits = self._engine.audits.log.policies.get(address)
         audit = None if audits is None else policy_audit(address, audits)
-        events = [
-            PolicyEvent(at, each.type, each.reason, each.note)
-            for at, each in (self._events(raw) if raw is not None else ())
-        ]
 
         def make() -> PolicyDetail:
             text = page = known.file.source.text
@@ -183,7 +174,6 @@ class PolicyStates:
                 text=text,
                 diagnostics=found,
                 audit=audit,
-                events=events[:_MOST_EVENTS],
             )
 
         return make

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from engine.cluster.events import PodEvent, Regarding
 from engine.decision.journal import Journal
 from tests.browser.conftest import Demo, everybody_can_use_it
 from tests.support.builders import kubectl_list, node, pod, raw
@@ -115,7 +114,7 @@ def test_an_edit_is_shown_beside_the_text_before(page: Page) -> None:
         expect(changed).to_contain_text("shop/share changed")
 
 
-def test_a_policy_has_what_its_clauses_rejected_and_its_events(page: Page) -> None:
+def test_a_policy_has_what_its_clauses_rejected(page: Page) -> None:
     made = parts()
     numbers = [None, 3.0, None, 1.0]
     series = [{"name": "rejected shop/share: zone", "numbers": numbers}]
@@ -124,17 +123,8 @@ def test_a_policy_has_what_its_clauses_rejected_and_its_events(page: Page) -> No
     times = [1_764_000_000 + 60 * number for number in range(4)]
     history = {"replica": "placet-0", "kept": True, "times": times, "series": series}
     page.route("**/api/v1/history?*shop%2Fshare", lambda route: route.fulfill(json=history))
-    note = "`shop/else` governs pods that this policy selects too"
-    about = Regarding("v1", "PlacementPolicy", "shop", "share", "u")
-    made.events = [
-        ("2026-11-26T12:00:00.000000Z", PodEvent(about, "Warning", "Conflicting", "Select", note))
-    ]
     with running(made) as found:
         page.goto(f"{found.urls[0]}/ui/#/policies/shop/share")
-        events = page.get_by_role("region", name="Events")
-        expect(events).to_contain_text("Conflicting")
-        expect(events).to_contain_text(note)
-        everybody_can_use_it(page, "policy-events")
         page.get_by_role("link", name="how full its bounds were and what").click()
         rejected = page.get_by_role("region", name="Nodes rejected in a minute")
         expect(rejected.locator(".legend span")).to_have_count(1)

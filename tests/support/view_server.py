@@ -21,7 +21,6 @@ from engine.cache.cache import Cache
 from engine.cache.cluster_copy import DataText
 from engine.cache.informers import Needs
 from engine.cache.node_table import Snapshot
-from engine.cluster.events import PodEvent, regarding
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.decision.verb_call import ClusterState
@@ -162,7 +161,6 @@ class Parts:
     data: Mapping[str, DataText] = field(default_factory=dict)
     status: Callable[[str, Journal], ReplicaStatus] = status_of
     history: History = field(default_factory=history_of)
-    events: Sequence[tuple[str, PodEvent]] = ()
     process: CheckingProcess = PROCESSES[1]
 
     async def tables(self) -> Mapping[str, DataText]:
@@ -203,7 +201,6 @@ def states_of(parts: Parts) -> PolicyStates:
         lambda: cluster.enforced,
         lambda: cluster.bodies,
         parts.history,
-        lambda raw: [e for e in parts.events if e[1].regarding.uid == regarding(raw).uid],
     )
 
 

@@ -3,7 +3,7 @@ import { html } from "./vendor/preact-htm.js";
 import {
   API, Badge, Bar, Empty, Table, address, count, encodedPath, missing, moment, podAddress, policyAddress, useAnswer,
 } from "./parts.js";
-import { Bounds, Drift, Events, Gangs, Revisions, Selected } from "./policy.js";
+import { Bounds, Drift, Gangs, Revisions, Selected } from "./policy.js";
 
 const STATES = { "in force": "good", "last valid version in force": "part", "not in force": "bad" };
 
@@ -58,8 +58,7 @@ export function Policy({ names, status: { data: known } }) {
       <p class="quiet">${data.diagnostics.length ? count(data.diagnostics.length, "problem") : "Nothing is wrong with it."}${" "}
         <a href=${address(["playground", ...names])}>Edit it in the playground</a>, where nothing is written.</p>
       <${Text} text=${data.text} diagnostics=${data.diagnostics} /></section>
-    <${Revisions} policy=${data.address} />
-    <${Events} events=${data.events} />`;
+    <${Revisions} policy=${data.address} />`;
 }
 
 // What a policy in audit mode would have done.

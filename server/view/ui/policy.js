@@ -39,11 +39,6 @@ export function Gangs({ gangs, some }) {
       <td class="right">${each.held}<${Bar} part=${each.held + Object.keys(each.nodes).length} whole=${each.quorum} kind="good" /></td></tr>`)}<//>`}</section>`;
 }
 
-export const Events = ({ events }) => events.length > 0 && html`<section aria-labelledby="events"><h2 id="events">Events</h2>
-  <p class="quiet">Those that this replica has written while it led.</p>
-  <ul class="lines">${events.map((each) => html`<li><time datetime=${each.at} title=${each.at}>${ago(each.at)}</time>
-    <${Badge} kind=${each.type === "Warning" ? "bad" : "plain"}>${each.reason}<//> <span>${each.note}</span></li>`)}</ul></section>`;
-
 // What breaks its clauses where it is, and where a repair would move it.
 export function Drift({ policy }) {
   const { data } = useAnswer(`${API}/drift`, { seconds: 15 });

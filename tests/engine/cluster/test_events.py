@@ -74,17 +74,6 @@ async def test_an_event_is_not_repeated_until_its_note_changes() -> None:
     assert [sent["note"] for _, sent in api.sent] == ["a", "b", "a"]
 
 
-async def test_what_was_written_about_an_object_can_be_read() -> None:
-    api = Api()
-    events = Events(api, "host_1")
-    other = Regarding("v1", "Pod", "shop", "web-1", "p")
-    for each in (news("a"), news("b"), news("c", other)):
-        events.add(each)
-    assert events.written("u") == []
-    await events.send(NOW)
-    assert [(at, event.note) for at, event in events.written("u")] == [(NOW, "b"), (NOW, "a")]
-
-
 async def test_events_of_cluster_objects_are_in_default() -> None:
     api = Api()
     events = Events(api, "host_1")
