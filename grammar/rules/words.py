@@ -58,30 +58,12 @@ _PULL = _closed("Always IfNotPresent Never")
 _PROTOCOLS = _closed("TCP UDP SCTP")
 _HONOR = _closed("Honor Ignore")
 _SELECTS = _closed("In NotIn Exists DoesNotExist")
-_READ_ONLY = _closed("Disabled IfPossible Enabled")
-_PROFILES = _closed("Unconfined RuntimeDefault Localhost")
 CONTROLLERS = _open("Deployment ReplicaSet StatefulSet DaemonSet Job CronJob Node")
-_TERMINATION = _closed("File FallbackToLogsOnError")
 FIELDS: Mapping[tuple[str, str], Words] = {
-    ("AppArmorProfile", "type"): _PROFILES,
-    ("AzureDiskVolumeSource", "cachingMode"): _closed("None ReadOnly ReadWrite"),
-    ("AzureDiskVolumeSource", "kind"): _closed("Shared Dedicated Managed"),
     ("Container", "imagePullPolicy"): _PULL,
     ("Container", "restartPolicy"): _RESTART,
-    ("Container", "terminationMessagePolicy"): _TERMINATION,
     ("ContainerPort", "protocol"): _PROTOCOLS,
-    ("ContainerResizePolicy", "resourceName"): _closed("cpu memory"),
-    ("ContainerResizePolicy", "restartPolicy"): _closed("NotRequired RestartContainer"),
-    ("ContainerRestartRule", "action"): _closed("Restart RestartAllContainers"),
-    ("ContainerRestartRuleOnExitCodes", "operator"): _closed("In NotIn"),
-    ("EphemeralContainer", "imagePullPolicy"): _PULL,
-    ("EphemeralContainer", "terminationMessagePolicy"): _TERMINATION,
-    ("HTTPGetAction", "scheme"): _closed("HTTP HTTPS"),
-    ("HostPathVolumeSource", "type"): _closed(
-        "DirectoryOrCreate Directory FileOrCreate File Socket CharDevice BlockDevice"
-    ),
     ("HostPort", "protocol"): _PROTOCOLS,
-    ("ImageVolumeSource", "pullPolicy"): _PULL,
     ("LabelSelectorRequirement", "operator"): _SELECTS,
     ("Node", "kind"): _closed("Node"),
     ("NodeAddress", "type"): _open("Hostname InternalIP ExternalIP InternalDNS ExternalDNS"),
@@ -96,10 +78,6 @@ FIELDS: Mapping[tuple[str, str], Words] = {
     ("OwnerReference", "kind"): CONTROLLERS,
     ("Peer", "phase"): _PHASES,
     ("PeerWorkload", "kind"): CONTROLLERS,
-    ("PersistentVolumeClaimSpec", "accessModes"): _closed(
-        "ReadWriteOnce ReadOnlyMany ReadWriteMany ReadWriteOncePod"
-    ),
-    ("PersistentVolumeClaimSpec", "volumeMode"): _closed("Filesystem Block"),
     ("Pod", "kind"): _closed("Pod"),
     ("PodCondition", "status"): _STATUS,
     ("PodCondition", "type"): _open(
@@ -107,9 +85,6 @@ FIELDS: Mapping[tuple[str, str], Words] = {
         " PodResizePending PodResizeInProgress"
     ),
     ("PodOS", "name"): _closed("linux windows"),
-    ("PodSecurityContext", "fsGroupChangePolicy"): _closed("OnRootMismatch Always"),
-    ("PodSecurityContext", "seLinuxChangePolicy"): _closed("MountOption Recursive"),
-    ("PodSecurityContext", "supplementalGroupsPolicy"): _closed("Merge Strict"),
     ("PodSpec", "dnsPolicy"): _closed("ClusterFirst ClusterFirstWithHostNet Default None"),
     ("PodSpec", "preemptionPolicy"): _closed("PreemptLowerPriority Never"),
     ("PodSpec", "priorityClassName"): Words(
@@ -119,18 +94,12 @@ FIELDS: Mapping[tuple[str, str], Words] = {
     ("PodStatus", "phase"): _PHASES,
     ("PodStatus", "qosClass"): _closed("Guaranteed Burstable BestEffort"),
     ("PodStatus", "resize"): _closed("Proposed InProgress Deferred Infeasible"),
-    ("ResourceHealth", "health"): _closed("Healthy Unhealthy Unknown"),
-    ("SeccompProfile", "type"): _PROFILES,
-    ("SecurityContext", "procMount"): _closed("Default Unmasked"),
     ("Taint", "effect"): _EFFECTS,
     ("Toleration", "effect"): _EFFECTS,
     ("Toleration", "operator"): _closed("Exists Equal Lt Gt"),
     ("TopologySpreadConstraint", "nodeAffinityPolicy"): _HONOR,
     ("TopologySpreadConstraint", "nodeTaintsPolicy"): _HONOR,
     ("TopologySpreadConstraint", "whenUnsatisfiable"): _closed("DoNotSchedule ScheduleAnyway"),
-    ("VolumeMount", "mountPropagation"): _closed("None HostToContainer Bidirectional"),
-    ("VolumeMount", "recursiveReadOnly"): _READ_ONLY,
-    ("VolumeMountStatus", "recursiveReadOnly"): _READ_ONLY,
     ("Workload", "kind"): CONTROLLERS,
 }
 
