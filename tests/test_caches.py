@@ -19,8 +19,8 @@ import pytest
 
 from engine.cards.node_cards import taken
 from grammar.mistakes.wishes import clause_of
+from grammar.values.addresses import parse_cidr, parse_ip
 from grammar.values.errors import EvaluationError
-from grammar.values.ip import parse_cidr, parse_ip
 from grammar.values.quantity import Quantity
 from grammar.values.semver import Semver, kubernetes_version
 from grammar.values.strings import matches, pattern
@@ -195,8 +195,8 @@ KEPT: dict[str, tuple[Callable[..., object], int, tuple[Any, ...]] | None] = {
         512,
         ("a" * 600,),
     ),
-    "grammar.values.ip.parse_ip": (parse_ip, 256, ("1" * 300, "0:" * 200 + "1")),
-    "grammar.values.ip.parse_cidr": (parse_cidr, 256, ("10.0.0.0/" + "8" * 300,)),
+    "grammar.values.addresses.parse_ip": (parse_ip, 256, ("1" * 300, "0:" * 200 + "1")),
+    "grammar.values.addresses.parse_cidr": (parse_cidr, 256, ("10.0.0.0/" + "8" * 300,)),
     "grammar.values.nodes._is_label": None,
     "grammar.mistakes.wishes._read": (clause_of, 200, ("at most 3 per zone" + " please" * 40,)),
     "engine.cards.node_cards._taken_short": (

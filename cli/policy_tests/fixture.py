@@ -29,7 +29,7 @@ from engine.errors import BadObjectError
 from engine.objects.codec import ObjectCodec, decode_namespace
 from engine.objects.defaulting import default_node, default_pod
 from grammar.meaning.schema import Schema
-from grammar.tree.clauses import At, ClusterFile, Test, TestData, TestNode, TestPod
+from grammar.tree.clauses import ClusterFile, Test, TestData, TestNode, TestPod, TestTime
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 
@@ -84,7 +84,7 @@ class FixtureBuilder:
 
     def _now(self, test: Test, snapshot: Sequence[_Document]) -> Timestamp:
         for item in test.items:
-            if isinstance(item, At):
+            if isinstance(item, TestTime):
                 try:
                     return Timestamp.parse(item.time)
                 except EvaluationError as error:
@@ -135,11 +135,11 @@ def _check_duplicates(test: Test) -> None:
     """Raises BadTestError for two objects with one name, and for two times."""
     seen: set[tuple[type, str]] = set()
     for item in test.items:
-        if not isinstance(item, TestObject | At):
+        if not isinstance(item, TestObject | TestTime):
             continue
-        name = "" if isinstance(item, At) else item.name
+        name = "" if isinstance(item, TestTime) else item.name
         if (type(item), name) in seen:
-            what = "the time" if isinstance(item, At) else f"`{name}`"
+            what = "the time" if isinstance(item, TestTime) else f"`{name}`"
             raise bad_test(f"{what} is given twice", item.span)
         seen.add((type(item), name))
 

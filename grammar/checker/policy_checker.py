@@ -107,7 +107,7 @@ _AMOUNTS, _AN_AMOUNT = (*_NUMBERS, "quantity"), "an amount: a number or a quanti
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A typed policy, the environment of its expressions, and its diagnostics.
+    """A checked policy: typed, with the environment of its expressions and its diagnostics.
 
     `partial` says that parts of its file could not be parsed, so that not all checks were made.
     `template` is the policy as it is written if it has parameters, which have values in `policy`.
@@ -238,7 +238,7 @@ class _PolicyChecker:
             self._found.append(catalogue.bad_name(kind, name, MAX_NAME, span))
 
     def _declared(self, item: Def) -> Def:
-        """The definition; an unknown type agrees with every other, so that it is one error."""
+        """The definition; an unknown type agrees with every type, so that it is one error."""
         parameters = tuple(
             replace(p, type=self._type(p.type, p.type_span)) for p in item.parameters
         )
@@ -303,7 +303,7 @@ class _PolicyChecker:
         return replace(item, pods=self._pods(item.pods), per=replace(item.per, domain=domain))
 
     def _definition(self, item: Let | Def) -> tuple[Let | Def, list[Diagnostic]]:
-        """The checked definition in the environment as it is, and what is wrong in it."""
+        """The checked definition in the present environment, and its mistakes."""
         checker = Checker(self._environment)
         if isinstance(item, Let):
             return replace(item, value=checker.check(item.value)), checker.found

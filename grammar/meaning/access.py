@@ -1,9 +1,9 @@
 """Access: what a policy may read of pods, and what the cache keeps of them.
 
-Whoever may edit policies in one namespace must not learn what only others may see there: not the
+Whoever may edit policies in a namespace must not learn there what is for more rights: not the
 `env` values of a pod, and not everything of the pods of other namespaces (docs/language/names.md,
-What a policy may read). Each read is found by the type of what it reads from, so that it does not
-matter through which names a value came. A value keeps its type until it becomes `dyn`, is compared
+What a policy may read). Each read is found by the type of the object, so that the names through
+which a value came do not matter. A value keeps its type until it becomes `dyn`, is compared
 or is shown: a whole object may not be used for that.
 """
 
@@ -54,7 +54,7 @@ _PASSING = frozenset({"optional.of", "value", "or", "orValue", "optional.unwrap"
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """A read of what a policy of a namespace may not read; `hint` says what it may read."""
+    """A read beyond what a policy of a namespace may read, which the `hint` says."""
 
     what: str
     span: Span

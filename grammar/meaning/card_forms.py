@@ -138,7 +138,7 @@ def fragmentation(
 ) -> ast.Expr:
     """By how much the idle cards of a node are less fragmented once the pod takes some.
 
-    It takes the card, or those that it would take if that is None.
+    It takes the card, or the cards that it would choose if there is none.
     """
     names = {"CARDS": cards(clause, node, span), "TAKE": clause.take}
     names |= _facts(clause, node, pod, span)

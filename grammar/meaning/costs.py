@@ -99,7 +99,7 @@ _LENGTHS: Mapping[str, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Assumptions:
-    """The sizes of what an object of the cluster holds.
+    """Assumptions about the sizes of what an object of the cluster holds.
 
     `lengths` has the lengths of lists and maps by field name. Any other list or map has the length
     `items`, and any other text has `characters`. What is inside a record counts as `record`.
@@ -144,7 +144,7 @@ GREATEST = Assumptions({}, ITEMS, CHARACTERS, Size(ITEMS, ATOM))
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What one expression can take at most.
+    """An estimate of what one expression can take at most.
 
     `own` are the steps without those that its parts charge while they run: macros, calls that may
     take many steps, and definitions of many. `charged` says whether the expression is such a part.
@@ -458,7 +458,7 @@ LIMIT = STEPS
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The greatest number of steps of one sub-expression."""
+    """The cost of one sub-expression: its greatest number of steps."""
 
     span: Span
     steps: int
@@ -508,7 +508,7 @@ def expressions(policy: Policy, environment: Environment) -> Iterator[ast.Expr]:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """An expression, its greatest number of steps for one node, and its most expensive parts."""
+    """A described expression: its greatest number of steps for a node, and the dearest parts."""
 
     expr: ast.Expr
     steps: int
@@ -546,7 +546,7 @@ _OF_ONE_POD = frozenset({("name",), ("uid",)})
 
 @dataclass(frozen=True, slots=True)
 class ClusterSize:
-    """The number of nodes and pods of a cluster."""
+    """The size of a cluster: its numbers of nodes and pods."""
 
     nodes: int
     pods: int

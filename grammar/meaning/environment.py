@@ -26,9 +26,8 @@ from grammar.tree.types import (
     resolve,
 )
 from grammar.tree.walk import Definitions
-from grammar.values import format as format_
 from grammar.values import (
-    ip,
+    addresses,
     kinds,
     lists,
     maps,
@@ -42,6 +41,7 @@ from grammar.values import (
     time,
     url,
 )
+from grammar.values import format as format_
 from grammar.values.errors import EvaluationError
 from grammar.values.kinds import TYPE_NAMES, TypeValue, kind
 from grammar.values.maps import record_names
@@ -50,7 +50,7 @@ from grammar.values.sizes import Size
 Functions = Mapping[str, tuple[Overload, ...]]
 
 _TOPICS = (
-    *(numbers, time, quantity, semver, strings, format_, lists, maps, optional, ip, url),
+    *(numbers, time, quantity, semver, strings, format_, lists, maps, optional, addresses, url),
     *(named_formats, nodes, kinds),
 )
 
@@ -109,7 +109,7 @@ def _admits(parameter: Type, value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The meaning of names, for checking, evaluating and compiling.
+    """The environment of expressions: the meaning of names, to check, evaluate and compile.
 
     Names are looked up first in `container` and its parents (CEL langdef, Name Resolution). With
     `uniform_literals`, as in Kubernetes, the items of a list and the values of a map have one type.
@@ -136,7 +136,7 @@ class Environment:
         return Definitions(self.lets, self.defs)
 
     def defining(self, item: Let | Def) -> Environment:
-        """The environment with one definition more, or with another one of its name."""
+        """The environment with this definition, also in the place of another of its name."""
         if isinstance(item, Let):
             return replace(self, lets={**self.lets, item.name: item.value})
         return replace(self, defs={**self.defs, item.name: item})

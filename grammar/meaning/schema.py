@@ -54,7 +54,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schema:
-    """All record types by name; equal to nothing but itself, as one is passed on everywhere."""
+    """A schema: all record types by name; equal to itself alone, as it is passed on everywhere."""
 
     records: Mapping[str, Record]
 
@@ -146,7 +146,7 @@ def _parse_type(text: str) -> Type:
 def written_out(text: str, names: Mapping[str, Expr], span: Span) -> Expr:
     """An expression with parts in the place of names; what is between them gets the span.
 
-    That of a short form such as `node.usage["cpu"]` has `self`, and the name of its index.
+    A short form such as `node.usage["cpu"]` has the names `self` and that of the index.
     """
 
     def change(node: object) -> object:

@@ -1,7 +1,7 @@
 """Rules: the mistakes of a policy that type-checks, each with a wrong and a right example.
 
-Belongs here: what is legal, and seldom what its author means. Must not: evaluate against a cluster,
-be imported by anybody but `policies`.
+Belongs here: texts that are legal, and seldom what their author means. Must not: evaluate against a
+cluster, be imported by anybody but `policies`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from grammar.rules.rule import Rule, Tree, tree_of
 # Of the rules with the same code, the first has the example of the book of diagnostics.
 RULES: tuple[Rule, ...] = (
     conditions.AbsentNegation(),
-    conditions.AbsentProtection(),
+    conditions.LabelInProtect(),
     conditions.NullComparison(),
     conditions.ConstantCondition(),
-    conditions.UnusedDefinition(),
+    conditions.UnusedLet(),
     conditions.NoNodePasses(),
     conditions.NeverRejects(),
     conditions.AlwaysTheSame(),
@@ -29,22 +29,22 @@ RULES: tuple[Rule, ...] = (
     counts.BadNumber(),
     counts.EmptyRange(),
     counts.DeadlockedLimit(),
-    counts.NodesWithoutDomain(),
+    counts.LimitOfNone(),
     counts.BoundWithoutEffect(),
     counts.SumInFilter(),
     counts.CountInFilter(),
-    pods.NeverCounts(),
+    pods.PodsThatNeverCount(),
     pods.AboutThePodAlone(),
     pods.FilterOfOnePod(),
     pods.MutualParts(),
     pods.MutualReads(),
-    pods.NoGangs(),
+    pods.ValueOfNoGang(),
     pods.TwoGangs(),
     words.UnknownWord(),
     words.UnknownResource(),
-    words.OtherName(),
+    words.LabelOfOtherName(),
     pods.StateAfterPlacement(),
-    texts.BadPattern(),
+    texts.BadRegularExpression(),
     texts.PatternAsText(),
     texts.TemplateInText(),
     texts.PlaceholderInText(),
@@ -61,7 +61,7 @@ RULES: tuple[Rule, ...] = (
     words.UnknownTime(),
     words.UnknownZone(),
     counts.ConstantDomain(),
-    costs.TooManySteps(),
+    costs.ExpensiveExpression(),
 )
 # The rules about a policy in a cluster.
 IN_CLUSTER: tuple[Rule, ...] = (

@@ -130,7 +130,7 @@ class AmountWithoutUnit(ExpressionRule):
 
 
 class BoundWithoutUnit(Rule):
-    """The end of a range of memory, or the bound of a sum, that is a few bytes or many cores."""
+    """A bound of a sum, or the end of a range of memory, of a few bytes or many cores."""
 
     code = "P0343"
     wrong = 'score "room" weight 10 { value node.free["memory"] range 0 .. 64 }'

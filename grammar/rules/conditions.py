@@ -60,7 +60,7 @@ class AbsentNegation(Rule):
                 yield self.found(message, negation.span, hint)
 
 
-class AbsentProtection(Rule):
+class LabelInProtect(Rule):
     """A label that may be absent in `protect`, so that every victim without it is protected."""
 
     code = "P0317"
@@ -248,7 +248,7 @@ def _truth(expr: ast.Expr) -> bool | None:
     return expr.value if isinstance(expr, ast.Literal) and isinstance(expr.value, bool) else None
 
 
-class UnusedDefinition(Rule):
+class UnusedLet(Rule):
     """A `let`, `def`, `group`, `count` or parameter that nothing uses."""
 
     code = "P0303"
@@ -302,7 +302,7 @@ def _used(tree: Tree) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Comparison:
-    """A requirement of a filter that compares a path with constants."""
+    """A comparison of a path with constants, which a filter requires."""
 
     path: str
     allowed: Allowed

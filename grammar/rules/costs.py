@@ -23,7 +23,7 @@ _NODES_OF_A_CALL = 10
 _VERBS: tuple[ClauseVerb, ...] = ("filter", "prioritize")
 
 
-class TooManySteps(Rule):
+class ExpensiveExpression(Rule):
     """An expression that can take too many steps."""
 
     code = "P0401"

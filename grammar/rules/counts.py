@@ -36,7 +36,7 @@ _WHOLE = 100
 
 
 class BadNumber(Rule):
-    """A constant expression that is no number for its bound.
+    """A number that its bound cannot have, from a constant expression.
 
     The parser has looked at the numbers that are no expressions.
     """
@@ -168,7 +168,7 @@ class DeadlockedLimit(Rule):
 
 
 def _counts_itself(where: ast.Expr, tree: Tree) -> bool:
-    """Whether the counted pods are those of the policy, as far as its `for` says it."""
+    """Whether the policy's own pods are counted, as far as its `for` says it."""
     selector, namespace = tree.policy.selector, tree.policy.namespace
     known = {tree.shown(each) for each in (conjuncts(selector) if selector is not None else ())}
     if namespace is not None:
@@ -437,7 +437,7 @@ def _domain_hint(domain: ast.Expr, whole: ast.Expr, tree: Tree) -> str:
     return "write what differs from node to node, such as `node.zone`"
 
 
-class NodesWithoutDomain(Rule):
+class LimitOfNone(Rule):
     """A limit of none per domain, which rejects nodes without a domain.
 
     Anti-affinity, which it stands for, has nothing against these nodes. `missing` says what is

@@ -33,7 +33,7 @@ _ABOUT_OTHERS = {
 }
 
 
-class NeverCounts(Rule):
+class PodsThatNeverCount(Rule):
     """A `pods where` or a filter that reads the pod alone, or counts pods that never count."""
 
     code = "P0340"
@@ -88,7 +88,7 @@ def _chosen(tree: Tree) -> Iterator[str]:
 
 
 class AboutThePodAlone(Rule):
-    """An `on nodes where` or `protect victim where` that reads the pod alone."""
+    """A condition about the pod alone, in an `on nodes where` or `protect victim where`."""
 
     code = "P0340"
     wrong = 'preempt "important" { protect victim where pod.priority >= 1000 }'
@@ -324,7 +324,7 @@ def _read(expr: Expr | None, environment: Environment) -> Iterator[tuple[Path, S
 _OWN = frozenset({("name",), ("uid",)})
 
 
-class NoGangs(Rule):
+class ValueOfNoGang(Rule):
     """A value that cannot tell gangs apart.
 
     Pods of one value that changes are not one gang for long, so that is an error.

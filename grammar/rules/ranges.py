@@ -38,7 +38,7 @@ _INFINITY = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """The values of a path that pass: a set of constants, or an interval with exceptions."""
+    """The allowed values of a path: a set of constants, or an interval with exceptions."""
 
     values: frozenset[object] | None = None
     low: float = -_INFINITY

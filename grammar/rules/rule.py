@@ -1,4 +1,4 @@
-"""Rule: one mistake of a policy that type-checks, with its code, its examples and how it is found.
+"""Rule: a mistake of a policy that type-checks, with its code, examples and the way to find it.
 
 A rule belongs to a code of the book of diagnostics, whose section and test are made of its
 examples. A rule has no state: one instance looks at every policy. What it looks at is a `Tree`: a
@@ -32,7 +32,7 @@ K = TypeVar("K")
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A checked policy as rules look at it.
+    """The tree of a checked policy as rules look at it.
 
     `policy` has its definitions written out, so that a mistake is the same through a `let`
     or a `def`. `cost_limit` is the most steps of an expression for one node. `cluster` is
@@ -94,7 +94,7 @@ def conditions(policy: Policy) -> Iterator[WrittenCondition]:
 
 
 class Rule(ABC):
-    """One mistake, and where a policy has it.
+    """A rule: one mistake, and where a policy has it.
 
     The first line of the docstring says what it is. `wrong` and `right` are the items of a policy
     with the mistake and without it, below `head`.
@@ -153,7 +153,7 @@ _MOST_OF_ALL = 50_000
 
 
 class _TooLargeError(Exception):
-    """The expression stays as it is."""
+    """Too large to be written out: the expression stays as it is."""
 
 
 def write_out(policy: Policy, environment: Environment) -> Policy:

@@ -33,7 +33,7 @@ _FUNCTIONS = frozenset({"matches", "find", "findAll"})
 _GLOB = re.compile(r"[\w.*?/@:-]*[*?][\w.*?/@:-]*\Z")
 
 
-class BadPattern(Rule):
+class BadRegularExpression(Rule):
     """A constant regular expression that RE2 does not accept."""
 
     code = "P0119"
@@ -317,7 +317,7 @@ class NumbersAsTexts(ExpressionRule):
 
 
 def _side(side: ast.Expr, call: str, tree: Tree) -> str:
-    """A number as it is, an amount or a duration as a text, and what a call reads of any other."""
+    """A number as it is, an amount or a duration as a text, and a call that reads another side."""
     if isinstance(side, ast.Literal):
         return str(side.value) if call.startswith("int") else tree.shown(side)
     return call.format(tree.shown(side))

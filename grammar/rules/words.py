@@ -162,7 +162,7 @@ def key_of(read: ast.Expr, maps: Container[str]) -> str | None:
 
 
 def unwrapped(expr: ast.Expr) -> ast.Expr:
-    """What an expression reads, without what keeps its value, as `orValue` does."""
+    """The read of an expression, without calls that keep its value, as `orValue` does."""
     match expr:
         case ast.Call(name, target) if target is not None and name in _KEEPING:
             return unwrapped(target)
@@ -352,7 +352,7 @@ _ARCHITECTURES: Mapping[str, str] = {
 _ARCH = "kubernetes.io/arch"
 
 
-class OtherName(ExpressionRule):
+class LabelOfOtherName(ExpressionRule):
     """A label or a value that Kubernetes has under another name."""
 
     code = "P0346"
@@ -426,7 +426,7 @@ def _part(expr: ast.Expr) -> str | None:
 
 
 class UnknownTime(ExpressionRule):
-    """A number that an hour, a day or the like, equal to it, never is."""
+    """An unknown time: a number that no hour, day or the like is ever equal to."""
 
     code = "P0333"
     wrong = 'filter "night" when now.getHours() == 24 { require node.ready }'

@@ -41,7 +41,6 @@ from grammar.tree.clause_parts import (
 )
 from grammar.tree.clauses import (
     Argument,
-    At,
     Cards,
     ClusterFile,
     Def,
@@ -66,6 +65,7 @@ from grammar.tree.clauses import (
     TestNamespace,
     TestNode,
     TestPod,
+    TestTime,
     Use,
 )
 from grammar.tree.data import (
@@ -110,7 +110,7 @@ def _has(c: list[Child], *types: str) -> bool:
 
 
 def _summed(c: list[Child]) -> tuple[Expr | None, Expr | None]:
-    """What is added up, if anything is, and the condition behind it, if there is one."""
+    """The amount that is added up, and the condition behind it; None for each that is not there."""
     found = [None, *nodes(c), None] if not _has(c, "SUM") else [*nodes(c), None]
     return found[0], found[1]
 
@@ -333,7 +333,7 @@ _Callback = Callable[["Builder", list[Child]], _Part]
 
 
 def _part(name: str, read: Callable[[list[Child]], object]) -> _Callback:
-    """The callback for a part of a block: its keyword, and what reads its value."""
+    """The callback for a part of a block, with the keyword and the reader of the value."""
     return lambda _, c: _Part(name, read(c), span_of(c))
 
 
@@ -357,7 +357,7 @@ def _from(kind: Callable[..., TableSource], *fields: str) -> Callable[[list[Chil
 
 
 class Builder(ExpressionBuilder):
-    """A method for each grammar rule; `parse_hole` parses an expression inside a message."""
+    """The builder: a method for each grammar rule. `parse_hole` parses expressions of messages."""
 
     def __init__(self, parse_hole: Callable[[str, int], Expr]) -> None:
         self._parse_hole = parse_hole
@@ -592,8 +592,8 @@ class Builder(ExpressionBuilder):
     def cluster(self, c: list[Child]) -> ClusterFile:
         return ClusterFile(text_of(_string(c)), span_of(c))
 
-    def at(self, c: list[Child]) -> At:
-        return At(text_of(_string(c)), span_of(c))
+    def at(self, c: list[Child]) -> TestTime:
+        return TestTime(text_of(_string(c)), span_of(c))
 
     def test_data(self, c: list[Child]) -> TestData:
         (body,) = (b for b in c if isinstance(b, MapLiteral))

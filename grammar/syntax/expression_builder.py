@@ -61,7 +61,7 @@ def parse_int(text: str) -> int:
 
 
 class SyntaxToken(Protocol):
-    """A terminal of the parser: a `str` with its type and offsets."""
+    """A token of the parser: a `str` with its type and offsets."""
 
     type: str
     start_pos: int
@@ -98,7 +98,7 @@ _MACROS: dict[tuple[str, int], int] = {
 
 @dataclass(frozen=True, slots=True)
 class _Postfix:
-    """`.name`, `[index]` or `.name(args)` before its operand is known."""
+    """A postfix before its operand is known: `.name`, `[index]` or `.name(args)`."""
 
     apply: Callable[[ast.Expr, Span], ast.Expr]
     end: int
@@ -106,7 +106,7 @@ class _Postfix:
 
 @dataclass(frozen=True, slots=True)
 class _Optional:
-    """An element of a list; `optional` if it has a question mark."""
+    """An optional element of a list, with a question mark; or a plain one."""
 
     value: ast.Expr
     optional: bool
@@ -138,7 +138,7 @@ def text_of(token: SyntaxToken) -> str:
 
 
 class ExpressionBuilder:
-    """A method for each grammar rule of expressions; the parser calls them bottom-up."""
+    """The builder of expressions: a method for each grammar rule, called bottom-up."""
 
     def conditional(self, c: list[Child]) -> ast.Expr:
         condition, then, otherwise = nodes(c)

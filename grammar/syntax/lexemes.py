@@ -1,6 +1,6 @@
 """Lexemes: a text cut into words, numbers, strings and signs, for texts that cannot be parsed.
 
-Signs of other languages, such as `=>` and `=~`, are one lexeme each. Brackets know their partner.
+A sign of another language, such as `=>` or `=~`, is one lexeme. Brackets know their partner.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CLOSERS = frozenset("})]")
 
 @dataclass(frozen=True, slots=True)
 class Lexeme:
-    """One word, number, string or sign, with its place."""
+    """A lexeme: one word, number, string or sign, with its place."""
 
     kind: str
     text: str

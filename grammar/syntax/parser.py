@@ -44,7 +44,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """The start of a block (depth 0) or item (depth 1), or the closing brace of a block."""
+    """A mark in a text: the start of a block or item (depth 0 or 1), or a block's closing brace."""
 
     offset: int
     depth: int
@@ -75,7 +75,7 @@ def starts(text: str) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class OffsetContext:
-    """What of a text decides what may follow at an offset.
+    """The context of an offset: the parts of a text that decide what may follow there.
 
     `head` is the start of the block around it, up to its brace, or to the offset if there is none;
     it is empty outside of blocks. `item` goes from the start of the item, or of the head, to the
@@ -225,7 +225,7 @@ def plain_keywords() -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Stop:
-    """The error that ended a parse, and the offset of the word that it was found at.
+    """A stop of the parser: the error that ended it, and the offset of its word.
 
     `built` is true for what could be parsed, but is wrong: it is found behind its place.
     """
@@ -354,7 +354,7 @@ def _cache_file() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Wrong:
-    """What stands at a span, where the terminals are accepted instead.
+    """A wrong word at a span, where the terminals are accepted instead.
 
     `unknown` is a character that the language has not.
     """

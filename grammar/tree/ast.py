@@ -1,4 +1,4 @@
-"""Syntax tree of expressions: frozen nodes with spans, the same before and after checking.
+"""AST: the syntax tree of expressions, of frozen nodes with spans, before and after checking.
 
 The parser leaves `type` at dyn. The checker returns the same nodes with their types, with short
 forms written out, and with `let` and `def` names as `LetReference` and `DefCall`. Equality ignores
@@ -18,7 +18,7 @@ NO_SPAN = Span(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant. Its type counts for equality, because 1, 1.0 and true are equal in Python.
+    """A literal. Its type counts for equality, because 1, 1.0 and true are equal in Python.
 
     `let` is the name by which the policy refers to it, if it took another type than that `let` has.
     """
@@ -31,7 +31,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Ident:
-    """A name; `absolute` is true for `.name`, which skips the container."""
+    """An identifier; `absolute` is true for `.name`, which skips the container."""
 
     name: str
     absolute: bool = False
@@ -41,7 +41,7 @@ class Ident:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """`operand.name`, or `operand.?name` when optional."""
+    """A selection, `operand.name`, or `operand.?name` when optional."""
 
     operand: Expr
     name: str
@@ -64,7 +64,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`function(args)` or `target.function(args)`.
+    """A call, `function(args)` or `target.function(args)`.
 
     Until it is checked, a namespaced function has its namespace as the target.
     """
@@ -80,7 +80,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Unary:
-    """`!operand` or `-operand`."""
+    """A unary operation, `!operand` or `-operand`."""
 
     op: OneOf["!", "-"]
     operand: Expr
@@ -90,7 +90,7 @@ class Unary:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """`left op right` for relations, `in`, `-`, `*`, `/` and `%`."""
+    """A binary operation, `left op right`, for relations, `in`, `-`, `*`, `/` and `%`."""
 
     op: str
     left: Expr
@@ -101,7 +101,7 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """`a op b op c …` in one node, so that a long chain is not a deep tree."""
+    """A chain `a op b op c …` in one node, so that a long one is not a deep tree."""
 
     op: OneOf["&&", "||", "+"]
     operands: tuple[Expr, ...]
@@ -122,7 +122,7 @@ class Conditional:
 
 @dataclass(frozen=True, slots=True)
 class ListLiteral:
-    """`[a, ?b]`; `optional` has the positions of the elements with `?`."""
+    """A list, `[a, ?b]`; `optional` has the positions of the elements with `?`."""
 
     elements: tuple[Expr, ...]
     optional: tuple[int, ...] = ()
@@ -132,7 +132,7 @@ class ListLiteral:
 
 @dataclass(frozen=True, slots=True)
 class MapEntry:
-    """One `key: value` of a map literal, or `?key: value`."""
+    """An entry of a map literal, `key: value` or `?key: value`."""
 
     key: Expr
     value: Expr
@@ -141,7 +141,7 @@ class MapEntry:
 
 @dataclass(frozen=True, slots=True)
 class MapLiteral:
-    """`{key: value}`."""
+    """A map, `{key: value}`."""
 
     entries: tuple[MapEntry, ...]
     span: Span = field(default=NO_SPAN, compare=False)
@@ -150,7 +150,7 @@ class MapLiteral:
 
 @dataclass(frozen=True, slots=True)
 class Comprehension:
-    """A macro with variables: `target.macro(variables…, body…)`.
+    """A comprehension, a macro with variables: `target.macro(variables…, body…)`.
 
     The macros are all, exists, exists_one, existsOne, map, filter, transformList, transformMap,
     transformMapEntry, sortBy, optMap and optFlatMap. `cel.bind(variable, target, body)` is the

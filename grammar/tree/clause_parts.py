@@ -35,7 +35,7 @@ MissingGives = OneOf["verdict", "points"]
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A text with expressions in braces, in order; `{{` and `}}` are already single braces here."""
+    """A template: a text with expressions in braces. `{{` and `}}` are single braces here."""
 
     parts: tuple[str | Expr, ...]
     span: Span = field(default=NO_SPAN, compare=False)
@@ -43,7 +43,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """`range a .. b`: two numbers, quantities or durations, or expressions for them."""
+    """Bounds, as in `range a .. b`: two numbers, quantities or durations, or expressions."""
 
     low: Expr
     high: Expr
@@ -51,9 +51,9 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class PodSet:
-    """`[sum a of] [all|placed] [STATE] pods where e`. `where` is None for the pods of the workload.
+    """A set of pods: `[sum a of] [all|placed] [STATE] pods where e`, or the pods of the workload.
 
-    These are all its pods, or with `revision` those of the asked pod's template.
+    These have no `where`; with `revision` they are the pods of the asked pod's template.
     `amount` is what each of the pods adds; without it each adds one. `namespaces` restricts `all`
     pods to the namespaces for which it is true. Only an object with a `namespaceSelector` has it;
     it reads `namespaceObject`. With a `state` only pods in it count.
@@ -71,7 +71,7 @@ class PodSet:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """`at most|at least|exactly N` or `N%`. The amount is a number, or an expression for it.
+    """A bound: `at most|at least|exactly N` or `N%`. The amount is a number or an expression.
 
     A percentage that is no whole number of pods is rounded: `rounding` says whether up or down; if
     it does not, up for `at least`, and down otherwise.
@@ -86,7 +86,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Strength:
-    """`strict`, or `best effort weight N` with its weight, or the parameter that gives it."""
+    """The strength: `strict`, or `best effort weight N` with a weight, or its parameter."""
 
     weight: float | None = None
     span: Span = field(default=NO_SPAN, compare=False)
@@ -194,7 +194,7 @@ class AnyClause:
 
     @property
     def requirements(self) -> tuple[Expr, ...]:
-        """The conditions of which each rejects the nodes where it is not true, one by one."""
+        """The conditions that reject, one by one, the nodes where they are not true."""
         return ()
 
     @property
@@ -346,7 +346,7 @@ MOST_REPAIRS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """At most so many evictions `per_minute`, and `at_once` pods that are on their way.
+    """A repair: at most so many evictions `per_minute`, and `at_once` pods that are on their way.
 
     With `local_data` pods lose what is on their node. Between two minutes of the day in UTC,
     `begins` and `ends`, pods are evicted, at any time where these are equal.

@@ -1,7 +1,7 @@
-"""Syntax tree of policies, clauses and tests; the same rules as in `grammar.tree.ast` hold.
+"""Clauses, policies and tests as a syntax tree; the same rules as in `grammar.tree.ast` hold.
 
-Each kind of clause says here what others have to know of it: its conditions, the pods that it
-counts, the verb that asks about it, the weight of its points, what tests cover. So most modules
+Each kind of clause says here all that is asked of clauses: the conditions, the counted pods, the
+verb, the weight of the points, and the parts that tests cover. So most modules
 treat all kinds alike. The few that do not are named beside the union `Clause`.
 """
 
@@ -94,8 +94,8 @@ class ClusterFile:
 
 
 @dataclass(frozen=True, slots=True)
-class At:
-    """`at "TIME"` in a test: the value of `now`."""
+class TestTime:
+    """The time of a test, `at "TIME"`: the value of `now`."""
 
     time: str
     span: Span = field(default=NO_SPAN, compare=False)
@@ -110,7 +110,7 @@ class TestData:
     span: Span = field(default=NO_SPAN, compare=False)
 
 
-TestItem = TestNamespace | TestNode | TestPod | Expectation | ClusterFile | At | TestData
+TestItem = TestNamespace | TestNode | TestPod | Expectation | ClusterFile | TestTime | TestData
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Filter(ClauseThatRejects):
-    """Every `require` must be true. A `bind` is checked again at the binding, and may `wait`."""
+    """A filter: every `require` must be true. A `bind` looks at the binding, and may `wait`."""
 
     requires: tuple[Expr, ...]
     _: KW_ONLY
@@ -157,7 +157,7 @@ class Filter(ClauseThatRejects):
 
 @dataclass(frozen=True, slots=True)
 class Score(AnyClause):
-    """A value scaled to 0..100, with its weight in the policy's mean.
+    """A score: a value scaled to 0..100, with its weight in the policy's mean.
 
     `weight_from` is the parameter that gives the weight, until it is filled.
     """
@@ -203,7 +203,7 @@ class Score(AnyClause):
 
 @dataclass(frozen=True, slots=True)
 class Share(ClauseThatCounts):
-    """A bound on the pods on the nodes for which `on` is true."""
+    """A share: a bound on the pods on the nodes for which `on` is true."""
 
     on: Expr
     bound: Bound
@@ -220,7 +220,7 @@ class Share(ClauseThatCounts):
 
 @dataclass(frozen=True, slots=True)
 class Spread(ClauseThatCounts):
-    """The count in a node's domain minus the lowest count of all domains.
+    """A spread: the count in a node's domain minus the lowest count of all domains.
 
     `nodes` are the nodes on which pods count, and whose domains are compared; `eligible` by
     default. Only domains of nodes with one value of `within` are compared.
@@ -244,7 +244,7 @@ class Spread(ClauseThatCounts):
 
 @dataclass(frozen=True, slots=True)
 class Limit(ClauseThatCounts):
-    """A bound on the pods on a node, in a domain or in the cluster, or on the nodes that have some.
+    """A limit: a bound on pods of a node, a domain or the cluster, or on the nodes that have some.
 
     It can bound the sum of an amount of the pods instead. A `mutual` one of a pod that is there
     already keeps other pods out, too.
@@ -273,7 +273,7 @@ class Limit(ClauseThatCounts):
 
 @dataclass(frozen=True, slots=True)
 class Preempt(AnyClause):
-    """The protected victims, and the candidate nodes that are kept."""
+    """A `preempt`: the protected victims, and the candidate nodes that are kept."""
 
     _: KW_ONLY
     protect: tuple[Expr, ...] = ()
@@ -317,10 +317,10 @@ class Cards(ClauseThatRejects):
 
 @dataclass(frozen=True, slots=True)
 class Gang(ClauseThatRejects):
-    """Pods that are bound together or not at all; at bind they are held until enough are there.
+    """A gang: pods that are bound together or not at all, and held until enough are there.
 
-    Its members are the pods of the namespace with the same value of `by`, or without it those of
-    the PodGroup that the pod names, else of its workload. `at_least` so many must be there, or so
+    Its members are the pods of the namespace with the same value of `by`. Without a `by` they are
+    the pods of the named PodGroup, else of the workload. `at_least` so many must be there, or so
     many `percent` of the wanted replicas; without it, the number of the group, or all of these. All
     members are on nodes with one value of `within`.
     """
@@ -365,7 +365,7 @@ K = TypeVar("K")
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """`NAME: VALUE`: the value of a parameter of a policy that is used."""
+    """An argument, `NAME: VALUE`: the value of a parameter of a policy that is used."""
 
     name: str
     value: Expr
@@ -383,7 +383,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Let:
-    """A named expression, evaluated wherever its name is used."""
+    """A `let`: a named expression, evaluated wherever its name is used."""
 
     name: str
     value: Expr
@@ -404,7 +404,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Def:
-    """A named expression with typed parameters."""
+    """A `def`: a named expression with typed parameters."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -417,7 +417,7 @@ class Def:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """`description`, `weight`, `mode`, `failure`, `portable` or `repair`, each at most once.
+    """A setting: `description`, `weight`, `mode`, `failure`, `portable` or `repair`, once at most.
 
     `portable` has no value.
     """
@@ -497,7 +497,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """The policies and tests of a file, in order."""
+    """A file: its policies and tests, in order."""
 
     blocks: tuple[Policy | Test, ...]
 

@@ -40,7 +40,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What every source says of itself; its `span` is that of its first text."""
+    """What every source says of itself; `span` is the place of its first text."""
 
     _: KW_ONLY
     span: Span = field(default=NO_SPAN, compare=False)

@@ -12,7 +12,6 @@ from typing import assert_never
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bound, Bounds, Per, PodSet
 from grammar.tree.clauses import (
-    At,
     Cards,
     Clause,
     ClusterFile,
@@ -39,6 +38,7 @@ from grammar.tree.clauses import (
     TestNamespace,
     TestNode,
     TestPod,
+    TestTime,
     Use,
 )
 from grammar.tree.data import (
@@ -212,7 +212,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A printed line and the span that it comes from; for a closing brace, only its end."""
+    """A row: a printed line and its span in the text; for a closing brace, only the end."""
 
     depth: int
     text: str
@@ -290,7 +290,7 @@ def _block(block: Policy | Test, comments: list[_Comment], source: Source) -> It
 def _parameters(
     head: str, policy: Policy, comments: list[_Comment], source: Source
 ) -> tuple[list[_Row], str]:
-    """The rows before the last one of a head with parameters, and the last one without its brace.
+    """The rows of a head with parameters: all but the last, and the last without its brace.
 
     All of them stand on one line, or each on its own.
     """
@@ -649,7 +649,7 @@ def _test_item(item: TestItem) -> str:
             return f"data {print_string(name)} {print_expression(body)}"
         case ClusterFile(path):
             return f"cluster {print_string(path)}"
-        case At(time):
+        case TestTime(time):
             return f"at {print_string(time)}"
         case Expectation("pass" | "bound" as kind, node):
             return f"expect {kind} {print_string(node)}"

@@ -14,7 +14,7 @@ ESCAPED = {character: f"\\{letter}" for letter, character in ESCAPES.items()}
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Half-open offsets into a source's text."""
+    """A span: half-open offsets into a source's text."""
 
     start: int
     end: int
@@ -25,7 +25,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text and its name in messages: a path, or the address of an object."""
+    """A source: a text and its name in messages, a path or the address of an object."""
 
     name: str
     text: str

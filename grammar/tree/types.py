@@ -70,7 +70,7 @@ def optional_of(item: Type) -> Type:
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One way to call a function: its parameter types, its result type and its implementation.
+    """An overload, a way to call a function: parameter types, result type and implementation.
 
     A member has its receiver as the first parameter. A namespaced function has its dotted name, an
     operator its sign. `call` accepts values of these types; it raises EvaluationError if there is

@@ -122,14 +122,14 @@ READ_BY_FUNCTIONS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class FieldRead:
-    """One read, such as `("pod", "metadata", "labels")`, at its span or that of its `let`."""
+    """The read of a field, such as `("pod", "metadata", "labels")`, at its span or a `let`."""
 
     path: tuple[str, ...]
     span: Span
 
 
 class Definitions:
-    """The checked `let`s and `def`s of a policy; what each of them reads is computed once."""
+    """The definitions of a policy, checked `let`s and `def`s; each is read once."""
 
     def __init__(self, lets: Mapping[str, ast.Expr], defs: Mapping[str, Def]) -> None:
         self._bodies: dict[str, tuple[ast.Expr, frozenset[str]]] = {

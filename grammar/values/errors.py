@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 
 class EvaluationError(Exception):
-    """An expression without a value: overflow, division by zero, no matching overload."""
+    """An evaluation without a value: overflow, division by zero, no matching overload."""
 
 
 class MissingError(EvaluationError):
-    """An absent key or optional field: CEL's "no such key"."""
+    """A missing key or optional field: CEL's "no such key"."""
 
 
 class StepLimitError(EvaluationError):
-    """An evaluation that takes too many steps. It ends the evaluation: `||` does not hide it."""
+    """Too many steps of an evaluation. The error ends it: `||` does not hide this one."""
 
 
 def has_value(call: Callable[..., object]) -> Callable[..., bool]:

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import cast
 
 from grammar.tree.types import DYN, TYPE, A, Overload, function
-from grammar.values.ip import Cidr
+from grammar.values.addresses import Cidr
 from grammar.values.named_formats import Format
 from grammar.values.optional import Optional
 from grammar.values.quantity import Quantity

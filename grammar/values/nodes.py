@@ -1,4 +1,4 @@
-"""Nodes: what functions read of a node: its terms, its recent pods, and its groups."""
+"""Nodes: node selector terms, recent pods, and groups of nodes, as functions read them."""
 
 from __future__ import annotations
 

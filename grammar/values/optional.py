@@ -12,7 +12,7 @@ from grammar.values.errors import EvaluationError, MissingError
 
 @dataclass(frozen=True, slots=True)
 class Optional:
-    """A value, or `NONE`."""
+    """An optional: a value, or `NONE`."""
 
     value: object
     present: bool = True

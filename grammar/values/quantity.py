@@ -36,7 +36,7 @@ _LARGEST = 10**100
 # Immutable by convention. Rules make one for each node; a frozen class takes three times as long.
 @dataclass(slots=True, unsafe_hash=True)
 class Quantity:
-    """An amount in units of 10⁻⁹, and the kind of suffix that it is printed with.
+    """A quantity: an amount in units of 10⁻⁹, and the kind of its printed suffix.
 
     Equality and order depend only on the amount: `1000m` equals `1`.
     """

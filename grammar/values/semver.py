@@ -1,4 +1,4 @@
-"""Semantic versions of Kubernetes' CEL library; a leading `v` is dropped.
+"""Semver: semantic versions of Kubernetes' CEL library; a leading `v` is dropped.
 
 `kubernetesVersion` reads the versions of kubelets and API servers. Providers put a suffix behind
 them, as in `v1.31.4-gke.1372000`, which semver takes for a version before 1.31.4.
@@ -30,7 +30,7 @@ _LOOSE = re.compile(r"v?0*(\d{1,18})(?:\.0*(\d{1,18}))?(?:\.0*(\d{1,18}))?([-+].
 @functools.total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class Semver:
-    """A version; the build after `+` does not count for order or equality (semver.org §10)."""
+    """A semver; the build after `+` does not count for order or equality (semver.org §10)."""
 
     major: int
     minor: int

@@ -33,7 +33,7 @@ _SHOWN = 256
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The most that a value can hold, where the value itself is not known.
+    """The size of an unknown value: the most that it can hold.
 
     `length` is that of a text, a list or a map. A list and a map have the size of an `item`, a map
     also that of a `key`. `greatest` is the greatest value of an int, `constant` a known

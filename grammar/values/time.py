@@ -33,7 +33,7 @@ LIMIT = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, order=True)
 class Duration:
-    """A length of time, in nanoseconds."""
+    """A duration: a length of time, in nanoseconds."""
 
     nanos: int
     ZERO: ClassVar[Duration]

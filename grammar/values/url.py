@@ -1,4 +1,4 @@
-"""URLs of Kubernetes' CEL library: absolute ones and absolute paths, as Go's net/url reads them."""
+"""URL: absolute URLs and paths of Kubernetes' CEL library, as Go's net/url reads them."""
 
 from __future__ import annotations
 

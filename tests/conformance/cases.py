@@ -18,8 +18,8 @@ from grammar.syntax.parser import parse_expression
 from grammar.tree.ast import Expr
 from grammar.tree.source import Source
 from grammar.tree.types import DYN, Type, list_of, map_of, optional_of
+from grammar.values.addresses import parse_cidr, parse_ip
 from grammar.values.errors import EvaluationError
-from grammar.values.ip import parse_cidr, parse_ip
 from grammar.values.kinds import TypeValue, kind
 from grammar.values.maps import build, key_values
 from grammar.values.optional import NONE, Optional

@@ -22,8 +22,8 @@ from grammar.meaning.evaluator import evaluate
 from grammar.syntax.parser import parse_expression
 from grammar.tree.ast import Expr
 from grammar.tree.source import Source
+from grammar.values.addresses import parse_ip
 from grammar.values.errors import EvaluationError, StepLimitError
-from grammar.values.ip import parse_ip
 from grammar.values.quantity import Quantity
 from grammar.values.semver import Semver
 from grammar.values.sizes import CHARACTERS, ITEMS, STEPS

@@ -1,4 +1,4 @@
-"""IP addresses and networks of Kubernetes' CEL library."""
+"""Addresses: IP addresses and networks of Kubernetes' CEL library."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Address = IPv4Address | IPv6Address
 
 @dataclass(frozen=True, slots=True)
 class Cidr:
-    """An address with a prefix length; bits after the prefix may be set: `10.1.2.3/8`."""
+    """A CIDR: an address with a prefix length; bits after the prefix may be set: `10.1.2.3/8`."""
 
     address: Address
     network: IPv4Network | IPv6Network
