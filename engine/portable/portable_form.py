@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 import msgspec
@@ -62,19 +62,9 @@ class PortableAddition:
     `annotation` is empty if nothing changes.
     """
 
-    affinity: Json | None = None
-    topologySpreadConstraints: list[Json] | None = None
+    spec: Json = field(default_factory=dict)
     annotation: str = ""
     left: tuple[tuple[Program, Left], ...] = ()
-
-    @property
-    def spec(self) -> Json:
-        """The fields of the pod's spec that change, with their new values."""
-        fields = {
-            "affinity": self.affinity,
-            "topologySpreadConstraints": self.topologySpreadConstraints,
-        }
-        return {name: value for name, value in fields.items() if value is not None}
 
 
 def form_of(
@@ -186,23 +176,54 @@ class _Adding:
         self._said: list[Program] = []
 
     def found(self) -> PortableAddition:
-        new = {
-            "nodeAffinity": self._nodes(),
-            "podAffinity": self._near(),
-            "podAntiAffinity": self._away(),
+        nodes = self._nodes()
+        # Of several terms of pod affinity a pod must match all, so there is one.
+        near = self._with(self._own("podAffinity"), lambda part: part.near, _clashes_near)
+        away = self._with(self._own("podAntiAffinity"), lambda part: part.away)
+        lists = {"nodeAffinity": nodes, "podAffinity": near, "podAntiAffinity": away}
+        changed = {
+            name: {**self._given(name), _REQUIRED: terms}
+            for name, terms in lists.items()
+            if terms is not None
         }
-        changed = {name: value for name, value in new.items() if value is not None}
-        return PortableAddition(
-            affinity={**self._affinity, **changed} if changed else None,
-            topologySpreadConstraints=self._spread(),
-            annotation=form_text((each.address, each.digest) for each in self._said),
-            left=tuple(self._left),
-        )
+        # Of several constraints a node without one of the labels counts for none.
+        spread = self._with(self._constraints, lambda part: part.spread, _clashes_spread)
+        spec: Json = {"affinity": {**self._affinity, **changed}} if changed else {}
+        if spread is not None:
+            spec["topologySpreadConstraints"] = spread
+        annotation = form_text((each.address, each.digest) for each in self._said)
+        return PortableAddition(spec, annotation, tuple(self._left))
+
+    def _given(self, name: str) -> Json:
+        given: Json = self._affinity.get(name) or {}
+        return given
+
+    def _own(self, name: str) -> Sequence[Json]:
+        return self._given(name).get(_REQUIRED) or ()
+
+    def _with(
+        self,
+        own: Sequence[Json],
+        items_of: Callable[[Part], Sequence[Json]],
+        clashes: Callable[[Sequence[Json], Json], str] = lambda _found, _item: "",
+    ) -> list[Json] | None:
+        """What the pod has with the items of all parts; None without a new one.
+
+        `clashes` says why an item cannot stand beside the others, or nothing.
+        """
+        found = [*own]
+        for program, part in self._parts:
+            for item in items_of(part):
+                if why := clashes(found, item):
+                    self._leave(program, part, why)
+                elif item not in found:
+                    found.append(item)
+                    self._say(program)
+        return found if len(found) > len(own) else None
 
     def _nodes(self) -> Json | None:
         """Node affinity: each term of the pod together with each of the form."""
-        given = self._affinity.get("nodeAffinity") or {}
-        own = (given.get(_REQUIRED) or {}).get("nodeSelectorTerms")
+        own = (self._given("nodeAffinity").get(_REQUIRED) or {}).get("nodeSelectorTerms")
         # A term without requirements selects nothing.
         theirs: list[Json] = [{}] if own is None else [t for t in own if t.keys() & _REQUIREMENTS]
         algebra, terms = Algebra(), ALWAYS
@@ -227,45 +248,7 @@ class _Adding:
             {**term, "matchExpressions": [*(term.get("matchExpressions") or ()), *more]}
             for term, more in product(theirs, ours)
         ]
-        return {**given, _REQUIRED: {"nodeSelectorTerms": joined}}
-
-    def _near(self) -> Json | None:
-        """Pod affinity: of several terms a pod must match all, so there is one."""
-        given = self._affinity.get("podAffinity") or {}
-        terms = [*(given.get(_REQUIRED) or ())]
-        changed = False
-        for program, part in self._parts:
-            for term in part.near:
-                if terms and term not in terms:
-                    self._leave(program, part, "a pod must match all terms of pod affinity at once")
-                elif not terms:
-                    terms, changed = [term], True
-                    self._say(program)
-        return {**given, _REQUIRED: terms} if changed else None
-
-    def _away(self) -> Json | None:
-        """Pod anti-affinity."""
-        given = self._affinity.get("podAntiAffinity") or {}
-        own = [*(given.get(_REQUIRED) or ())]
-        more: list[Json] = []
-        for program, part in self._parts:
-            for term in part.away:
-                if term not in (*own, *more):
-                    more.append(term)
-                    self._say(program)
-        return {**given, _REQUIRED: [*own, *more]} if more else None
-
-    def _spread(self) -> list[Json] | None:
-        """Spread constraints: of several a node without one of the labels counts for none."""
-        found, changed = [*self._constraints], False
-        for program, part in self._parts:
-            for constraint in part.spread:
-                if any(each.get("whenUnsatisfiable") == "DoNotSchedule" for each in found):
-                    self._leave(program, part, "the pod has another spread constraint")
-                else:
-                    found, changed = [*found, constraint], True
-                    self._say(program)
-        return found if changed else None
+        return {"nodeSelectorTerms": joined}
 
     def _say(self, program: Program) -> None:
         if program not in self._said:
@@ -273,6 +256,16 @@ class _Adding:
 
     def _leave(self, program: Program, part: Part, reason: str) -> None:
         self._left.append((program, Left(part.clause, reason)))
+
+
+def _clashes_near(found: Sequence[Json], term: Json) -> str:
+    clashes = found and term not in found
+    return "a pod must match all terms of pod affinity at once" if clashes else ""
+
+
+def _clashes_spread(found: Sequence[Json], _constraint: Json) -> str:
+    clashes = any(each.get("whenUnsatisfiable") == "DoNotSchedule" for each in found)
+    return "the pod has another spread constraint" if clashes else ""
 
 
 def _add(path: str, value: object) -> Json:

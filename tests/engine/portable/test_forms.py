@@ -39,10 +39,10 @@ def form(policies: str, asked: RequestPod | None = None, **more: Any) -> Portabl
 
 
 def terms(addition: PortableAddition) -> Any:
-    assert addition.affinity is not None
+    assert "affinity" in addition.spec
     return [
         term["matchExpressions"]
-        for term in addition.affinity["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+        for term in addition.spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
     ]
 
 
@@ -108,19 +108,19 @@ def test_the_terms_of_the_pod_are_kept() -> None:
     asked = read({"affinity": affinity})
     found = added(asked, form(f"cluster policy p {{ portable {POOL} }}", asked))
     assert terms(found) == [[{"key": "a", "operator": "Exists"}, POOLED], [POOLED]]
-    assert found.affinity is not None
-    joined = found.affinity["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    assert "affinity" in found.spec
+    joined = found.spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
     assert joined[1]["matchFields"] == [
         {"key": "metadata.name", "operator": "In", "values": ["n1"]}
     ]
-    assert found.affinity["nodeAffinity"]["preferred"] == 1
-    assert found.affinity["podAffinity"] == {"x": 1}
+    assert found.spec["affinity"]["nodeAffinity"]["preferred"] == 1
+    assert found.spec["affinity"]["podAffinity"] == {"x": 1}
 
 
 def test_a_pod_that_selects_no_node_gets_none_more() -> None:
     asked = read({"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{}]}}}})
     found = added(asked, form(f"cluster policy p {{ portable {POOL} }}", asked))
-    assert found.affinity is None
+    assert "affinity" not in found.spec
 
 
 def test_a_policy_that_rejects_every_node_selects_none() -> None:
@@ -161,7 +161,7 @@ def test_a_pod_has_one_spread_constraint_that_rejects() -> None:
     ):
         asked = read({"topologySpreadConstraints": own})
         found = added(asked, form(policies, asked))
-        constraints = found.topologySpreadConstraints
+        constraints = found.spec.get("topologySpreadConstraints")
         assert (constraints and len(constraints)) == count
         assert [each.reason for _, each in found.left] == reasons
 
@@ -172,14 +172,14 @@ def test_a_pod_has_one_term_of_affinity_and_any_number_of_anti_affinity() -> Non
     policies = f"cluster policy p {{ portable {NEAR} {AWAY} }}"
     alone, beside = read(), read({"affinity": own})
     found = added(alone, form(policies, alone))
-    assert found.affinity is not None
-    assert len(found.affinity["podAffinity"][REQUIRED]) == 1
+    assert "affinity" in found.spec
+    assert len(found.spec["affinity"]["podAffinity"][REQUIRED]) == 1
     assert not found.left
     found = added(beside, form(policies, beside))
-    assert found.affinity is not None
-    assert found.affinity["podAffinity"] == own["podAffinity"]
-    assert found.affinity["podAntiAffinity"][REQUIRED][0] == term
-    assert len(found.affinity["podAntiAffinity"][REQUIRED]) == 2
+    assert "affinity" in found.spec
+    assert found.spec["affinity"]["podAffinity"] == own["podAffinity"]
+    assert found.spec["affinity"]["podAntiAffinity"][REQUIRED][0] == term
+    assert len(found.spec["affinity"]["podAntiAffinity"][REQUIRED]) == 2
     reason = "a pod must match all terms of pod affinity at once"
     assert [each.reason for _, each in found.left] == [reason]
 
