@@ -1,4 +1,4 @@
-"""Standard output: tables, coloured on a terminal and plain elsewhere; and JSON or YAML."""
+"""Console: tables on standard output, coloured on a terminal; and JSON or YAML."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Part = str | Table
 
 
 class Rows(Table):
-    """A table in which a cell is one line, which is escaped, or a Text with several."""
+    """Rows of a table in which a cell is one line, which is escaped, or a Text with several."""
 
     def add_row(
         self,
@@ -108,13 +108,8 @@ def add_output_argument(parser: argparse.ArgumentParser, *forms: str) -> None:
     )
 
 
-def document(value: msgspec.Struct) -> Any:
-    """A struct as plain values."""
-    return msgspec.to_builtins(value)
-
-
 def put_document(value: Any, form: str) -> None:
-    """Prints a value as JSON or YAML."""
+    """Prints a value, also one with structs, as JSON or YAML."""
     if form == "json":
         put_json(msgspec.json.format(msgspec.json.encode(value)).decode())
     else:
@@ -135,7 +130,8 @@ def put_json(text: str) -> None:
 
 
 def _yaml(value: Any) -> str:
-    text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+    plain = msgspec.to_builtins(value)
+    text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
     if text.replace("\n", "").isprintable():
         return text
-    return yaml.safe_dump(value, sort_keys=False)
+    return yaml.safe_dump(plain, sort_keys=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cli.command import CommandError, Exit
-from cli.console import add_output_argument, document, put, put_document
+from cli.console import add_output_argument, put, put_document
 from cli.explanation.layout import analysis, beginning, head
 from cli.sources import add_cluster_arguments, asked_pod, asker_of, world_of
 from cli.world import World, add_arguments, add_pod_arguments, decided, explained
@@ -47,7 +47,7 @@ def ask(args: argparse.Namespace, world: World, live: LiveCluster | None = None)
     asker, events = asker_of(args, pod, live)
     found = explained(world, pod, asker=asker)
     if args.output is not None:
-        put_document(document(found), args.output)
+        put_document(found, args.output)
     else:
         body = msgspec.json.decode(pod.body)
         put(beginning(found.cause, body, events, found.notInForce))

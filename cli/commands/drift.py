@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(f"nobody knows what has drifted: {found.problem}", hint)
     found = _restricted(found, args.policy, args.namespace)
     if args.output:
-        put_document(msgspec.to_builtins(found), args.output)
+        put_document(found, args.output)
     else:
         put(_parts(found))
     return Exit.FINDINGS if found.pods or is_broken else replicas.end(errors)

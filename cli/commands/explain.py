@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cli.command import CommandError, Exit
-from cli.console import Part, add_output_argument, document, put, put_document, show, table
+from cli.console import Part, add_output_argument, put, put_document, show, table
 from cli.explanation.layout import (
     beginning,
     cause_lines,
@@ -126,7 +126,7 @@ def ask(args: argparse.Namespace, world: World, live: LiveCluster | None = None)
     if args.output == "name":
         put(f"node/{row.node}" for row in found.rows or () if row.offered)
     elif is_data:
-        put_document(document(_with_last_decision(args, found)), args.output)
+        put_document(_with_last_decision(args, found), args.output)
     else:
         body = msgspec.json.decode(pod.body)
         put(beginning(found.cause, body, events, found.notInForce))
@@ -140,7 +140,7 @@ def ask(args: argparse.Namespace, world: World, live: LiveCluster | None = None)
 
 
 def _running_placet(found: PodExplanation, known: PodExplanation) -> Iterator[Part]:
-    """What the running Placet decided last, and what it holds of the gang."""
+    """The last decision of the running Placet, and the places that are held for the gang."""
     yield from then_and_now(known)
     if known.gang is not None and known.gang != found.gang:
         yield ""
@@ -152,7 +152,7 @@ def _running_placet(found: PodExplanation, known: PodExplanation) -> Iterator[Pa
 def _with_last_decision(args: argparse.Namespace, found: PodExplanation) -> PodExplanation:
     """The explanation with what the running Placet knows of the pod, if that is asked for.
 
-    That is what it decided last, and how far its gang is there. Raises CommandError.
+    It knows the last decision, and how far the gang is. Raises CommandError.
     """
     if not args.decision:
         return found
@@ -177,7 +177,7 @@ def _pending_pods(args: argparse.Namespace, world: World, live: LiveCluster) -> 
     if args.output == "name":
         put(f"pod/{key.rpartition('/')[2]}" for key in causes)
     elif args.output in ("json", "yaml"):
-        items = [{"pod": key, "cause": document(each)} for key, each in causes.items()]
+        items = [{"pod": key, "cause": each} for key, each in causes.items()]
         put_document({"pending": items}, args.output)
     else:
         _put_causes(causes, wide=args.output == "wide")
@@ -214,7 +214,7 @@ def _without_rights(args: argparse.Namespace, live: LiveCluster, error: Forbidde
     why = cause_of(body, () if isinstance(events, str) else events, None, broken)
     assert why is not None, "the cluster is asked, so there is one"
     if args.output in ("json", "yaml"):
-        known = {"pod": f"{namespace}/{name}", "cause": document(why)}
+        known = {"pod": f"{namespace}/{name}", "cause": why}
         put_document({**known, "lacks": list(found.lacks)}, args.output)
         return Exit.OK
     put(beginning(why, body, events, broken))
