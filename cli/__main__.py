@@ -1,4 +1,4 @@
-"""Entry point of `python -m cli`, which is the same as `placet`."""
+"""Main entry point of `python -m cli`, which is the same as `placet`."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ ONLY_IN_CLAUSES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The error of an expression without a value, and the innermost part that it comes from."""
+    """A failure: the error of an expression, and the innermost part that it comes from."""
 
     error: EvaluationError
     part: Expr
@@ -64,7 +64,7 @@ class Failure:
 
 
 class Expression:
-    """A typed tree with its source, compiled for any number of evaluations.
+    """An expression with its types and its source, compiled for any number of evaluations.
 
     `names` are the variables that it reads, and `definitions` the items that it can use.
     """
@@ -169,7 +169,7 @@ def tables_at(
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What an expression is evaluated on; `node` is the name of a node of the cluster."""
+    """The subject of an expression: a cluster, a pod, and the name of a node of the cluster."""
 
     cluster: ClusterCopy | None
     codec: ObjectCodec
@@ -246,7 +246,7 @@ _MOST_SAMPLES = 1000
 
 @dataclass(frozen=True, slots=True)
 class ClusterSamples:
-    """The values of an operand on every node, or for every pod or peer, of a cluster."""
+    """Samples of a cluster: the values of an operand on every node, or for every pod or peer."""
 
     subject: Subject
     definitions: str = ""

@@ -30,7 +30,7 @@ TYPES: Mapping[str, Read] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A flag of a table: its names, the word for its value, what it means, and its group."""
+    """A flag of a table: its names, the word for a value, the help, and the group."""
 
     names: tuple[str, ...]
     metavar: str

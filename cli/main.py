@@ -1,4 +1,4 @@
-"""Command `placet`: finds the command that is asked for, runs it, and reports its errors."""
+"""Main command `placet`: finds the command that is asked for, runs it, and reports errors."""
 
 from __future__ import annotations
 

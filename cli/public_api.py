@@ -1,4 +1,4 @@
-"""Placet for programs: policies and a cluster from files, and questions about pods.
+"""Public API of Placet: policies and a cluster from files, and questions about pods.
 
 `import placet` gives what `__all__` lists, by `cli.package`. These names keep their meaning within
 a major version (docs/python.md); all others are private.
@@ -56,7 +56,7 @@ class SimulatedPod:
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What became of each pod, in the order in which they came."""
+    """A simulated run: the place of each pod, in the order in which they came."""
 
     pods: Sequence[SimulatedPod]
 
@@ -70,7 +70,7 @@ class Simulated:
 
 
 class Placet:
-    """Policies that decide about the pods of a cluster, both read from files.
+    """Placet with policies that decide about the pods of a cluster, both read from files.
 
     `policies` are files and folders of policies or manifests; `cluster` files and folders that
     `kubectl get nodes,pods,replicasets -A -o json` writes. Raises Error, with a `message` and a

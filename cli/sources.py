@@ -113,7 +113,7 @@ def opened(args: argparse.Namespace) -> Iterator[LiveCluster]:
 
 
 class ForbiddenError(CommandError):
-    """The caller may not read what a decision needs; `found` is what can be read."""
+    """A forbidden read, without which nothing is decided; `found` is what can be read."""
 
     def __init__(self, found: Found) -> None:
         lacks = " and ".join(found.lacks)

@@ -74,7 +74,7 @@ class _Output(io.FileIO):
 
 
 class _Messages(io.FileIO):
-    """Standard error; never raises."""
+    """Messages on standard error; never raises."""
 
     def write(self, data: ReadableBuffer) -> int:
         try:

@@ -131,7 +131,7 @@ def check_stored(name: str, raw: bytes, schema: Schema, size: ClusterSize) -> St
 
 
 class _Written(msgspec.Struct):
-    """What is compared of an object."""
+    """The written parts of an object that are compared."""
 
     apiVersion: str
     kind: str
@@ -275,7 +275,7 @@ _HINTS = {
 
 
 class Examiner:
-    """Compares checked objects with the policies and the cluster that exist. Thread-safe."""
+    """An examiner of checked objects beside the policies that exist. Thread-safe."""
 
     def __init__(
         self,
@@ -291,7 +291,7 @@ class Examiner:
     def examine(self, file: CheckedFile) -> CheckedFile:
         """The file of an object with the diagnostics that follow from other policies.
 
-        The name of its source is its name among the known ones.
+        Among the known files the object has the name of its source.
         """
         known = self._known()
         found = (*self._about_uses(file, known), *_about_name(file, known))

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions, generated from the structs and from rules that types cannot express.
+"""CRDs, generated from the structs and from rules that types cannot express.
 
 The schemas are structural (https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/
 custom-resource-definitions/#specifying-a-structural-schema), and the checks in them are CEL.

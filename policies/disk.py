@@ -1,8 +1,7 @@
 """Disk: the file system as a server asks it: one that may never answer.
 
 Whoever touches a mount whose server is gone waits, and no signal ends that. So a server asks in a
-thread of its own, for which the end of the process does not wait, and leaves out what is silent
-until it answers.
+thread for which the end of the process does not wait. A silent path is left out until it answers.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def trusted(_path: Path) -> None:
 
 
 class Disk:
-    """Runs work that asks the file system. INVARIANT: one thread uses it at a time.
+    """A disk runs work that asks the file system. INVARIANT: one thread uses it at a time.
 
     Work has no effects but its result: what is silent makes it begin again.
     """
@@ -70,11 +69,11 @@ class Disk:
 
 
 class _LeftAloneError(Exception):
-    """The end of a job that nobody waits for any more."""
+    """A job was left alone: nobody waits for its end any more."""
 
 
 class _Job(Generic[T]):
-    """One attempt of some work, in a thread; the path that it asks about, and since when."""
+    """A job: one attempt of some work in a thread, with the path that it asks about."""
 
     def __init__(self, work: Callable[[Visit], T], check: Visit) -> None:
         self._work = work

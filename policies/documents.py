@@ -37,7 +37,7 @@ _ENCODINGS = {
 
 
 class DocumentError(Exception):
-    """A text that is neither YAML nor JSON, or that JSON could not say; the message is why."""
+    """A document that is neither YAML nor JSON, or that JSON could not say; the message is why."""
 
 
 class _Loader(yaml.CSafeLoader):
@@ -71,7 +71,7 @@ def as_json(data: bytes, *, is_yaml: bool) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class DocumentField:
-    """The YAML node of a field and of its key; an item of a list has no key."""
+    """A field of a document: the YAML nodes of the value and of the key; an item has no key."""
 
     node: yaml.Node
     key: yaml.Node | None = None
@@ -79,7 +79,7 @@ class DocumentField:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed value, and its fields by path, such as `extenders[0].weight`.
+    """A document: a parsed value, and its fields by path, such as `extenders[0].weight`.
 
     `repeated` has the paths of keys that occur twice in a mapping; the last one counts. `root` is
     the path of the document itself, if it is an item of a List.

@@ -24,7 +24,7 @@ _SILENT_SECONDS = 1.0
 
 
 class FileSigns:
-    """Waits until `stirs` is true. A thread asks it, because the answer may wait for a file."""
+    """Signs of files: waits until `stirs` is true, which a thread asks: a file may not answer."""
 
     def __init__(self, stirs: Callable[[], bool]) -> None:
         self._stirs = stirs

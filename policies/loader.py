@@ -1,7 +1,7 @@
 """Loader: finds and reads policy files, and watches them for changes.
 
-Whoever passes the `visit` of a Disk is a server: it reads files again and again, so it takes only
-regular files of a limited size, and cannot wait for a silent one.
+Whoever passes the `visit` of a Disk is a server, which reads files again and again. A server takes
+only regular files of a limited size, and cannot wait for a silent file.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ _MOST_OF_TEXT, _MOST_OF_MANIFESTS = 1024 * 1024, 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class UnreadFile:
-    """A path that gave no text, with a message and a hint; without a text there is no span.
+    """An unread file: a path that gave no text, with a message and a hint.
 
     `unread` is true if the path exists but cannot be read, `is_gone` if nothing is there.
     """
@@ -124,7 +124,7 @@ class UnreadFile:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The texts in the order of their paths, and the paths that gave no text."""
+    """The loaded texts in the order of their paths, and the paths that gave no text."""
 
     sources: tuple[Source, ...]
     problems: tuple[UnreadFile, ...]
@@ -243,10 +243,10 @@ def _names(opened: BinaryIO, text: str) -> bool:
 
 
 class Search:
-    """The policy files at some paths, in order.
+    """A search for the policy files at some paths, in order.
 
     `named` are the paths of files, `folders` the paths of folders with policy files. A folder gives
-    the files in it and below it, by name, without hidden ones. A file with two paths is listed
+    the files at every depth, by name, without hidden files. A file with two paths is listed
     once: the files of a mounted ConfigMap are links into a hidden folder beside them.
     """
 

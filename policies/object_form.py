@@ -1,7 +1,7 @@
 """Object form: policies of a text as PlacementPolicy objects that mean the same.
 
 An object selects pods by their labels alone, and belongs to a namespace or to the cluster, so some
-policies have no such form. What is inside a policy stays as its author wrote it, as the rules.
+policies have no such form. The items of a policy stay as the author wrote them, as the rules.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class _Affinity(Base, frozen=True):
 
 
 class _PastedParts(_Affinity, frozen=True):
-    """What of a pod says where it may run."""
+    """The parts of a pod that say where it may run."""
 
     nodeSelector: dict[str, str] | None = None
     affinity: _Affinity | None = None

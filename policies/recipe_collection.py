@@ -76,7 +76,7 @@ _ALIKE = {
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A policy for a wish: its name, the wish in a line, the policy, and its tests."""
+    """A recipe for a wish: a name, the wish in a line, a policy, and its tests."""
 
     name: str
     wish: str

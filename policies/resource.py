@@ -1,4 +1,4 @@
-"""Structs of PlacementPolicy and ClusterPlacementPolicy, for v1 and v1alpha1.
+"""Resource structs of PlacementPolicy and ClusterPlacementPolicy, for v1 and v1alpha1.
 
 `policies.crds` generates the schemas of the API server from them, so that both accept the same
 objects. Every length is bounded: the API server estimates the cost of its checks from the bounds,
@@ -61,14 +61,14 @@ class NodeRequirement(Base, frozen=True):
 
 
 class Selector(Base, frozen=True):
-    """Requirements that must all hold. An empty selector selects everything."""
+    """A selector: requirements that must all hold. An empty one selects everything."""
 
     matchLabels: _Matches | None = None
     matchExpressions: Annotated[tuple[LabelRequirement, ...], Meta(max_length=32)] = ()
 
 
 class NodeSelector(Base, frozen=True):
-    """Requirements that must all hold. An empty selector would select every node: an error."""
+    """A selector of nodes, whose requirements must all hold. An empty one is an error."""
 
     matchLabels: _Matches | None = None
     matchExpressions: Annotated[tuple[NodeRequirement, ...], Meta(max_length=32)] = ()
@@ -104,14 +104,14 @@ _Repairs = Annotated[int, Meta(ge=1, le=MOST_REPAIRS, extra_json_schema={"format
 
 
 class RepairWindow(Base, frozen=True):
-    """A time of each day, in UTC."""
+    """A window of each day, in UTC."""
 
     begins: Annotated[str, _TIME_OF_DAY]
     ends: Annotated[str, _TIME_OF_DAY]
 
 
 class RepairSpec(Base, frozen=True):
-    """How pods may be evicted."""
+    """The repair of drift: how pods may be evicted."""
 
     perMinute: Annotated[_Repairs, Meta(description="The most evictions of a minute.")]
     atOnce: Annotated[
@@ -366,7 +366,7 @@ class PolicyStatus(Base, frozen=True):
 
 
 class Metadata(Struct, frozen=True):
-    """The part of an object's metadata that Placet reads."""
+    """The metadata of an object, as far as Placet reads it."""
 
     name: str = ""
     namespace: str = ""

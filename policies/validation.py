@@ -229,7 +229,7 @@ def _data(checked: Checked) -> Iterator[Data]:
 
 
 def _beyond(used: Iterable[tuple[Use, Checked]]) -> Iterator[tuple[Use, str]]:
-    """The `use`s whose policy reads what a policy of a namespace may not, each with what it is."""
+    """Each `use` whose policy reads more than a policy of a namespace may, with the thing read."""
     for use, other in used:
         environment = other.environment
         assert environment.schema is not None, "policies are checked with a schema"
@@ -283,7 +283,7 @@ class CheckedFile:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """All checked files, in the order in which they were given."""
+    """A validation: all checked files, in the order in which they were given."""
 
     files: tuple[CheckedFile, ...]
 
@@ -300,7 +300,7 @@ class Validation:
 
 
 class Validator:
-    """Checks files, and keeps the results of the last time: an unchanged file costs nothing."""
+    """A validator keeps the results of the last time, so an unchanged file costs nothing."""
 
     def __init__(self, schema: Schema, cost_limit: int = LIMIT) -> None:
         self._schema = schema
@@ -359,7 +359,7 @@ class Validator:
 
 
 class _SeenNames(Mapping[str, Checked]):
-    """The policies that `use` can name, which keeps in `found` what was asked for."""
+    """The names that `use` can name; `found` keeps those that were asked for."""
 
     def __init__(self, names: Mapping[str, Checked]) -> None:
         self._names = names
@@ -380,7 +380,7 @@ class _SeenNames(Mapping[str, Checked]):
 
 @dataclass(frozen=True, slots=True)
 class _Resolved:
-    """A policy with what it uses, and the policies by name of which that was made."""
+    """A resolved policy, and the policies by name that it was made of."""
 
     checked: Checked
     names: Mapping[str, Checked | None]
@@ -610,7 +610,7 @@ def succeed(previous: InForce, now: Validation, unread: Collection[str] = ()) ->
     """The policies in force after a change of the files; `unread` are files without a text.
 
     An invalid policy keeps its last valid version. So does every policy of a file that could not be
-    parsed as a whole, because it is unknown what the file says about it. A policy that is in no
+    parsed as a whole, because the file may say anything about the policy. A policy that is in no
     file any more is removed.
     """
     old = {identity(active.checked.policy): active for active in previous.active}

@@ -111,7 +111,7 @@ def _is_folder(action: argparse.Action) -> bool:
 
 
 def _answer(words: Sequence[str]) -> tuple[list[str], int]:
-    """What can be in place of the last word, and what is completed beside it."""
+    """The candidates for the last word, and the number that says what else is completed."""
     # `cli.main` imports this module.
     from cli.main import COMMANDS, module_of  # noqa: PLC0415
 

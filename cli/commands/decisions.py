@@ -1,4 +1,4 @@
-"""Command `decisions`: what the running Placet decided last, and what it decides now."""
+"""Command `decisions`: the last decisions of the running Placet, and new ones as they come."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _of_configuration() -> Mapping[str, object]:
 
 
 def _looked_up(path: str, schema: Schema) -> tuple[Type, Field | None] | Diagnostic:
-    """The type at the end of a path, and its field if it is one; or a diagnostic."""
+    """The type at the end of a path with its field, if it is a field; or a diagnostic."""
     steps = [(m.group(), Span(m.start(), m.end())) for m in _STEP.finditer(path)]
     if not steps:
         return catalogue.unknown_name(path, VARIABLES, Span(0, len(path)))

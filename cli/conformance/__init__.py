@@ -1,4 +1,4 @@
-"""The contract of kube-scheduler with an extender, held against any that runs.
+"""Conformance of an extender that runs to its contract with kube-scheduler.
 
 Belongs here: what is asked about each line of docs/extender.md (`cases.yaml`), the checks of
 answers, the stand-in of an API server, and the report. Must not: anything of Placet's own answers;

@@ -39,7 +39,7 @@ class ReceivedBinding:
 
 @dataclass(slots=True)
 class StandInApi:
-    """The objects by resource and `namespace/name`, and what came."""
+    """A stand-in with its objects by resource and `namespace/name`, and the Bindings that came."""
 
     objects: dict[str, dict[str, Json]]
     bindings: list[ReceivedBinding] = field(default_factory=list)

@@ -22,7 +22,7 @@ Way = Literal["once", "repeated", "apart", "at-once", "text", "slow", "broken", 
 
 
 class Case(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
-    """One question about one verb, and what its answers must be.
+    """A case: a question about a verb, and the checks of its answers.
 
     `expect` names checks of `expectations.py`. `change` is a JSON merge patch (RFC 7396) of the
     request. `node_bytes` is the least size of each node. `why` is what kube-scheduler does with

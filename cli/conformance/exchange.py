@@ -32,7 +32,7 @@ HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request and its answer; `error` says why there is none.
+    """An exchange: a request and its answer; `error` says why there is no answer.
 
     `value` is the answer as JSON, or None where `malformed` says what it is instead.
     """

@@ -38,7 +38,7 @@ _SOME = 3
 
 @dataclass(frozen=True, slots=True)
 class ConformanceCluster:
-    """The nodes of requests, the pods that are asked about, and pods that run on the nodes.
+    """A cluster to ask with: nodes, the pods that are asked about, and pods that run on the nodes.
 
     `others` are objects of other kinds, which the stand-in of an API server has too.
     """
@@ -51,7 +51,7 @@ class ConformanceCluster:
     def first(self, count: int) -> list[Json]:
         """So many nodes: some of those there are, or many, most of which nobody knows.
 
-        Those are copies of the first one under other names.
+        Unknown nodes are copies of the first node under new names.
         """
         count = min(count, len(self.nodes)) if count <= _SOME else count
         found = [deepcopy(node) for node in self.nodes[:count]]

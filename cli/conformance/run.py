@@ -59,7 +59,7 @@ class CaseResult:
 
 @dataclass(frozen=True, slots=True)
 class ContractResult:
-    """What became of a line of the contract; `reason` says why it does not apply."""
+    """The result of a line of the contract; `reason` says why it does not apply."""
 
     id: str
     says: str
@@ -129,7 +129,7 @@ def counts(results: Iterable[ContractResult]) -> str:
 
 
 class Conformance:
-    """Holds one extender to the contract."""
+    """A conformance run, which holds one extender to the contract."""
 
     def __init__(
         self,

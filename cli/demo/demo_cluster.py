@@ -1,7 +1,7 @@
 """The demo cluster: twelve nodes in three zones, forty pods and two that wait, and a question.
 
-The objects stand in `shop_test.policy`, in the words of tests. With the start: free ports where
-others have those of the demo, and a log that lets it speak first.
+The objects stand in `shop_test.policy`, in the words of tests. The start of the demo is
+here too: free ports where its own are taken, and a log that waits for the introduction.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ _BELOW_EPHEMERAL = range(20_000, 32_768)
 
 
 class QuietStart(logging.Filter):
-    """A filter of the log until the introduction to the demo, which says the same in its words.
+    """A quiet log until the introduction to the demo, which says the same.
 
     The warnings about the embedded policies are for whoever enforces them under kube-scheduler. On
     a terminal, the reader of the log reads the introduction, too.

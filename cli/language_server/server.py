@@ -108,8 +108,8 @@ _LEGEND = types.SemanticTokensLegend([*_COLOURS.values()], [])
 class PolicyServer:
     """A language server about policy files.
 
-    `more` are further files for `use`. With a cluster it completes the values there, warns of what
-    is not there, and says what policies do there.
+    `more` are further files for `use`. With a cluster it completes values, warns of labels that
+    no node has, and says what policies do.
     """
 
     def __init__(
@@ -318,7 +318,7 @@ class PolicyServer:
         return [types.TextEdit(whole, text)] if text != source.text else []
 
     def _colours(self, params: types.SemanticTokensParams) -> types.SemanticTokens:
-        """The pieces of a text that have a colour, each with its place after the one before it."""
+        """The coloured pieces of a text, each with its distance from the piece before."""
         path = _path(params.text_document.uri)
         text = "" if is_manifest(path) else self._texts[path]
         positions, data = self._positions(text), list[int]()

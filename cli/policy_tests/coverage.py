@@ -62,7 +62,7 @@ def branches(file: CheckedFile) -> Iterator[Branch]:
 
 
 class Coverage:
-    """The branches of the policies in some files, without test files, and which were taken."""
+    """The coverage of some files without test files: their branches, and which were taken."""
 
     def __init__(self, files: Iterable[CheckedFile]) -> None:
         tested = (file for file in files if not is_test_file(file.source.name))

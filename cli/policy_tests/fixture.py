@@ -38,7 +38,7 @@ _Document = tuple[Path, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Fixture:
-    """A cluster at one time, the names of its nodes, and the pod that a test is about."""
+    """A fixture: a cluster at one time, the names of its nodes, and the pod of a test."""
 
     cluster: ClusterCopy
     pod: NamedPod

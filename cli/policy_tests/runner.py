@@ -51,7 +51,7 @@ Outcome = OneOf["passed", "failed", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """The tests of one file, and the policies that decide in them.
+    """A suite: the tests of one file, and the policies that decide in them.
 
     `errors` are those of the policies and of the file; with any of them no test can run.
     """
@@ -64,7 +64,7 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """The suites with tests or errors, the given files, and the paths that could not be read.
+    """A collection of suites with tests or errors, the given files, and unread paths.
 
     A file that is read only for its policies is not among `files`.
     """
@@ -131,7 +131,7 @@ class TestOutcome:
 
 
 class Runner:
-    """Runs the tests of a collection, and records their coverage."""
+    """A runner of the tests of a collection, which records their coverage."""
 
     def __init__(
         self, collection: Collection, schema: Schema, running: ClusterDocuments | None = None
@@ -204,7 +204,7 @@ class FixtureEngine:
 
     Each node is filtered in a call of its own. Of several feasible nodes an engine may offer only
     one, to keep a bound exact; a test is about the rules. A gang has its places once it fits, so
-    then each call also has an engine of its own: a node passes if the gang fits with the pod there.
+    each call about a gang has an own engine: a node passes if the gang fits with the pod there.
     So has each binding, whose gang gathers for it first. In such an engine no time passes, so the
     places of the other members stay in flight.
     """

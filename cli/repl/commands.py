@@ -92,7 +92,7 @@ def put_loaded(files: Sequence[CheckedFile]) -> None:
 
 
 def put_cluster(session: ReplSession) -> None:
-    """Prints the size of the cluster and its time, and what policies read and it lacks."""
+    """Prints the size and the time of the cluster, and which objects policies lack there."""
     found = session.required_cluster()
     pods = counted(len(found.pod_bodies), "pod")
     put([f"{counted(len(session.node_names), 'node')} and {pods} at {found.now}"])

@@ -1,8 +1,8 @@
 """Session: the state behind the lines of `placet repl`.
 
-It holds the policies of its files, what was typed, the cluster, and the pod and node that were
-chosen. `placet repl` makes one and keeps it until it ends. A step that fails with UserError or
-FindingsError leaves the session as it was.
+A session holds the policies of its files, the typed items, the cluster, and the chosen pod and
+node. `placet repl` makes one session and keeps it until the end. A step that fails with UserError
+or FindingsError leaves the session as it was.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal as OneOf
-from typing import Protocol
+from typing import Protocol, get_args
 
 from grammar.checker.declarations import OBJECT
 from grammar.checker.expression_checker import Checker
@@ -20,6 +20,7 @@ from grammar.meaning.environment import Environment, variables_of_macro
 from grammar.meaning.schema import Field
 from grammar.messages.texts import cut
 from grammar.syntax.parser import accepts, keywords, parse_expression, scan
+from grammar.tree.clause_parts import NodeSet, Order
 from grammar.tree.clauses import Policy
 from grammar.tree.data import COLUMN_OF
 from grammar.tree.printer import print_data, print_parameter
@@ -100,8 +101,8 @@ _CHOICES = {
     "mode": ("enforce", "audit"),
     "failure": ("fail", "ignore"),
     "missing": ("fail", "pass"),
-    "nodes": ("eligible", "selected", "all"),
-    "range": ("minmax", "greatest", "rank"),
+    "nodes": get_args(NodeSet),
+    "range": get_args(Order),
     "rounding": ("up", "down"),
 }
 Start = OneOf["expression", "rules", "file"]
@@ -109,10 +110,10 @@ Start = OneOf["expression", "rules", "file"]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A text that replaces the text from offset `start`.
+    """A candidate: a text that replaces the text from offset `start`.
 
     `kind` is field, function, key, name, policy, sign, text, type or word; the REPL has more.
-    `note` is its type or kind, and `about` says what it is, if that is known.
+    `note` is the type or kind, and `about` describes the candidate, if that is known.
     """
 
     text: str
@@ -123,7 +124,7 @@ class Candidate:
 
 
 class Samples(Protocol):
-    """The values that expressions have in a cluster."""
+    """Samples of the values that expressions have in a cluster."""
 
     def keys(self, operand: str) -> Sequence[str]: ...
     def values(self, operand: str) -> Sequence[str]: ...
@@ -141,7 +142,7 @@ class NoSamples:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What completion knows besides the text: names, policies that `use` can name, a cluster."""
+    """The surroundings of a text: names, policies that `use` can name, and a cluster."""
 
     environment: Environment
     policies: Mapping[str, Policy]
@@ -150,7 +151,7 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A text that can stand at a place.
+    """An offer: a text that can stand at a place.
 
     `about` are sentences that say what it is. `heading` are lines of the language that do, of a
     function each way to call it.
@@ -235,7 +236,7 @@ def members(around: Surroundings, before: Sequence[ColouredToken]) -> Iterator[O
 
 
 def _function(environment: Environment, name: str, of: Type | None = None) -> Offer:
-    """A function, or one of the values of a type: each way to call it, and what it is for."""
+    """A function, or a function of the values of a type, with each way to call it."""
     overloads = environment.overloads(name, member=of is not None)
     fitting = [o for o in overloads if of is None or agrees(o.params[0], of)]
     # Authors of added functions say what these do.
@@ -387,7 +388,7 @@ def field_name(field: Field) -> str:
 
 
 def about_field(field: Field, owner: str) -> list[str]:
-    """Its documentation, and what it stands for over the text `owner`."""
+    """The documentation of a field, and its expression over the text `owner`."""
     return [text for text in (field.doc, _note(field, owner)) if text]
 
 

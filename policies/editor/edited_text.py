@@ -1,4 +1,4 @@
-"""Document: a text that somebody edits, as it was checked, with what is known at an offset of it.
+"""Edited text: a document that somebody writes, as it was checked, with its knowledge by offset.
 
 It is made anew for each version of the text, and has all that completion, hovers and definitions
 need. A part with errors is not in the checked file; what is around it still is.
@@ -28,7 +28,7 @@ from policies.validation import LIBRARY, CheckedFile, Validation
 
 @dataclass(frozen=True, slots=True)
 class EditedDocument:
-    """A checked text, and the policies by name that a `use` in it can name."""
+    """A checked document, and the policies by name that a `use` in it can name."""
 
     file: CheckedFile
     policies: Mapping[str, Usable]
@@ -133,7 +133,7 @@ def _without_end(text: str, next_: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Usable:
-    """A policy as it is written, and its text."""
+    """A usable policy as it is written, and its text."""
 
     policy: Policy
     source: Source

@@ -1,6 +1,6 @@
 """Meaning: what a name in a document stands for, in words, and where it is defined.
 
-Of a field, a function or a variable it says what completion says of it.
+A field, a function or a variable has the same words as in completion.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_VALUES, _LONGEST = 5, 400
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """The place where a name is defined."""
+    """The definition of a name: its place."""
 
     source: Source
     span: Span
@@ -42,7 +42,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What the name at `span` stands for.
+    """The meaning of the name at `span`.
 
     `heading` has lines of the language, such as `node.zone: string`; `about` has sentences, with
     code in backticks. `definition` is None for what no policy defines.
@@ -56,7 +56,7 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True)
 class _Cursor:
-    """A word or string of a document, with what is before and after it in its item.
+    """A cursor: a word or string of a document, with the tokens of its item around.
 
     `code` is the item up to the word; empty in the text of a message.
     """

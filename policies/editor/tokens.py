@@ -36,7 +36,7 @@ OPENING, CLOSING = ("(", "[", "[?", "{"), (")", "]", "}")
 
 @dataclass(frozen=True, slots=True)
 class ColouredToken:
-    """A piece of a text, which starts at offset `start`."""
+    """A token of a text, which starts at offset `start`."""
 
     kind: Kind
     text: str
