@@ -423,6 +423,7 @@ PARTS = (
 # ---- gangs and bindings
 
 _IN_GANG = "FOR WITHIN"
+_NO_CONDITION = "the pods of a gang have the same value, and no condition"
 _SAME = "write `of pods {made}`"
 GANGS = (
     R("for < ^{t:length} >", "at most {t}", only="AT"),
@@ -430,16 +431,16 @@ GANGS = (
     R("< ^timeout|scheduletimeoutseconds (:|=) {t:length} >", "for at most {t}", needs="FOR"),
     R("< ^up to {t:length} >", "for at most {t}", needs="FOR"),
     R("wait {e:expr} < > ^}", "for at most 1m ", needs="FOR"),
-    R("at < ^most >", "least", "write `at least`", only="LEAST", lacks="at most"),
-    R("< ^max >", "at least", needs=_IN_GANG, lacks="max"),
-    R("< ^exactly >", "at least", needs=_IN_GANG, lacks="exactly"),
+    R("at < ^most >", "least", "write `at least`", only="LEAST", lacks="a gang has no `at most`"),
+    R("< ^max >", "at least", needs=_IN_GANG, lacks="a gang has no `max`"),
+    R("< ^exactly >", "at least", needs=_IN_GANG, lacks="a gang has no `exactly`"),
     *(
         R(
             f"< ^{wrong} >",
             "",
             f"leave out `{word}`: a gang is always strict",
             needs=_IN_GANG,
-            lacks=word,
+            lacks=f"a gang has no `{word}`",
         )
         for wrong, word in (
             ("strict", "strict"),
@@ -447,9 +448,15 @@ GANGS = (
             ("best effort", "best effort"),
         )
     ),
-    R("< ^mutual >", "", "leave out `mutual`", needs=_IN_GANG, lacks="mutual"),
-    R("< ^missing {w:word} >", "", "leave out `missing`", needs=_IN_GANG, lacks="missing"),
-    R("of pods < ^where {e:expr} >", "by {e:key}", _SAME, only="BY", lacks="condition"),
+    R("< ^mutual >", "", "leave out `mutual`", needs=_IN_GANG, lacks="a gang has no `mutual`"),
+    R(
+        "< ^missing {w:word} >",
+        "",
+        "leave out `missing`",
+        needs=_IN_GANG,
+        lacks="a gang has no `missing`",
+    ),
+    R("of pods < ^where {e:expr} >", "by {e:key}", _SAME, only="BY", lacks=_NO_CONDITION),
     R("< ^over >", "within", needs=_IN_GANG),
     R("< ^per (domain|group) >", "within", needs=_IN_GANG),
     R("< ^topologykey (:|=) {t:any} >", "within {t:domain}", needs=_IN_GANG),

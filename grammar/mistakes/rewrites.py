@@ -40,7 +40,7 @@ class Rewrite:
     only: str = ""
     certain: bool = False
     amount: bool = False
-    # What a gang has not.
+    # The message about what a gang has not.
     lacks: str = ""
     # Whether the hint is an edit.
     edits: bool = True
@@ -450,7 +450,7 @@ class _Found:
         following = self.lexemes[position]
         if mark == "~":
             return self.lexemes.touches(position)
-        return following.closes or following.text in STOPS | {"&&", "||", ""}
+        return following.closes or following.text in STOPS | {"&&", "||", "and", "or", ""}
 
     def told(self, row: Rewrite) -> Diagnostic:
         """The error with what is to be written; ValueError where a part has no such form."""
@@ -475,7 +475,7 @@ class _Found:
         if row.amount:
             found = catalogue.bare_amount(lexemes.slice(first, last), span)
         if row.lacks:
-            found = catalogue.unfit_for_gang(f"a gang has no `{row.lacks}`", found.span, "")
+            found = catalogue.unfit_for_gang(row.lacks, found.span, "")
         known: dict[str, str] = {**self.parts, "made": WrittenPart(made)}
         hint = row.hint.format_map(known) if row.hint else None
         if not row.edits:
