@@ -441,7 +441,9 @@ class _Found:
             while first > 0 and not (lexemes[first - 1].opens or lexemes[first - 1].text in stops):
                 first = lexemes.partner.get(first - 1, first - 1)
         else:
-            is_one = WORD_KINDS[token.kind](lexemes[position - 1].text)
+            # What has several words is found from its first one on.
+            known = WORD_KINDS.get(token.kind)
+            is_one = known is not None and known(lexemes[position - 1].text)
             first = position - 1 if is_one else None
         return first if first is not None and self._bound(token.name, first, position - 1) else None
 

@@ -39,6 +39,7 @@ def schema() -> Schema:
             'policy web { for pods where pod.namespace in ["a", "b"]',
         ),
         ('policy web in namespace "shop"', 'policy web in namespace "shop" {'),
+        ("cluster policy web frontend of shop {", "cluster policy web-frontend-of-shop {"),
         ('policy web: in namespace "shop" {', 'policy web in namespace "shop" {'),
         ('---\npolicy web in namespace "shop" {', '\npolicy web in namespace "shop" {'),
     ],

@@ -8,8 +8,11 @@ from string import Formatter
 
 import pytest
 
+from grammar.messages.diagnostics import Fix
 from grammar.mistakes import rewrite_rows as rows
-from grammar.mistakes.rewrites import WORD_KINDS, Rewrite, WrittenPart
+from grammar.mistakes.misplaced import Misplaced
+from grammar.mistakes.rewrites import WORD_KINDS, Rewrite, WrittenPart, rewritten
+from grammar.tree.source import Source, Span
 
 ROWS = (
     *rows.GANGS,
@@ -51,3 +54,13 @@ def test_a_row_writes_parts_that_it_has(row: Rewrite) -> None:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.wrong[:60])
 def test_the_kinds_of_parts_are_known(row: Rewrite) -> None:
     assert set(re.findall(r"\{\w+:(\w+)\}", row.wrong)) <= {*WORD_KINDS, *OF_MANY}
+
+
+@pytest.mark.parametrize(("stop", "count"), [("b", 1), ("{", 0)])
+def test_a_part_of_several_words_is_found_from_its_first_one(stop: str, count: int) -> None:
+    """From a sign behind such a part, the row is not found, and this is no error."""
+    text = "policy a b {"
+    at = text.index(stop)
+    place = Misplaced(Source("p.policy", text), Span(at, at + 1), {"LBRACE"})
+    found = [f.remedy for f in rewritten(place, rows.HEADS) if f.hint == "write `a-b`"]
+    assert found == [Fix(Span(7, 10), "a-b")] * count
