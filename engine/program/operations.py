@@ -253,7 +253,7 @@ def with_steps(evaluate: Evaluate) -> Evaluate:
 def total(
     parts: tuple[Evaluate, ...], add: Callable[..., object], work: Work | None = None
 ) -> Evaluate:
-    """`a + b + …`, from the left; with `work` it takes the steps of each sum before it makes it."""
+    """`a + b + …`, from the left; with `work` each sum takes steps before it is made."""
     first, *rest = parts
 
     def run(frame: Frame) -> object:
