@@ -55,6 +55,7 @@ def shell(program: str, script: str, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("line", "completed"), LINES, ids=[line for line, _ in LINES])
 def test_bash_completes(placet: Placet, folder: Path, line: str, completed: set[str]) -> None:
     words = shlex.split(line)
@@ -68,6 +69,7 @@ def test_bash_completes(placet: Placet, folder: Path, line: str, completed: set[
     assert set(out.split()) == completed
 
 
+@pytest.mark.process
 def test_bash_knows_every_command(placet: Placet, folder: Path) -> None:
     ask = "COMP_WORDS=(placet ''); COMP_CWORD=1; _placet placet '' placet; "
     ask += 'printf "%s\\n" "${COMPREPLY[@]}"'
@@ -75,6 +77,7 @@ def test_bash_knows_every_command(placet: Placet, folder: Path) -> None:
     assert out.split() == [*COMMANDS]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("line", "completed"), LINES, ids=[line for line, _ in LINES])
 def test_fish_completes(placet: Placet, folder: Path, line: str, completed: set[str]) -> None:
     script = placet("completion", "fish").out + f"complete -C {shlex.quote(line)}\n"
@@ -82,6 +85,7 @@ def test_fish_completes(placet: Placet, folder: Path, line: str, completed: set[
     assert {row.partition("\t")[0].rstrip("/") for row in out.splitlines()} == completed
 
 
+@pytest.mark.process
 def test_zsh_takes_the_script(placet: Placet, folder: Path) -> None:
     (folder / "script").write_text(placet("completion", "zsh").out, encoding="utf-8")
     ask = 'autoload -U compinit; compinit -D -u; eval "$(cat script)"; '
