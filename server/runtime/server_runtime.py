@@ -10,8 +10,8 @@ import asyncio
 import gc
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from logging import Logger
 from pathlib import Path
@@ -224,8 +224,19 @@ async def serve(
         common.background.run(stack, "policies", deciding.reloader.run)
         if credentials is not None:
             common.supervisor.start("certificates", credentials.run)
-        left = await _serve_webhooks(stack, common, app, credentials)
-        await _serve_verbs(common, app, left, lambda url: started(url, deciding.reloader))
+        settings = options.settings
+        if (address := settings.webhooks) is not None:
+            own = replace(settings, host=address[0], port=address[1])
+            await _listen(stack, common, app[WEBHOOKS], own, "--webhook-listen", credentials)
+            credentials = None
+        with _listening((settings.host, settings.port), "--listen"):
+            await running.serve(
+                app,
+                settings,
+                lambda url: started(url, deciding.reloader),
+                credentials,
+                common.shutdown,
+            )
 
 
 # ---- the steps, in their order
@@ -257,10 +268,8 @@ def _serve_health(stack: AsyncExitStack, common: _Common) -> None:
     host, port = settings.health
     own = replace(settings, host=host, port=port, tls=None, webhooks=None)
     serving = running.health_server(own, heartbeat, metrics, common.options.version, log)
-    try:
+    with _listening(settings.health, "--health-listen"):
         url = stack.enter_context(serving)
-    except OSError as error:
-        raise CannotListenError(error, settings.health, "--health-listen") from error
     log.info("health and metrics on %s", url)
 
 
@@ -539,6 +548,9 @@ async def _serve_view(
         await _listen(stack, common, app, own, "--view-listen", credentials)
 
 
+_SERVED = {"--view-port": "view", "--view-listen": "shared view", "--webhook-listen": "webhooks"}
+
+
 async def _listen(
     stack: AsyncExitStack,
     common: _Common,
@@ -547,46 +559,20 @@ async def _listen(
     flag: str,
     credentials: Credentials | None = None,
 ) -> None:
-    """Serves a view until the stack ends."""
-    # The bodies of drafts are bounded by the view.
-    budget = ByteBudget(own.bytes_of_bodies)
-    app[running.CONNECTIONS] = Connections(own, budget, common.metrics, LimitedLog(common.log))
-    try:
+    """Serves another application than the verbs until the stack ends."""
+    if running.CONNECTIONS not in app:
+        # The bodies of drafts are bounded by the view.
+        budget = ByteBudget(own.bytes_of_bodies)
+        app[running.CONNECTIONS] = Connections(own, budget, common.metrics, LimitedLog(common.log))
+    with _listening((own.host, own.port), flag):
         url = await stack.enter_async_context(running.listening(app, own, credentials))
-    except OSError as error:
-        raise CannotListenError(error, (own.host, own.port), flag) from error
-    common.log.info("%s on %s", "shared view" if credentials else "view", url)
+    common.log.info("%s on %s", _SERVED[flag], url)
 
 
-async def _serve_webhooks(
-    stack: AsyncExitStack, common: _Common, app: web.Application, credentials: Credentials | None
-) -> Credentials | None:
-    """Serves the webhooks until the stack ends, if they have an address of their own.
-
-    Returns the credentials that are left for the main address.
-    """
-    settings = common.options.settings
-    if settings.webhooks is None:
-        return credentials
-    host, port = settings.webhooks
-    own = replace(settings, host=host, port=port)
+@contextmanager
+def _listening(address: tuple[str, int], flag: str) -> Iterator[None]:
+    """Raises CannotListenError for an OSError of the block."""
     try:
-        url = await stack.enter_async_context(running.listening(app[WEBHOOKS], own, credentials))
+        yield
     except OSError as error:
-        raise CannotListenError(error, (host, port), "--webhook-listen") from error
-    common.log.info("webhooks on %s", url)
-    return None
-
-
-async def _serve_verbs(
-    common: _Common,
-    app: web.Application,
-    credentials: Credentials | None,
-    started: Callable[[str], None],
-) -> None:
-    """Serves the verbs until the server is told to stop."""
-    settings = common.options.settings
-    try:
-        await running.serve(app, settings, started, credentials, common.shutdown)
-    except OSError as error:
-        raise CannotListenError(error, (settings.host, settings.port), "--listen") from error
+        raise CannotListenError(error, address, flag) from error
