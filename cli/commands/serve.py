@@ -264,7 +264,8 @@ def _traces(args: argparse.Namespace) -> TraceTarget | None:
 
 
 def _view_port(args: argparse.Namespace) -> int | None:
-    if "view_port" in args.configuration.given:
+    # A demo may have moved from a port that is taken.
+    if args.view_port is not None or "view_port" in args.configuration.given:
         given: int | None = args.view_port
         return given
     # Whoever lets the system choose a port runs several servers on one host.
