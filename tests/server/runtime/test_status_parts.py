@@ -1,0 +1,180 @@
+"""Parts of the status of a policy object: its gangs, its sources of data, and its drift."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from engine.cache.cache import Cache
+from engine.drift.drift_document import PolicyRepair
+from engine.enforced import EnforcedPolicies
+from engine.gangs.gang import GangStatus
+from engine.program.tables import SourceStatus
+from policies.resource import PolicyStatus, StatusCondition
+from server.runtime.data_tables import source_part
+from server.runtime.drift_watching import drift_part
+from server.runtime.policy_statuses import Statuses, StatusPart, gang_numbers
+from tests.server.runtime.test_objects import READY, Read, stored
+from tests.server.runtime.test_ungated import no_time
+
+
+def status_of(rules: str, part: Callable[[EnforcedPolicies], StatusPart]) -> PolicyStatus:
+    """The status of an object with these rules, to which one part is added."""
+    read, objects = Read(), stored(rules)
+    read.read(objects)
+    last = read.last
+    assert last is not None
+    statuses = Statuses(Cache(), no_time, [lambda: part(last)])
+    (report,) = statuses.reports(last, objects, Cache().snapshot())
+    return report.wanted
+
+
+# ---- gangs
+
+GANG = 'gang "g" { of pods by peer.labels["job"] at least 2 }'
+
+
+def gang(name: str, state: str, policy: str = "shop/web") -> GangStatus:
+    return GangStatus(policy, "g", "shop", name, state, 2, 0, 1, 1.0, "", {})  # type: ignore[arg-type]
+
+
+def numbers(rules: str, *gangs: GangStatus) -> tuple[int | None, ...]:
+    found = status_of(rules, lambda _: gang_numbers(gangs))
+    return found.waitingGangs, found.gatheringGangs, found.givenUpGangs
+
+
+def test_the_gangs_of_a_policy_are_counted_by_state() -> None:
+    waiting = [gang("a", "waiting"), gang("b", "waiting"), gang("c", "waiting", "shop/other")]
+    others = [gang("d", "gathering"), gang("e", "given up")]
+    assert numbers(GANG, *waiting, *others) == (2, 1, 1)
+    assert numbers(GANG) == (0, 0, 0)
+
+
+def test_a_policy_without_gangs_has_no_such_numbers() -> None:
+    assert numbers(READY, gang("a", "waiting")) == (None, None, None)
+
+
+# ---- sources of data
+
+RACKS = """
+data "racks" { from configmap "shop/racks" key "racks.csv" by "rack" columns { watts: double } }
+data "owners" { from configmap "shop/owners" key "x.csv" by "team" columns { room: string } }
+filter "power" { require data.racks[node.labels["rack"]].watts < 5.0 }
+filter "own" { require has(data.owners["web"].room) }
+"""
+
+
+def condition(rules: str, *sources: SourceStatus) -> StatusCondition | None:
+    """The condition, where the sources are those of the tables by their names."""
+
+    def parts(read: EnforcedPolicies) -> StatusPart:
+        (program,) = read.programs.values()
+        digests = {table.name: table.digest for table in program.tables}
+        return source_part([replace(s, digest=digests.get(s.name, "other")) for s in sources])
+
+    found = status_of(rules, parts)
+    return next((c for c in found.conditions if c.type == "DataFailing"), None)
+
+
+def source(name: str, reason: str = "", error: str = "", *, stale: bool = False) -> SourceStatus:
+    text = f"{error} (try 7)" if error else ""
+    return SourceStatus(
+        name,
+        "",
+        "configmap",
+        ("shop/web",),
+        rows=2,
+        age=0.0,
+        error=text,
+        reason=reason,
+        first_error=error,
+        is_stale=stale,
+    )
+
+
+def told(rules: str, *sources: SourceStatus) -> tuple[str, str, str]:
+    found = condition(rules, *sources)
+    assert found is not None
+    return found.status, found.reason, found.message
+
+
+def test_sources_that_work() -> None:
+    assert told(RACKS, source("racks"), source("owners")) == (
+        "False",
+        "None",
+        "its tables are read",
+    )
+    assert told(RACKS) == ("False", "None", "its tables are read"), "they are not asked yet"
+
+
+def test_a_source_that_fails_is_named_with_its_first_error() -> None:
+    found = told(RACKS, source("racks", "absent", "there is no ConfigMap"), source("owners"))
+    text = "racks (configmap): the last rows are read: there is no ConfigMap"
+    assert found == ("True", "OldRows", text)
+
+
+def test_two_that_fail_and_one_without_rows() -> None:
+    found = told(
+        RACKS,
+        source("racks", "unusable", "line 3 is not UTF-8", stale=True),
+        source("owners", "denied", "Placet may not watch configmaps"),
+    )
+    owners = "owners (configmap): the last rows are read: Placet may not watch configmaps"
+    racks = "racks (configmap): no rows are read: line 3 is not UTF-8"
+    assert found == ("True", "NoRows", f"{owners}; {racks}")
+
+
+def test_rows_that_are_stale_when_they_come() -> None:
+    status, reason, text = told(RACKS, source("racks", stale=True))
+    assert (status, reason) == ("True", "NoRows")
+    assert text == "racks (configmap): no rows are read: they are stale when they come"
+
+
+def test_a_source_of_another_policy_is_not_named() -> None:
+    other = source("elsewhere", "absent", "there is no ConfigMap", stale=True)
+    assert told(RACKS, other) == ("False", "None", "its tables are read")
+
+
+def test_a_policy_without_tables_has_no_such_condition() -> None:
+    assert condition(READY, source("racks", "absent", "gone")) is None
+
+
+# ---- drift
+
+
+def drift_status(drift: Mapping[str, Mapping[str, int]] | None) -> PolicyStatus:
+    return status_of(READY, lambda _: drift_part(drift, ()))
+
+
+def test_what_is_done_about_pods_that_break_clauses() -> None:
+    repair = PolicyRepair("shop/web", "no place", "nowhere", 1, 0, 0, 0, (), ())
+    found = status_of(READY, lambda _: drift_part(None, [repair]))
+    (condition,) = [c for c in found.conditions if c.type == "Repairing"]
+    assert (condition.status, condition.reason, condition.message) == (
+        "False",
+        "NoPlace",
+        "nowhere",
+    )
+
+
+def drifted(found: PolicyStatus) -> list[tuple[str, str, str]]:
+    return [(c.status, c.reason, c.message) for c in found.conditions if c.type == "Drifted"]
+
+
+def test_pods_are_counted_once_for_each_kind() -> None:
+    found = drift_status({"shop/web": {"share": 2, "filter": 1}})
+    assert found.driftedPods == 3
+    text = "pods break clauses of these kinds: filter, share; see `placet drift`"
+    assert drifted(found) == [("True", "PodsBreakClauses", text)]
+
+
+def test_a_policy_that_nobody_breaks() -> None:
+    found = drift_status({})
+    assert found.driftedPods == 0
+    assert [each[:2] for each in drifted(found)] == [("False", "None")]
+
+
+def test_what_nobody_has_looked_at_is_not_said() -> None:
+    found = drift_status(None)
+    assert (found.driftedPods, drifted(found)) == (None, [])
