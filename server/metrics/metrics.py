@@ -37,6 +37,7 @@ _SCORE_BUCKETS = tuple(map(float, range(11)))
 # Policies come and go while a server runs, but their label values stay.
 MOST_LABELS = 1000
 _OTHER = "other"
+LOOK_SECONDS = 5.0
 # What is 0 before the first one is counted.
 _FROM_ZERO = (
     "placet_bypasses_total",
@@ -71,7 +72,7 @@ class Metrics(Collector):
     """The metrics of one server.
 
     It is also an Observer of the engine: `rejected`, `failed`, `would_reject`, `conflict`,
-    `bypassed` and `gang` are what an engine reports. `state` has the metrics of the status.
+    `bypassed` and `gang` are what an engine reports.
     """
 
     def __init__(
@@ -96,9 +97,8 @@ class Metrics(Collector):
         self._held: Callable[[], float] = lambda: 0.0
         self._failing: Callable[[], Mapping[str, str]] = dict
         self.pod_seen = self._lag.add
-        self.state = StateMetrics()
+        self._status: ReplicaStatus | None = None
         registry.register(self)
-        registry.register(self.state)
         # Memory, processor time and open files; there are none where there is no /proc.
         ProcessCollector(registry=registry)
 
@@ -106,6 +106,16 @@ class Metrics(Collector):
         """`/metrics`, in the format that the scraper prefers."""
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
+
+    async def follow(self, read: Callable[[], ReplicaStatus]) -> None:
+        """Looks at the status of the replica until it is cancelled.
+
+        `/metrics` may be asked on another thread than that of decisions. So the loop of decisions
+        looks every LOOK_SECONDS, and a scrape reads what was seen last.
+        """
+        while True:
+            self._status = read()
+            await shared_pause(LOOK_SECONDS)
 
     def collect(self) -> Iterable[Metric]:
         return families(self._samples())
@@ -134,6 +144,8 @@ class Metrics(Collector):
                 yield "placet_nodes_returned_total", [verb], sums.returned
             yield "placet_request_body_bytes_total", [verb], sums.received
             yield "placet_response_body_bytes_total", [verb], sums.sent
+        if (status := self._status) is not None:
+            yield from _state_samples(status)
 
     # ---- calls
 
@@ -277,29 +289,8 @@ class Metrics(Collector):
 
 # ---- the status of a replica
 
-LOOK_SECONDS = 5.0
 # Policies come and go, and the others have names too.
 _MOST_SOURCES = 1000
-
-
-class StateMetrics(Collector):
-    """The state of a replica and what it knows, as of the last look at the status for the view.
-
-    `/metrics` may be asked on another thread than that of decisions. So the loop of decisions looks
-    every LOOK_SECONDS, and a scrape reads what was seen last.
-    """
-
-    def __init__(self) -> None:
-        self._status: ReplicaStatus | None = None
-
-    async def follow(self, read: Callable[[], ReplicaStatus]) -> None:
-        """Looks at the status until it is cancelled."""
-        while True:
-            self._status = read()
-            await shared_pause(LOOK_SECONDS)
-
-    def collect(self) -> Iterable[Metric]:
-        return families(_state_samples(self._status)) if self._status is not None else ()
 
 
 def _state_samples(status: ReplicaStatus) -> Iterator[Sample]:

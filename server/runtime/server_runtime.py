@@ -478,7 +478,7 @@ def _shown(
         history,
     )
     status = _status(common, deciding, credentials)
-    common.supervisor.start("metrics", lambda: common.metrics.state.follow(status))
+    common.supervisor.start("metrics", lambda: common.metrics.follow(status))
     explainer = Explainer(replica, engine, journal, view, common.schema, lambda: reloader.enforced)
     overview = Overview(replica, engine, view, explainer, states)
     metrics = common.metrics

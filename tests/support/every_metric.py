@@ -23,7 +23,7 @@ from server.answers.view_answers import (
     ReplicaStatus,
 )
 from server.call import CallRecord, ReviewedObject
-from server.metrics.metrics import Metrics, StateMetrics
+from server.metrics.metrics import Metrics
 from server.settings import Settings
 from tests.support.view_server import status_of
 
@@ -115,9 +115,9 @@ def full_status(replica: str = "placet-0") -> ReplicaStatus:
     )
 
 
-async def look(state: StateMetrics, status: Callable[[], ReplicaStatus]) -> None:
+async def look(metrics: Metrics, status: Callable[[], ReplicaStatus]) -> None:
     """Have the metrics look at the status once."""
-    looking = asyncio.create_task(state.follow(status))
+    looking = asyncio.create_task(metrics.follow(status))
     await asyncio.sleep(0)
     looking.cancel()
 
@@ -168,7 +168,7 @@ def every_metric() -> Mapping[str, Described]:
     registry = CollectorRegistry()
     metrics = Metrics(registry, "1.2.3")
     count_everything(metrics)
-    asyncio.run(look(metrics.state, full_status))
+    asyncio.run(look(metrics, full_status))
     return {_name(metric): _described(metric) for metric in registry.collect()}
 
 

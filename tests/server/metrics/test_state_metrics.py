@@ -8,15 +8,14 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from server.answers.view_answers import ReplicaStatus
-from server.metrics.metrics import StateMetrics
+from server.metrics.metrics import Metrics
 from tests.support.every_metric import full_status, look
 
 
 async def seen(status: Callable[[], ReplicaStatus]) -> Callable[..., float | None]:
     """The values after one look at the status."""
-    registry, state = CollectorRegistry(), StateMetrics()
-    registry.register(state)
-    await look(state, status)
+    registry = CollectorRegistry()
+    await look(Metrics(registry, "1.2.3"), status)
     return registry.get_sample_value
 
 
@@ -92,4 +91,6 @@ async def test_without_a_cluster_there_is_no_cache() -> None:
 
 
 def test_before_the_first_look_there_is_nothing() -> None:
-    assert list(StateMetrics().collect()) == []
+    registry = CollectorRegistry()
+    Metrics(registry, "1.2.3")
+    assert registry.get_sample_value("placet_ready") is None
