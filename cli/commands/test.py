@@ -26,17 +26,15 @@ from cli.sources import add_cluster_arguments, chosen_flag, opened, whole
 from cli.streams import beneath
 from engine.cache.cluster_copy import ClusterDocuments
 from grammar.meaning.schema import Schema, load_schema
-from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import counted, escaped
-from grammar.tree.clauses import ClusterFile, Test
-from policies.loader import INTERVAL_SECONDS, Search, Watcher
+from grammar.tree.clauses import Test
 from policies.validation import Validator
 
 EXAMPLES = """\
 examples:
   placet test
   placet test --threshold 90 -o junit policies/ > results.xml
-  placet test --watch -k spot policies/
+  placet test -v -k spot policies/
   placet test --cluster live policies/
 """
 
@@ -48,8 +46,6 @@ _TABLE = """
     also list the branches that no test has taken
   --threshold PERCENT
     the minimum coverage; implies --coverage
-  --watch
-    run again when a file changes, until Ctrl-C
 """
 
 
@@ -80,28 +76,11 @@ def run(args: argparse.Namespace) -> int:
     validator = Validator(schema)
     if args.cluster is None and (flag := chosen_flag(args)) is not None:
         raise CommandError(f"{flag} works only with --cluster live", "tests are not live otherwise")
-    if not args.watch:
-        return _run_once(args, collect(args.paths, validator), schema)
-    while True:
-        _run_until_change(args, validator, schema)
+    return _tested(args, collect(args.paths, validator), schema)
 
 
-def _run_until_change(args: argparse.Namespace, validator: Validator, schema: Schema) -> None:
-    policies = Watcher(lambda visit: Search(args.paths, visit).paths)
-    collection = collect(args.paths, validator)
-    clusters = Watcher(lambda _: _cluster_files(collection))
-    try:
-        _run_once(args, collection, schema)
-    except UserError as error:
-        print_error(error.message, error.hint)
-    print("\nwaiting for a change; Ctrl-C ends", flush=True)
-    while not any([policies.changed(), clusters.changed()]):
-        time.sleep(INTERVAL_SECONDS)
-    print()
-
-
-def _run_once(args: argparse.Namespace, collection: Collection, schema: Schema) -> int:
-    """Runs the tests once. Raises CommandError if there are none."""
+def _tested(args: argparse.Namespace, collection: Collection, schema: Schema) -> int:
+    """Runs the tests. Raises CommandError if there are none."""
     started = time.perf_counter()
     matching = [(suite, _matching(suite, args.k)) for suite in collection.suites]
     chosen = [(suite, tests) for suite, tests in matching if tests or suite.errors]
@@ -226,16 +205,6 @@ def _is_covered(threshold: float | None, percent: float) -> bool:
         "write tests for the branches that no test has taken",
     )
     return False
-
-
-def _cluster_files(collection: Collection) -> list[Path]:
-    return [
-        Path(suite.source.name).parent / item.path
-        for suite in collection.suites
-        for test in suite.tests
-        for item in test.items
-        if isinstance(item, ClusterFile)
-    ]
 
 
 def _percent(text: str) -> float:

@@ -2,9 +2,6 @@
 
 import json
 import re
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -187,40 +184,3 @@ def test_threshold_is_a_percentage(placet: Placet, shop: Path, threshold: str) -
     done = placet("test", f"--threshold={threshold}")
     assert (done.code, done.out) == (2, "")
     assert f"`{threshold}` is not a percentage from 0 to 100" in done.err
-
-
-@pytest.mark.process
-def test_watch_runs_again_when_a_file_changes(shop: Path) -> None:
-    """Ctrl-C ends it as it ends any command."""
-    root = str(Path(__file__).parents[2])
-    command = [sys.executable, "-c", "from cli.main import main; raise SystemExit(main())"]
-    with subprocess.Popen(
-        [*command, "test", "--watch"],
-        cwd=shop,
-        env={"PYTHONPATH": root},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        try:
-            assert process.stdout is not None
-
-            def until(wanted: str) -> str:
-                assert process.stdout is not None
-                seen = ""
-                for line in process.stdout:
-                    seen += line
-                    if line.startswith("waiting"):
-                        break
-                assert wanted in seen
-                return seen
-
-            until("1 passed")
-            (shop / "shop.policy").write_text(POLICY + GOOD + WRONG, encoding="utf-8")
-            until("1 failed, 1 passed")
-            (shop / "shop.policy").write_text(POLICY, encoding="utf-8")
-            until("there are no tests in `.`")
-            process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 130
-        finally:
-            process.kill()
