@@ -259,13 +259,6 @@ class CheckedDraft(msgspec.Struct, frozen=True):
     diagnostics: Sequence[Problem]
 
 
-class DraftObjects(msgspec.Struct, frozen=True):
-    """The policies of a draft as objects, in YAML; null where `problem` says why there are none."""
-
-    text: str | None
-    problem: str
-
-
 class Point(DraftText, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A point in a draft: `offset` counts the characters before it."""
 

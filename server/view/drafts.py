@@ -67,7 +67,6 @@ class Drafts:
         self.answers: Mapping[str, Answer] = {
             "check": self._told_by(trial.check_draft),
             "complete": self._told_by(trial.complete_draft),
-            "objects": self._told_by(trial.objects_of),
             "evaluate": self.evaluate,
             "place": self.place,
             "simulate": self.simulate,

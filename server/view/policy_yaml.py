@@ -70,11 +70,6 @@ def as_written(raw: bytes) -> str:
         "metadata": {key: value for key, value in named.items() if value},
         "spec": msgspec.json.decode(found.spec),
     }
-    return as_yaml(whole)
-
-
-def as_yaml(whole: object) -> str:
-    """A document as people write it."""
     return yaml.dump(whole, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 

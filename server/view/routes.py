@@ -31,7 +31,6 @@ from server.answers.simulation_answers import SimulationQuestion
 from server.answers.view_answers import (
     CheckedDraft,
     CompletedDraft,
-    DraftObjects,
     DraftSession,
     DraftText,
     PastedPod,
@@ -184,7 +183,6 @@ ROUTES: Sequence[Route] = (
     Route("/session", f"the token that drafts are sent with as `{TOKEN_HEADER}`", DraftSession),
     Route("/check", "the diagnostics of a draft; nothing is written", CheckedDraft, DraftText),
     Route("/complete", "what can stand at a place of a draft", CompletedDraft, Point),
-    Route("/objects", "the policies of a draft as objects", DraftObjects, DraftText),
     Route(
         "/place",
         "where a pod of manifests would go by itself, and why; nothing is written",

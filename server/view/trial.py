@@ -35,21 +35,17 @@ from grammar.meaning.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import shown
-from grammar.syntax.parser import parse_file
 from grammar.tree.source import Source
 from policies.admission import StoredObject, check_stored
 from policies.documents import DocumentError, as_json
 from policies.editor.completion import NoSamples
 from policies.editor.edited_text import EditedDocument, complete, document
-from policies.manifest_text import is_manifest
-from policies.object_form import NoObjectError, as_object
 from policies.validation import Validation, Validator
 from server.answers.simulation_answers import MOST_PODS
 from server.answers.view_answers import (
     ChangedPod,
     CheckedDraft,
     CompletedDraft,
-    DraftObjects,
     DraftText,
     Point,
     Problem,
@@ -57,7 +53,6 @@ from server.answers.view_answers import (
     TriedDraft,
     problems,
 )
-from server.view.policy_yaml import as_yaml
 
 T = TypeVar("T")
 # The seconds after which no further pod is asked about, and the names in an answer.
@@ -132,23 +127,6 @@ def complete_draft(beside: Beside, point: Point, schema: Schema) -> CompletedDra
     """What can stand at a place of a draft."""
     text = _document(beside, point, schema)
     return CompletedDraft(complete(text, min(point.offset, len(point.text)), NoSamples()))
-
-
-def objects_of(beside: Beside, draft: DraftText, schema: Schema) -> DraftObjects:
-    """The policies of a draft as objects, which are without errors, too."""
-    if _checked(beside, draft, schema).is_wrong:
-        return DraftObjects(None, "the draft has errors")
-    if is_manifest(draft.name):
-        return DraftObjects(draft.text, "")
-    written, _ = parse_file(Source(draft.name, draft.text))
-    try:
-        made = [as_object(policy, draft.text) for policy in written.policies]
-    except NoObjectError as error:
-        return DraftObjects(None, str(error))
-    text = "---\n".join(as_yaml(each) for each in made)
-    told = _checked(beside, DraftText(text, "draft.yaml"), schema).told
-    problem = next((each.message for each in told if each.severity == "error"), "")
-    return DraftObjects(None if problem else text, problem)
 
 
 # The kind and the `namespace/name` of workloads, and the uids of those that are in the cluster.

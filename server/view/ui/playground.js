@@ -1,7 +1,7 @@
 // Playground: a draft of policies, what is wrong with it, and which pods would get another answer. Nothing is written.
 import { html, useEffect, useRef, useState } from "./vendor/preact-htm.js";
 import { Editor } from "./editor.js";
-import { API, Problem, address, count, draftName, encodedPath, patiently, sentence, answer, useAnswer } from "./parts.js";
+import { API, Problem, address, count, draftName, encodedPath, patiently, answer, useAnswer } from "./parts.js";
 import { Outcome } from "./outcome.js";
 
 const FIRST = `policy draft in namespace "default" {
@@ -73,7 +73,6 @@ export function Playground({ names }) {
       <textarea rows="5" spellcheck="false" onInput=${(event) => { kept.cluster = event.target.value; }}>${kept.cluster}</textarea></label>`}
     <${Editor} load=${load} change=${(text) => { kept.text = text; }} check=${check} run=${run}
       complete=${complete} />
-    <${Taken} objects=${() => ask("objects", { text: kept.text, name: kept.name })} />
     ${failure && html`<${Problem} ...${failure} />`}
     <${Problems} problems=${problems} />
     <section aria-live="polite"><h2>What would change</h2><${Outcome} trial=${trial} quiet=${html`Press <em>Try it</em>, or Ctrl-Enter in the text.`} /></section>`;
@@ -85,23 +84,6 @@ function begin(policy, setLoad) {
     setLoad({ text: FIRST });
   }
   location.hash = address(["playground", ...policy.split("/").filter(Boolean)]);
-}
-
-// A draft leaves the page as an object; its text can be selected.
-function Taken({ objects }) {
-  const [said, setSaid] = useState("");
-  const copy = async () => {
-    const found = await objects();
-    if (found.error || !found.data.text) { setSaid(sentence(found.error || found.data.problem)); return; }
-    try {
-      await navigator.clipboard.writeText(found.data.text);
-      setSaid("PlacementPolicy copied.");
-    } catch {
-      setSaid("The browser lets the page copy nothing.");
-    }
-  };
-  return html`<p class="taken"><button type="button" onClick=${copy}>Copy as PlacementPolicy</button>
-    <span role="status" class="quiet">${said}</span></p>`;
 }
 
 const Problems = ({ problems }) => problems.length > 0 && html`<section><h2>${count(problems.length, "problem")}</h2>

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-import yaml
 from aiohttp import ClientSession
 
 from engine.cache.cluster_copy import DataText
@@ -166,21 +165,6 @@ async def test_a_trial_names_the_pods_whose_verdicts_change(trial: Asked) -> Non
     }
     nodes = {1: None, 2: "n1"}
     assert found["changed"] == [{"pod": f"shop/web-{n}", "on": nodes[n], **change} for n in (1, 2)]
-
-
-async def test_a_draft_as_objects(view: Asked) -> None:
-    view.path = "objects"
-    where = 'policy a in namespace "x" { for pods where pod.labels["a"] == "b" '
-    text = where + 'filter "f" { require node.ready } }'
-    _, found = await view.post(DRAFT)
-    assert found["problem"] == "the draft has errors"
-    _, found = await view.post({"text": f"{text}\n{text.replace(' a ', ' c ', 1)}"})
-    assert [each["metadata"]["name"] for each in yaml.safe_load_all(found["text"])] == ["a", "c"]
-    _, again = await view.post({"text": found["text"], "name": "draft.yaml"})
-    assert again == found
-    _, found = await view.post({"text": text.replace("for pods", "weight 7 for pods")})
-    assert found["text"] is None
-    assert "must be greater than 100" in found["problem"]
 
 
 async def test_two_texts_of_a_policy_are_compared_without_what_is_in_force(trial: Asked) -> None:
