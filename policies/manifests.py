@@ -83,15 +83,19 @@ def decoded(value: object, wanted: type[S], page: ManifestText) -> S | Diagnosti
     except msgspec.ValidationError as error:
         said = _SAID.match(str(error))
         assert said is not None, "every part of it is optional"
-        return _field_error(said["what"], said["path"] or "", wanted, page)
+        return _field_error(said["what"], said["path"] or "", wanted, page, value)
     except RecursionError:
         return page.error("object", "is nested too deeply")
 
 
 def _field_error(
-    what: str, path: str, wanted: type[msgspec.Struct], page: ManifestText
+    what: str, path: str, wanted: type[msgspec.Struct], page: ManifestText, value: object
 ) -> Diagnostic:
     if (lacking := _LACKING.match(what)) is not None:
+        other = _other_case(value, path, lacking["name"])
+        if other is not None:
+            hint = f"write `{lacking['name']}`"
+            return page.error(join(path, other), "names of fields are case-sensitive", hint)
         return page.error(join(path, lacking["name"]), "is missing")
     if (unknown := _UNKNOWN.match(what)) is not None:
         here = _type_at(path, wanted)
@@ -100,6 +104,12 @@ def _field_error(
         hint = f"a similar name exists: `{close}`" if close is not None else ""
         if (other := _OTHER_NAMES.get(unknown["name"])) in fields:
             hint = f"write `{other}`"
+        elif unknown["name"] in ("matchLabels", "matchExpressions", "match"):
+            hint = "write `podSelector: {matchLabels: {…}}`"
+        elif close is None and {"matchLabels", "matchExpressions"} <= set(fields):
+            said = _value_at(value, join(path, unknown["name"]))
+            if isinstance(said, str):
+                hint = f"write `matchLabels: {{{unknown['name']}: {said}}}`"
         return page.error(join(path, unknown["name"]), "unknown field", hint)
     if (no_value := _NO_VALUE.match(what)) is not None:
         here = _type_at(path, wanted)
@@ -114,9 +124,31 @@ def _field_error(
             hint = ""
             if path.startswith("spec.rules"):
                 hint = "write `rules: |`, and the rules indented below it"
+            elif kinds == _KINDS["int"] and str(_value_at(value, path)).isdecimal():
+                hint = "write it without quotes"
+            elif kinds == _KINDS["str"] and expected["found"] in ("int", "float", "bool"):
+                hint = "write it in quotes"
             return page.error(path, f"is {_in_words(expected['found'])}, not {kinds}", hint)
         return page.error(path, _out_of_bounds(expected["rest"]))
     return page.error(path or "object", what[:1].lower() + what[1:])
+
+
+def _value_at(value: object, path: str) -> object:
+    """What an object has at a path."""
+    here = value
+    for step in _STEP.findall(path):
+        if isinstance(here, list) and step.isdecimal() and int(step) < len(here):
+            here = here[int(step)]
+        else:
+            here = here.get(step) if isinstance(here, dict) else None
+    return here
+
+
+def _other_case(value: object, path: str, name: str) -> str | None:
+    """The key that differs from a missing field only in its case."""
+    here = _value_at(value, path)
+    keys = map(str, here) if isinstance(here, dict) else ()
+    return next((key for key in keys if key.lower() == name.lower()), None)
 
 
 def _out_of_bounds(bound: str) -> str:
