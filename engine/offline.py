@@ -14,6 +14,7 @@ from engine.data.reading import DataError, rows_of_text
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.decision.registry import Registry
+from engine.decision.verb_call import Observer
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.objects.codec import ObjectCodec
@@ -29,16 +30,6 @@ from grammar.values.time import Timestamp
 
 # The pods about which no policy of a server decides, unless it is told otherwise.
 USUAL_EXEMPTIONS = Exemptions(SYSTEM_NAMESPACES, by_annotation=True)
-
-
-class SilentObserver:
-    """An observer that ignores everything: the answers of the engine are enough."""
-
-    def rejected(self, *_: object, **__: object) -> None:
-        pass
-
-    failed = would_reject = conflict = bypassed = expensive = gave_up = shortened = rejected
-    unnamed_scheduler = added_victims = gang = held_back = rejected
 
 
 def offline_engine(
@@ -58,7 +49,7 @@ def offline_engine(
         registry,
         cluster,
         codec,
-        SilentObserver(),
+        Observer(),
         exemptions=exemptions,
         time=DecisionTime(clock, lambda: cluster.now),
         after=AfterDecision(clock, journal=journal),

@@ -88,8 +88,11 @@ class GangChange:
     text: str = ""
 
 
-class Observer(Protocol):
-    """An observer of what operators should see of decisions besides the answers."""
+class Observer:
+    """An observer of what operators should see of decisions besides the answers.
+
+    This one hears nothing; others hear what they have a method for.
+    """
 
     def rejected(self, policy: str, clause: str, nodes: int) -> None: ...
     def held_back(self, policy: str, clause: str, nodes: int) -> None: ...

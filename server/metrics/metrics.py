@@ -20,7 +20,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from engine.decision.verb_call import GangChange
+from engine.decision.verb_call import GangChange, Observer
 from engine.program.tables import SourceStatus, source_label
 from engine.work import shared_pause
 from server.answers.view_answers import ReplicaStatus
@@ -68,12 +68,8 @@ class _CallSums:
     sent: int = 0
 
 
-class Metrics(Collector):
-    """The metrics of one server.
-
-    It is also an Observer of the engine: `rejected`, `failed`, `would_reject`, `conflict`,
-    `bypassed` and `gang` are what an engine reports.
-    """
+class Metrics(Collector, Observer):
+    """The metrics of one server, and an Observer of what its engine reports."""
 
     def __init__(
         self,
@@ -229,17 +225,11 @@ class Metrics(Collector):
         """The pod or policy is named in the log only."""
         self._values["placet_background_gave_up_total", work] += 1
 
-    def unnamed_scheduler(self, name: str) -> None:
-        """Is only for the log."""
-
     def gang(self, change: GangChange) -> None:
         policy, state = self._one(change.policy), change.state.replace(" ", "_")
         self._values["placet_gangs_total", policy, state, change.reason.replace(" ", "_")] += 1
         if change.held_seconds:
             self._values["placet_gang_held_seconds_total", policy, state] += change.held_seconds
-
-    def shortened(self, policy: str, clause: str, text: str) -> None:
-        """A long message is in the log only."""
 
     # ---- the server
 

@@ -168,7 +168,7 @@ _QUIET_SECONDS = 300.0
 _MOST_KEYS = 10_000
 
 
-class LogObserver:
+class LogObserver(Observer):
     """Writes to the log what an engine reports, and passes it on to another observer."""
 
     def __init__(self, log: Logger, other: Observer) -> None:

@@ -211,7 +211,7 @@ class Known:
 
 
 @dataclass(slots=True)
-class Silent:
+class Silent(Observer):
     """An observer that logs nothing and records its calls in `heard`."""
 
     heard: list[tuple[object, ...]] = field(default_factory=list)
