@@ -325,10 +325,9 @@ def _deciding(
 ) -> Deciding:
     """The engine over the view, and all that hears of its decisions or changes its policies.
 
-    `answers` keeps the answers of filter for a binder. The enforced policies were read from the
-    files and these objects.
+    `answers` keeps those of filter for a binder. `enforced` was read from files and `objects`.
     """
-    options, metrics, schema = common.options, common.metrics, common.schema
+    options, metrics, codec = common.options, common.metrics, ObjectCodec(common.schema)
     cluster = view if isinstance(view, ClusterRuntime) else None
     rejected = RejectedPods(
         time.monotonic, _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS, lambda: view.snapshot().table
@@ -346,14 +345,14 @@ def _deciding(
     has_first = cluster is not None and options.policy_first
     first = PolicyFirst(options.policy_first) if has_first else None
     hold = first.check if first is not None else None
-    asking = options.schedulers
+    schedulers = options.schedulers
     engine = Engine(
         enforced.registry,
         view,
-        ObjectCodec(schema),
+        codec,
         observer,
         exemptions=options.exemptions,
-        role=ReplicaRole(gate, asking.call_bind, cluster is not None, hold, asking),
+        role=ReplicaRole(gate, schedulers.call_bind, cluster is not None, hold, schedulers),
         time=DecisionTime(policies=times),
         after=AfterDecision(
             journal=journal,
@@ -363,18 +362,17 @@ def _deciding(
         ),
     )
     data = _tables(stack, common, engine, cluster.api if cluster is not None else None)
-    schedulers, log = options.schedulers, common.log
     reloader = PolicyReloader(
         policies,
         enforced,
         objects,
         view,
         engine,
-        log,
+        common.log,
         binds=schedulers.call_bind,
         adopted=data.adopt,
     )
-    told = PortablePods(engine, ObjectCodec(schema), options.frozen, times)
+    told = PortablePods(engine, codec, options.frozen, times)
     return Deciding(engine, journal, observer, rejected, reloader, told, schedulers, data, first)
 
 
