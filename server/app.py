@@ -84,7 +84,7 @@ class AppParts:
 def create_app(parts: AppParts) -> web.Application:
     """The application of one server; `app[WEBHOOKS]` has only its webhooks, if it has any."""
     decider, settings, metrics, log = parts.decider, parts.settings, parts.metrics, parts.log
-    warnings = MisconfigurationWarnings(log, metrics, settings.warning_interval, parts.cluster_size)
+    warnings = MisconfigurationWarnings(log, metrics, parts.cluster_size)
     limited = LimitedLog(log)
     budget = ByteBudget(settings.bytes_of_bodies)
     metrics.hold(lambda: budget.held)

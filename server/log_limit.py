@@ -1,5 +1,7 @@
 """LimitedLog: the log of a server, in which no kind of line can crowd out the others.
 
+RecentNews lets each thing into the log once in a while.
+
 Whoever reaches the server decides how many lines about requests it has to write. So every line that
 a request or a connection causes is written through here, at every level.
 """
@@ -11,10 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from logging import Logger
 
+from cachetools import TTLCache
+
 from server.call import LogEntry
 
 # The most lines of one kind in a second: writing a line takes as long as a decision.
 MOST_LINES_A_SECOND = 10
+# The same news is told once in this time.
+QUIET_SECONDS = 600.0
+_MOST_NEWS = 10_000
 
 
 @dataclass(slots=True)
@@ -64,3 +71,18 @@ class LimitedLog:
         if left_out:
             entry = replace(entry, fields={**entry.fields, "leftOut": left_out})
         self._log.log(level, "%s", entry, exc_info=error)
+
+
+class RecentNews:
+    """The recent news: what was told in the last ten minutes, so that it is not told again."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._told: TTLCache[int, None] = TTLCache(_MOST_NEWS, QUIET_SECONDS, clock)
+
+    def is_new(self, *key: str) -> bool:
+        """Whether nothing was told of this key lately; from now on it was."""
+        # The texts of keys have any length.
+        if hash(key) in self._told:
+            return False
+        self._told[hash(key)] = None
+        return True

@@ -122,8 +122,6 @@ class Settings:
     webhooks: tuple[str, int] | None = None
     # Host and port of the view that users of the cluster share, over HTTPS; None for none.
     shared_view: tuple[str, int] | None = None
-    # Seconds between two warnings about the same misconfiguration.
-    warning_interval: float = 600.0
     # None means plain HTTP.
     tls: TlsFiles | None = None
 

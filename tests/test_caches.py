@@ -130,7 +130,6 @@ DICTIONARIES = {
         "server/log_limit.py: LimitedLog._kinds",
         "server/metrics/metrics.py: Metrics._levels",
         "server/metrics/metrics.py: Metrics._verbs",
-        "server/http/middleware.py: MisconfigurationWarnings._warned",
     ),
     COUNTED: (
         "engine/cache/ended_pods.py: EndedPods._pods",
@@ -160,8 +159,7 @@ TIMED = {
     "engine/decision/preemption.py": "uids of pods",
     "engine/decision/after.py": "uids of pods",
     "engine/program/policy_time.py": "addresses of policies",
-    "server/http/tls.py": "addresses of clients, and OpenSSL's constants",
-    "server/runtime/observers.py": "hashes",
+    "server/log_limit.py": "hashes",
     "server/view/overview.py": "labels of at most 317 characters, and uids of pods",
     "server/view/view_access.py": "digests, and names of namespaces of at most 63 characters",
 }

@@ -21,7 +21,7 @@ from server.errors import Outcome
 from server.http.bodies import BodyReader
 from server.http.places import address_of
 from server.http.sockets import Shutdown
-from server.log_limit import LimitedLog
+from server.log_limit import LimitedLog, RecentNews
 from server.metrics.metrics import Metrics
 
 VerbHandler = Callable[[web.Request, CallRecord], Awaitable[web.Response]]
@@ -34,7 +34,7 @@ _NO_VERB = "none"
 # The levels of log lines by outcome; the others are warnings.
 _LEVELS = {
     Outcome.ANSWERED: logging.INFO,
-    # MisconfigurationWarnings warns of these, once an interval.
+    # MisconfigurationWarnings warns of these, once in a while.
     Outcome.UNSUPPORTED: logging.DEBUG,
 }
 # Up to this number kube-scheduler offers all feasible nodes (minFeasibleNodesToFind).
@@ -112,16 +112,14 @@ class MisconfigurationWarnings:
         self,
         log: Logger,
         metrics: Metrics,
-        interval: float,
         cluster_size: Callable[[], int | None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._log = log
         self._metrics = metrics
-        self._interval = interval
         self._cluster_size = cluster_size
         self._clock = clock
-        self._warned: dict[str, float] = {}
+        self._news = RecentNews(clock)
         # When each was seen last, and of what.
         self._seen: dict[str, tuple[float, str]] = {}
 
@@ -158,11 +156,8 @@ class MisconfigurationWarnings:
             self._warn(_SAMPLED, offered=call.offered, nodes=size)
 
     def _warn(self, text: str, **fields: str | int) -> None:
-        now = self._clock()
-        self._seen[text] = now, "requests"
-        last = self._warned.get(text)
-        if last is None or now - last >= self._interval:
-            self._warned[text] = now
+        self._seen[text] = self._clock(), "requests"
+        if self._news.is_new(text):
             self._log.warning("%s", LogEntry(text, fields))
 
 

@@ -14,8 +14,6 @@ from datetime import UTC, datetime
 from logging import ERROR, WARNING, Logger
 from pathlib import Path
 
-from cachetools import TTLCache
-
 from grammar.messages.texts import os_reason
 from policies.disk import Disk, Visit
 from policies.file_signs import FileSigns
@@ -23,7 +21,7 @@ from policies.loader import Watcher
 from server.answers.view_answers import CertificateInUse
 from server.call import LogEntry
 from server.http.health import ReadinessCheck
-from server.log_limit import LimitedLog
+from server.log_limit import LimitedLog, RecentNews
 from server.metrics.metrics import Metrics
 from server.settings import SettingsError, TlsFiles
 
@@ -32,9 +30,6 @@ WARNING_SECONDS = 7 * _DAY
 # Files with an error are tried again even if they look unchanged: the cause may have been their
 # permissions, or a moment without free file descriptors.
 RETRY_SECONDS = 10.0
-# A client that cannot connect tries again and again; the log has each reason once in this time.
-_QUIET_SECONDS = 600.0
-_MOST_LOGGED = 1000
 
 
 class TlsError(SettingsError):
@@ -75,8 +70,8 @@ class Credentials:
         self._problem = ""
         self._tried = 0.0
         self._warned = ""
-        # Recently logged addresses and reasons.
-        self._logged: TTLCache[tuple[str, str], None] = TTLCache(_MOST_LOGGED, _QUIET_SECONDS)
+        # A client that cannot connect tries again and again.
+        self._news = RecentNews()
         self._limited = LimitedLog(log)
         self.loaded = self._disk.run(self._read)
         self._report_loaded()
@@ -120,8 +115,7 @@ class Credentials:
         reason = _reason(error)
         if isinstance(error, ssl.SSLCertVerificationError):
             reason = f"{reason}: {error.verify_message}"
-        if (host, reason) not in self._logged:
-            self._logged[host, reason] = None
+        if self._news.is_new(host, reason):
             entry = LogEntry(f"TLS: handshake with {host} failed: {reason}", {})
             self._limited.write(WARNING, "handshake", entry)
 

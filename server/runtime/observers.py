@@ -18,12 +18,10 @@ from logging import Logger
 from logging.handlers import QueueHandler, QueueListener
 from queue import Full, Queue
 
-from cachetools import TTLCache
-
 from engine.decision.verb_call import GangChange, Observer
 from grammar.messages.texts import LINES, MOST_WHOLE, escaped, escaped_json, shown
 from server.call import LogEntry
-from server.log_limit import LimitedLog
+from server.log_limit import LimitedLog, RecentNews
 
 FORMATS = ("text", "json")
 _MOST_LINE = 2 * MOST_WHOLE
@@ -164,10 +162,6 @@ def _time(record: logging.LogRecord) -> str:
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-_QUIET_SECONDS = 300.0
-_MOST_KEYS = 10_000
-
-
 class LogObserver(Observer):
     """Writes to the log what an engine reports, and passes it on to another observer."""
 
@@ -176,7 +170,7 @@ class LogObserver(Observer):
         self._other = other
         # By the address of a policy, which one governs its pods instead.
         self.lost: dict[str, str] = {}
-        self._logged: TTLCache[int, None] = TTLCache(_MOST_KEYS, _QUIET_SECONDS)
+        self._news = RecentNews()
 
     def rejected(self, policy: str, clause: str, nodes: int) -> None:
         self._other.rejected(policy, clause, nodes)
@@ -188,48 +182,48 @@ class LogObserver(Observer):
 
     def failed(self, policy: str, clause: str, error: str) -> None:
         self._other.failed(policy, clause, error)
-        if self._is_news("failed", policy, clause, error):
+        if self._news.is_new("failed", policy, clause, error):
             self._log.warning("policy %s: %s could not be evaluated: %s", policy, clause, error)
 
     def would_reject(self, policy: str, clause: str, nodes: int) -> None:
         self._other.would_reject(policy, clause, nodes)
-        if self._is_news("audit", policy, clause):
+        if self._news.is_new("audit", policy, clause):
             text = "policy %s in audit mode: %s would have rejected %d nodes"
             self._log.info(text, policy, clause, nodes)
 
     def conflict(self, winner: str, loser: str) -> None:
         self._other.conflict(winner, loser)
         self.lost[loser] = winner
-        if self._is_news("conflict", winner, loser):
+        if self._news.is_new("conflict", winner, loser):
             text = "policies %s and %s select the same pods: the first one governs them"
             self._log.warning(text, winner, loser)
 
     def bypassed(self, pod: str, uid: str, reason: str) -> None:
         self._other.bypassed(pod, uid, reason)
-        if self._is_news("bypass", uid, reason):
+        if self._news.is_new("bypass", uid, reason):
             # The reason is text from a pod, so it must be quoted.
             fields = {"pod": pod, "reason": reason}
             self._log.warning("%s", LogEntry("pod bypasses all policies", fields))
 
     def expensive(self, policy: str) -> None:
         self._other.expensive(policy)
-        if self._is_news("expensive", policy):
+        if self._news.is_new("expensive", policy):
             text = "policy %s takes too much time to evaluate: its pods wait while it does"
             self._log.warning(text, policy)
 
     def gave_up(self, work: str, about: str) -> None:
         self._other.gave_up(work, about)
-        if self._is_news("gave up", work, about):
+        if self._news.is_new("gave up", work, about):
             self._log.warning("%s of %s takes too long: gave up this time", work, about)
 
     def shortened(self, policy: str, clause: str, text: str) -> None:
         self._other.shortened(policy, clause, text)
-        if self._is_news("shortened", policy, clause):
+        if self._news.is_new("shortened", policy, clause):
             self._log.info("policy %s: %s has a long message: %s", policy, clause, text)
 
     def unnamed_scheduler(self, name: str) -> None:
         self._other.unnamed_scheduler(name)
-        if self._is_news("scheduler", name):
+        if self._news.is_new("scheduler", name):
             text = (
                 "filter is asked about pods of scheduler `%s`, which no --scheduler-name names:"
                 " after a start or a handover strict counts can miss those on their way"
@@ -253,13 +247,6 @@ class LogObserver(Observer):
 
     def added_victims(self, policy: str, clause: str, pods: int) -> None:
         self._other.added_victims(policy, clause, pods)
-        if self._is_news("added", policy, clause):
+        if self._news.is_new("added", policy, clause):
             text = "policy %s: preempt added %d victims because of %s"
             self._log.info(text, policy, pods, clause)
-
-    def _is_news(self, *key: str) -> bool:
-        # The texts of keys have any length.
-        if hash(key) in self._logged:
-            return False
-        self._logged[hash(key)] = None
-        return True

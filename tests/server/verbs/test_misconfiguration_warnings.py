@@ -1,4 +1,4 @@
-"""MisconfigurationWarnings: each warning once an interval, and counted every time."""
+"""MisconfigurationWarnings: each warning once in ten minutes, and counted every time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Situation:
         log = logging.getLogger("placet")
         metrics = Metrics(self.registry, "1")
         self.warnings = MisconfigurationWarnings(
-            log, metrics, 600.0, lambda: self.cluster, lambda: self.now
+            log, metrics, lambda: self.cluster, lambda: self.now
         )
 
     def look(self, verb: str, offered: int, *, full_nodes: bool = False, agent: str = GO) -> None:
