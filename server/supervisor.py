@@ -20,6 +20,7 @@ from logging import Logger
 from engine.cache.reflector import Backoff, Timing
 from engine.errors import EngineError
 from grammar.messages.texts import shown
+from server.answers.view_answers import TaskStatus
 from server.http.health import ReadinessCheck
 
 # A task that has run for so many seconds since its last failure counts as running again.
@@ -103,14 +104,10 @@ class Supervisor:
             for each in self._running.values()
         ]
 
-    def status(self) -> Mapping[str, object]:
+    def status(self) -> Mapping[str, TaskStatus]:
         """The tasks by name, for the view."""
         return {
-            each.name: {
-                "running": each.began is not None,
-                "restarts": each.restarts,
-                "lastFailure": each.failure,
-            }
+            each.name: TaskStatus(each.began is not None, each.restarts, each.failure)
             for each in self._running.values()
         }
 

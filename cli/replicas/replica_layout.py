@@ -10,9 +10,8 @@ from cli.explanation.layout import NAMED, audited, by_reason, concerned, passed,
 from engine.decision.journal import CountedGroup
 from engine.explanation.decided import Listing
 from engine.explanation.document import PodDecision, Summary
-from engine.objects.api_types import mapping
 from grammar.messages.texts import counted, named
-from server.answers.view_answers import Latency, ReplicaStatus
+from server.answers.view_answers import CardsOfClause, Latency, ReplicaStatus, WatchedResource
 
 
 def listings(found: Sequence[Listing]) -> Iterator[Part]:
@@ -102,10 +101,8 @@ def _groups(groups: Sequence[CountedGroup]) -> str:
 
 
 _NAMED = 5
-_WRONG_CARDS = {
-    "lost": "pods on cards that their node does not have",
-    "guessed": "pods that others have bound, without a number of their cards",
-}
+_LOST = "pods on cards that their node does not have"
+_GUESSED = "pods that others have bound, without a number of their cards"
 
 
 def status(found: ReplicaStatus) -> Iterator[Part]:
@@ -121,8 +118,9 @@ def status(found: ReplicaStatus) -> Iterator[Part]:
     yield f"{counted(found.decisions, 'decision')}; the last ones about {kept} are kept"
     yield ""
     yield from _policies_in_force(found)
-    yield from _informers(found)
-    yield from _cards(found)
+    if found.cluster is not None:
+        yield from _informers(found.cluster.resources)
+        yield from _cards(found.cluster.cards)
     yield from _gangs(found)
     yield from _data(found)
     yield from _in_flight(found)
@@ -132,13 +130,13 @@ def status(found: ReplicaStatus) -> Iterator[Part]:
 def _leader(found: ReplicaStatus) -> str:
     if found.cluster is None:
         return "no cluster is watched"
-    lease = mapping(found.cluster, "lease")
-    if not lease:
+    lease = found.cluster.lease
+    if lease is None:
         return "decides by counts without a Lease"
-    if lease.get("held"):
+    if lease.held:
         return "leader: this replica holds the Lease"
-    failure = f" ({lease['failure']})" if lease.get("failure") else ""
-    return f"leader: `{lease.get('holder') or 'nobody'}` holds the Lease{failure}"
+    failure = f" ({lease.failure})" if lease.failure else ""
+    return f"leader: `{lease.holder or 'nobody'}` holds the Lease{failure}"
 
 
 def _policies_in_force(found: ReplicaStatus) -> Iterator[Part]:
@@ -157,45 +155,37 @@ def _policies_in_force(found: ReplicaStatus) -> Iterator[Part]:
     yield ""
 
 
-def _informers(found: ReplicaStatus) -> Iterator[Part]:
-    resources = mapping(found.cluster or {}, "resources")
+def _informers(resources: Mapping[str, WatchedResource]) -> Iterator[Part]:
     if not resources:
         return
     rows = table("informer", "objects", "synced", "silent", "failure", right=("objects", "silent"))
     for name, each in sorted(resources.items()):
-        rows.add_row(name, *_informer(each if isinstance(each, Mapping) else {}))
+        age, synced = each.secondsSinceLastEvent, "yes" if each.synced else "no"
+        silent = "" if age is None else f"{age:.0f} s"
+        rows.add_row(name, str(each.objects), synced, silent, each.failure)
     yield rows
     yield ""
 
 
-def _informer(each: Mapping[str, object]) -> tuple[str, str, str, str]:
-    silent = each.get("secondsSinceLastEvent")
-    seconds = f"{silent:.0f} s" if isinstance(silent, int | float) else ""
-    synced = "yes" if each.get("synced") else "no"
-    return str(each.get("objects", "")), synced, seconds, str(each.get("failure") or "")
-
-
-def _cards(found: ReplicaStatus) -> Iterator[Part]:
+def _cards(clauses: Mapping[str, CardsOfClause]) -> Iterator[Part]:
     """What is left of the cards of each clause, and the pods that are not where they should be."""
-    clauses = mapping(found.cluster or {}, "cards")
     if not clauses:
         return
     columns = ("idle", "split", "full")
     rows = table("cards", *columns, "used", right=columns)
     wrong = []
-    for name in sorted(clauses):
-        each = mapping(clauses, name)
-        amounts = mapping(each, "amounts")
+    for name, each in sorted(clauses.items()):
         used = [
-            f"{mapping(amounts, key).get('used')} of {mapping(amounts, key).get('capacity')} {key}"
-            for key in sorted(amounts)
+            f"{sums.used} of {sums.capacity} {key}" for key, sums in sorted(each.amounts.items())
         ]
-        rows.add_row(name, *(str(each.get(column, "")) for column in columns), ", ".join(used))
-        for kind, text in _WRONG_CARDS.items():
-            pods, number = each.get(f"{kind}Pods"), each.get(kind)
-            if isinstance(pods, list) and isinstance(number, int) and number:
+        rows.add_row(name, *map(str, (each.idle, each.split, each.full)), ", ".join(used))
+        for text, number, pods in (
+            (_LOST, each.lost, each.lostPods),
+            (_GUESSED, each.guessed, each.guessedPods),
+        ):
+            if number:
                 more = f" and {number - len(pods)} more" if number > len(pods) else ""
-                wrong.append(f"cards `{name}`: {text}: {', '.join(map(str, pods))}{more}")
+                wrong.append(f"cards `{name}`: {text}: {', '.join(pods)}{more}")
     yield rows
     yield from wrong
     yield ""

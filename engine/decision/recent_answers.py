@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -242,6 +241,16 @@ class RejectedPod:
 _WRITTEN_SECONDS = 10.0
 
 
+class RejectedStatus(msgspec.Struct, frozen=True):
+    """The rejected pods in numbers: those that wait, and what became of requeues."""
+
+    waiting: int
+    waitingByPolicy: Mapping[str, int]
+    requeues: int
+    offered: int
+    refusedAgain: int
+
+
 class RejectedPods:
     """The pods that were rejected last, by uid. Bound and deleted pods are forgotten.
 
@@ -339,15 +348,10 @@ class RejectedPods:
         rejected.pause = min(2 * rejected.pause, self._most)
         rejected.due = self._clock() + rejected.pause
 
-    def status(self) -> Mapping[str, Any]:
-        """The numbers of pods, for the view and for metrics."""
-        return {
-            "waiting": len(self._known),
-            "waitingByPolicy": dict(Counter(each.policy for each in self._known.values())),
-            "requeues": self.requeues,
-            "offered": self.offered,
-            "refusedAgain": self.refused_again,
-        }
+    def status(self) -> RejectedStatus:
+        by_policy = dict(Counter(each.policy for each in self._known.values()))
+        numbers = self.requeues, self.offered, self.refused_again
+        return RejectedStatus(len(self._known), by_policy, *numbers)
 
     def due(self) -> Iterator[RejectedPod]:
         """The pods that may be requeued now."""

@@ -9,6 +9,8 @@ from typing import Literal as OneOf
 import msgspec
 from msgspec import Meta
 
+from engine.decision.recent_answers import RejectedStatus
+from engine.drift.drift_document import PolicyRepair
 from engine.explanation.decided import PolicyAuditDetail
 from engine.explanation.effects import EffectOfPolicy
 from engine.gangs.gang import GangStatus
@@ -91,6 +93,88 @@ class CertificateInUse(msgspec.Struct, frozen=True):
     warning: str
 
 
+class LeaseStatus(msgspec.Struct, frozen=True):
+    """The Lease: the name of this replica, the holder, and why asking about it fails now."""
+
+    identity: str
+    holder: str
+    held: bool
+    failure: str
+
+
+class AmountOfCards(msgspec.Struct, frozen=True):
+    """The amount that the cards of a clause have of something, and what pods take of it."""
+
+    capacity: int
+    used: int
+
+
+class CardsOfClause(msgspec.Struct, frozen=True):
+    """The cards of a clause by state, and its pods in numbers.
+
+    The pods that are `guessed` were bound by others, and those that are `lost` have cards that
+    their node does not have: the first of each are named.
+    """
+
+    idle: int
+    split: int
+    full: int
+    amounts: Mapping[str, AmountOfCards]
+    placed: int
+    guessed: int
+    guessedPods: Sequence[str]
+    lost: int
+    lostPods: Sequence[str]
+
+
+class TaskStatus(msgspec.Struct, frozen=True):
+    """The status of a background task."""
+
+    running: bool
+    restarts: int
+    lastFailure: str
+
+
+class WatchedResource(msgspec.Struct, frozen=True, kw_only=True):
+    """A watched resource: its objects, and how the watch goes.
+
+    `failure` is what fails now, and `lastUnreadable` the last object that could not be read.
+    """
+
+    objects: int
+    resourceVersion: str = ""
+    synced: bool
+    secondsSinceLastEvent: float | None
+    relists: Mapping[str, int] = {}
+    failure: str = ""
+    failures: int = 0
+    failuresByKind: Mapping[str, int] = {}
+    unreadable: int = 0
+    lastUnreadable: str = ""
+
+
+class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The status of a watched cluster; `missing` says what is not known of it yet.
+
+    `lease` is null for the only replica. Only the leader knows `drift`, by policy and kind of
+    clause, `repairs`, and by policy how many pods are `beyondBounds`. `failing` has the work with
+    the API server that fails now, and `background` the tasks by name.
+    """
+
+    synced: bool = True
+    missing: str = ""
+    lease: LeaseStatus | None = None
+    rejected: RejectedStatus | None = None
+    cards: Mapping[str, CardsOfClause] = {}
+    drift: Mapping[str, Mapping[str, int]] = {}
+    repairs: Sequence[PolicyRepair] = ()
+    beyondBounds: Mapping[str, int] = {}
+    tasks: int = 0
+    failing: Mapping[str, str] = {}
+    background: Mapping[str, TaskStatus] = {}
+    resources: Mapping[str, WatchedResource]
+
+
 class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What a replica is and knows at this time.
 
@@ -109,7 +193,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     failing: Sequence[FailedCheck]
     policies: Sequence[PolicyInForce]
     notInForce: Sequence[str]
-    cluster: Mapping[str, object] | None
+    cluster: ClusterStatus | None
     podsInFlight: int
     inFlight: Sequence[InFlight]
     gangs: Sequence[GangsOfPolicy]

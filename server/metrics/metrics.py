@@ -11,7 +11,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from aiohttp import web
@@ -23,7 +22,7 @@ from prometheus_client.registry import Collector
 from engine.decision.verb_call import GangChange, Observer
 from engine.program.tables import SourceStatus, source_label
 from engine.work import shared_pause
-from server.answers.view_answers import ReplicaStatus
+from server.answers.view_answers import ClusterStatus, ReplicaStatus
 from server.call import CallRecord, ReviewedObject
 from server.errors import Outcome
 from server.metrics.families import Buckets, Sample, families
@@ -69,7 +68,7 @@ class _CallSums:
 
 
 class Metrics(Collector, Observer):
-    """The metrics of one server, and an Observer of what its engine reports."""
+    """The metrics of a server, and an Observer of its engine."""
 
     def __init__(
         self,
@@ -318,41 +317,42 @@ def _data(sources: Iterable[SourceStatus]) -> Iterator[Sample]:
             yield "placet_data_age_seconds", [label], max(known)
 
 
-def _cluster(cluster: Mapping[str, Any]) -> Iterator[Sample]:
-    """The Lease and the cache, as `ClusterRuntime.status` has them."""
-    if "lease" in cluster:
-        yield "placet_leader", (), cluster["lease"]["held"]
-    if (rejected := cluster.get("rejected")) is not None:
-        for policy, number in sorted(rejected["waitingByPolicy"].items()):
+def _cluster(cluster: ClusterStatus) -> Iterator[Sample]:
+    if cluster.lease is not None:
+        yield "placet_leader", (), cluster.lease.held
+    if (rejected := cluster.rejected) is not None:
+        for policy, number in sorted(rejected.waitingByPolicy.items()):
             yield "placet_rejected_pods", [policy], number
-        yield "placet_requeues_total", (), rejected["requeues"]
-        yield "placet_requeue_results_total", ["offered"], rejected["offered"]
-        yield "placet_requeue_results_total", ["refused"], rejected["refusedAgain"]
-    for policy, number in sorted(cluster.get("beyondBounds", {}).items()):
+        yield "placet_requeues_total", (), rejected.requeues
+        yield "placet_requeue_results_total", ["offered"], rejected.offered
+        yield "placet_requeue_results_total", ["refused"], rejected.refusedAgain
+    for policy, number in sorted(cluster.beyondBounds.items()):
         yield "placet_pods_beyond_bounds", [policy], number
-    for policy, kinds in sorted(cluster.get("drift", {}).items()):
+    for policy, kinds in sorted(cluster.drift.items()):
         for kind, number in sorted(kinds.items()):
             yield "placet_drifted_pods", [policy, kind], number
-    for each in cluster.get("repairs", ()):
-        for result in ("evicted", "refused", "failed", "returned"):
-            yield "placet_repair_evictions_total", [each["policy"], result], each[result]
-        yield "placet_repair_moving_pods", [each["policy"]], len(each["moving"])
-        yield "placet_repair_stopped_clauses", [each["policy"]], len(each["stopped"])
-    for clause, cards in cluster.get("cards", {}).items():
-        for state in ("idle", "split", "full"):
-            yield "placet_cards", [clause, state], cards[state]
-        for state in ("placed", "guessed", "lost"):
-            yield "placet_card_pods", [clause, state], cards[state]
-        for amount, sums in cards["amounts"].items():
-            yield "placet_card_capacity", [clause, amount], sums["capacity"]
-            yield "placet_card_used", [clause, amount], sums["used"]
-    for name, resource in cluster["resources"].items():
-        yield "placet_cache_objects", [name], resource["objects"]
-        yield "placet_cache_synced", [name], resource["synced"]
-        if (age := resource["secondsSinceLastEvent"]) is not None:
+    for each in cluster.repairs:
+        numbers = {"evicted": each.evicted, "refused": each.refused, "failed": each.failed}
+        for result, number in {**numbers, "returned": each.returned}.items():
+            yield "placet_repair_evictions_total", [each.policy, result], number
+        yield "placet_repair_moving_pods", [each.policy], len(each.moving)
+        yield "placet_repair_stopped_clauses", [each.policy], len(each.stopped)
+    for clause, cards in cluster.cards.items():
+        for state, number in ("idle", cards.idle), ("split", cards.split), ("full", cards.full):
+            yield "placet_cards", [clause, state], number
+        pods = {"placed": cards.placed, "guessed": cards.guessed, "lost": cards.lost}
+        for state, number in pods.items():
+            yield "placet_card_pods", [clause, state], number
+        for amount, sums in cards.amounts.items():
+            yield "placet_card_capacity", [clause, amount], sums.capacity
+            yield "placet_card_used", [clause, amount], sums.used
+    for name, resource in cluster.resources.items():
+        yield "placet_cache_objects", [name], resource.objects
+        yield "placet_cache_synced", [name], resource.synced
+        if (age := resource.secondsSinceLastEvent) is not None:
             yield "placet_cache_last_event_age_seconds", [name], age
-        yield "placet_cache_unreadable_objects_total", [name], resource["unreadable"]
-        for reason, number in resource["failuresByKind"].items():
+        yield "placet_cache_unreadable_objects_total", [name], resource.unreadable
+        for reason, number in resource.failuresByKind.items():
             yield "placet_cache_watch_failures_total", [name, reason], number
-        for reason, number in resource["relists"].items():
+        for reason, number in resource.relists.items():
             yield "placet_cache_relists_total", [name, reason], number

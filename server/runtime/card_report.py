@@ -17,6 +17,7 @@ from engine.cards.node_cards import Card
 from engine.decision.card_questions import CardQuestions, CardUse, taken_shapes
 from engine.objects.peer import key_of
 from engine.work import shared_pause
+from server.answers.view_answers import AmountOfCards, CardsOfClause
 
 _SECONDS = 15.0
 # The nodes between two turns.
@@ -64,6 +65,12 @@ class _CardSums:
         self.guessed += map(key_of, use.guessed)
         self.lost += map(key_of, use.lost)
 
+    def status(self) -> CardsOfClause:
+        amounts = {name: AmountOfCards(*sums) for name, sums in self.amounts.items()}
+        guessed, lost = sorted(self.guessed)[:_MOST_NAMED], sorted(self.lost)[:_MOST_NAMED]
+        pods = self.placed, len(self.guessed), guessed, len(self.lost), lost
+        return CardsOfClause(self.idle, self.split, self.full, amounts, *pods)
+
 
 def _state(card: Card) -> str:
     """`idle` without pods, `full` where an amount is used up, else `split`."""
@@ -87,25 +94,9 @@ class CardReport:
             self._found = await self._look() if self._cards.are_used else {}
             await shared_pause(_SECONDS)
 
-    def status(self) -> Mapping[str, object]:
+    def status(self) -> Mapping[str, CardsOfClause]:
         """What was seen last, by the names of clauses."""
-        return {
-            clause: {
-                "idle": sums.idle,
-                "split": sums.split,
-                "full": sums.full,
-                "amounts": {
-                    name: {"capacity": has, "used": used}
-                    for name, (has, used) in sums.amounts.items()
-                },
-                "placed": sums.placed,
-                "guessed": len(sums.guessed),
-                "guessedPods": sorted(sums.guessed)[:_MOST_NAMED],
-                "lost": len(sums.lost),
-                "lostPods": sorted(sums.lost)[:_MOST_NAMED],
-            }
-            for clause, sums in self._found.items()
-        }
+        return {clause: sums.status() for clause, sums in self._found.items()}
 
     async def _look(self) -> Mapping[str, _CardSums]:
         found: dict[str, _CardSums] = {}

@@ -50,6 +50,7 @@ from engine.work import shared_pause
 from grammar.meaning.costs import ClusterSize
 from grammar.meaning.schema import Schema
 from grammar.values.time import SECOND, Timestamp
+from server.answers.view_answers import ClusterStatus, LeaseStatus, WatchedResource
 from server.api_failures import ApiFailures
 from server.http.health import ReadinessCheck
 from server.runtime.card_report import CardReport, UsualPods
@@ -489,28 +490,25 @@ class ClusterRuntime:
         reason = self._lease.failure or f"{holder} the Lease"
         return (ReadinessCheck("cluster"), ReadinessCheck("lease", f"standing by: {reason}"))
 
-    def status(self) -> Mapping[str, object]:
+    def status(self) -> ClusterStatus:
         """The state of each watched resource, for the view."""
-        missing = self.checks()[0].failure
-        lease, statuses = self._lease, self._statuses
+        missing, lease, drift = self.checks()[0].failure, self._lease, self._drift
         # Only the leader counts them.
-        leads = self._leads()
-        drift = self._drift.by_policy() if self._drift is not None else None
-        repairs = msgspec.to_builtins(self._drift.repairs) if self._drift is not None else ()
-        return {
-            "synced": not missing,
-            **({"missing": missing} if missing else {}),
-            **({"lease": _lease_status(lease)} if lease is not None else {}),
-            **({"rejected": self._rejected.status()} if self._rejected is not None else {}),
-            **({"cards": self._cards.status()} if self._cards is not None else {}),
-            **({"drift": drift} if drift is not None else {}),
-            **({"repairs": repairs} if repairs else {}),
-            **({"beyondBounds": statuses.beyond_bounds} if statuses is not None and leads else {}),
-            "tasks": len(asyncio.all_tasks()),
-            "failing": self._background.failures.failing,
-            "background": self._background.supervisor.status(),
-            "resources": {i.resource.name: _status(i) for i in self.informers.informers},
-        }
+        statuses = self._statuses if self._leads() else None
+        return ClusterStatus(
+            synced=not missing,
+            missing=missing,
+            lease=_lease_status(lease) if lease is not None else None,
+            rejected=self._rejected.status() if self._rejected is not None else None,
+            cards=self._cards.status() if self._cards is not None else {},
+            drift=drift.by_policy() if drift is not None else {},
+            repairs=drift.repairs if drift is not None else (),
+            beyondBounds=statuses.beyond_bounds if statuses is not None else {},
+            tasks=len(asyncio.all_tasks()),
+            failing=self._background.failures.failing,
+            background=self._background.supervisor.status(),
+            resources={i.resource.name: _status(i) for i in self.informers.informers},
+        )
 
     @property
     def drift(self) -> DriftDocument | None:
@@ -596,26 +594,21 @@ def _cost(taken: int, schedulers: Schedulers) -> str:
     )
 
 
-def _lease_status(lease: Lease) -> Mapping[str, object]:
-    return {
-        "identity": lease.identity,
-        "holder": lease.holder,
-        "held": lease.held,
-        "failure": lease.failure,
-    }
+def _lease_status(lease: Lease) -> LeaseStatus:
+    return LeaseStatus(lease.identity, lease.holder, lease.held, lease.failure)
 
 
-def _status(informer: Informer) -> Mapping[str, object]:
+def _status(informer: Informer) -> WatchedResource:
     reflector = informer.reflector
-    return {
-        "objects": len(informer.store),
-        "resourceVersion": reflector.resource_version,
-        "synced": reflector.synced,
-        "secondsSinceLastEvent": reflector.last_event_age,
-        "relists": dict(reflector.relists),
-        "failure": reflector.failure,
-        "failures": reflector.failures.total(),
-        "failuresByKind": dict(reflector.failures),
-        "unreadable": reflector.bad_objects,
-        "lastUnreadable": reflector.bad_object,
-    }
+    return WatchedResource(
+        objects=len(informer.store),
+        resourceVersion=reflector.resource_version,
+        synced=reflector.synced,
+        secondsSinceLastEvent=reflector.last_event_age,
+        relists=dict(reflector.relists),
+        failure=reflector.failure,
+        failures=reflector.failures.total(),
+        failuresByKind=dict(reflector.failures),
+        unreadable=reflector.bad_objects,
+        lastUnreadable=reflector.bad_object,
+    )

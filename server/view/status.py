@@ -6,7 +6,7 @@ The event loop that decides reads the status, so nothing is counted anew.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from engine.decision.journal import Journal
@@ -17,6 +17,7 @@ from grammar.values.time import Timestamp
 from server.answers.view_answers import (
     CertificateInUse,
     ClauseRejections,
+    ClusterStatus,
     FailedCheck,
     GangsOfPolicy,
     InFlight,
@@ -45,7 +46,7 @@ class StatusReader:
     engine: Engine
     journal: Journal
     metrics: Metrics
-    cluster: Callable[[], Mapping[str, object] | None]
+    cluster: Callable[[], ClusterStatus | None]
     data: Callable[[], Sequence[SourceStatus]]
     certificate: Callable[[], CertificateInUse | None]
     started: str = field(default_factory=lambda: Timestamp.now().to_second())

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from engine.errors import ApiUnreachableError
+from server.answers.view_answers import TaskStatus
 from server.http.health import ReadinessCheck
 from server.supervisor import STEADY_SECONDS, Supervisor, end
 
@@ -106,8 +107,8 @@ async def test_readiness_says_so_until_the_task_has_run_for_a_while(
     time.now += 0.1
     assert supervisor.checks() == [ReadinessCheck("task/statuses"), ReadinessCheck("task/events")]
     assert supervisor.status() == {
-        "statuses": {"running": True, "restarts": 1, "lastFailure": "KeyError: 'room'"},
-        "events": {"running": True, "restarts": 0, "lastFailure": ""},
+        "statuses": TaskStatus(running=True, restarts=1, lastFailure="KeyError: 'room'"),
+        "events": TaskStatus(running=True, restarts=0, lastFailure=""),
     }
     await supervisor.stop()
 

@@ -13,42 +13,45 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
 from engine.decision.journal import Journal
+from engine.decision.recent_answers import RejectedStatus
 from engine.decision.verb_call import GangChange
+from engine.drift.drift_document import PolicyRepair
 from engine.gangs.gang import GangStatus
 from engine.program.tables import SourceStatus
 from server.answers.view_answers import (
+    AmountOfCards,
+    CardsOfClause,
     GangsOfPolicy,
     InFlight,
     PolicyInForce,
     ReplicaStatus,
+    WatchedResource,
 )
 from server.call import CallRecord, ReviewedObject
 from server.metrics.metrics import Metrics
 from server.settings import Settings
 from tests.support.view_server import status_of
 
-RESOURCE = {
-    "objects": 3,
-    "synced": True,
-    "secondsSinceLastEvent": 2.0,
-    "unreadable": 1,
-    "failures": 4,
-    "failuresByKind": {"unreachable": 3, "denied": 1},
-    "relists": {"first": 1, "expired": 2},
-}
-
-
-CARDS = {
-    "idle": 3,
-    "split": 2,
-    "full": 1,
-    "amounts": {"milli": {"capacity": 6000, "used": 2500}},
-    "placed": 6,
-    "guessed": 1,
-    "guessedPods": ["ml/other"],
-    "lost": 12,
-    "lostPods": ["ml/a", "ml/b"],
-}
+RESOURCE = WatchedResource(
+    objects=3,
+    synced=True,
+    secondsSinceLastEvent=2.0,
+    unreadable=1,
+    failures=4,
+    failuresByKind={"unreachable": 3, "denied": 1},
+    relists={"first": 1, "expired": 2},
+)
+CARDS = CardsOfClause(
+    idle=3,
+    split=2,
+    full=1,
+    amounts={"milli": AmountOfCards(6000, 2500)},
+    placed=6,
+    guessed=1,
+    guessedPods=["ml/other"],
+    lost=12,
+    lostPods=["ml/a", "ml/b"],
+)
 
 
 def full_status(replica: str = "placet-0") -> ReplicaStatus:
@@ -56,31 +59,17 @@ def full_status(replica: str = "placet-0") -> ReplicaStatus:
     plain = status_of(replica, Journal())
     (policy,) = plain.policies
     audited = PolicyInForce("shop/new", False, "audit", 101, "0", True, "")
-    cluster = {
-        "lease": {"holder": "placet-0_x", "held": replica == "placet-0", "failure": ""},
-        "rejected": {
-            "waiting": 5,
-            "waitingByPolicy": {"shop/web": 4, "": 1},
-            "requeues": 9,
-            "offered": 6,
-            "refusedAgain": 2,
-        },
-        "beyondBounds": {"shop/web": 3},
-        "drift": {"shop/web": {"share": 3, "filter": 1}},
-        "repairs": [
-            {
-                "policy": "shop/web",
-                "evicted": 4,
-                "refused": 2,
-                "failed": 0,
-                "returned": 1,
-                "moving": ["shop/web-1"],
-                "stopped": ["spot"],
-            }
-        ],
-        "cards": {"gpu": CARDS},
-        "resources": {"pods": RESOURCE, "nodes": {**RESOURCE, "secondsSinceLastEvent": None}},
-    }
+    assert plain.cluster is not None
+    silent = msgspec.structs.replace(RESOURCE, secondsSinceLastEvent=None)
+    cluster = msgspec.structs.replace(
+        plain.cluster,
+        rejected=RejectedStatus(5, {"shop/web": 4, "": 1}, 9, 6, 2),
+        beyondBounds={"shop/web": 3},
+        drift={"shop/web": {"share": 3, "filter": 1}},
+        repairs=[PolicyRepair("shop/web", "moving", "", 4, 2, 0, 1, ["shop/web-1"], ["spot"])],
+        cards={"gpu": CARDS},
+        resources={"pods": RESOURCE, "nodes": silent},
+    )
     return msgspec.structs.replace(
         plain,
         policies=[policy, audited],

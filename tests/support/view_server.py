@@ -33,7 +33,15 @@ from grammar.tree.source import Source
 from policies.admission import check_stored
 from policies.validation import Validator
 from server.admission.checking_process import CheckingProcess
-from server.answers.view_answers import ClauseRejections, Latency, PolicyInForce, ReplicaStatus
+from server.answers.view_answers import (
+    ClauseRejections,
+    ClusterStatus,
+    Latency,
+    LeaseStatus,
+    PolicyInForce,
+    ReplicaStatus,
+    WatchedResource,
+)
 from server.http.bodies import ByteBudget
 from server.http.connections import Connections
 from server.http.sockets import CONNECTIONS, listening
@@ -66,17 +74,10 @@ def status_of(replica: str, journal: Journal) -> ReplicaStatus:
         failing=(),
         policies=[PolicyInForce("shop/web", False, "enforce", 101, "0123456789ab", False, "")],
         notInForce=["shop/broken"],
-        cluster={
-            "lease": {"holder": "placet-0_x", "held": replica == "placet-0", "failure": ""},
-            "resources": {
-                "pods": {
-                    "objects": 3,
-                    "synced": True,
-                    "secondsSinceLastEvent": 2.0,
-                    "failure": "",
-                }
-            },
-        },
+        cluster=ClusterStatus(
+            lease=LeaseStatus(replica, "placet-0_x", replica == "placet-0", ""),
+            resources={"pods": WatchedResource(objects=3, synced=True, secondsSinceLastEvent=2.0)},
+        ),
         podsInFlight=0,
         inFlight=(),
         gangs=(),

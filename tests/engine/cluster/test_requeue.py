@@ -15,7 +15,7 @@ from engine.cache.node_table import NodeTable
 from engine.cluster.requeue import Requeuer
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.plugin_filters import AskedNodes
-from engine.decision.recent_answers import RejectedPods
+from engine.decision.recent_answers import RejectedPods, RejectedStatus
 from engine.errors import (
     ApiError,
     DeadlineExceededError,
@@ -214,13 +214,9 @@ async def test_requeues_and_the_answers_about_them_are_counted() -> None:
     scene.offer("a")
     scene.add("b")
     scene.add("other")
-    assert scene.rejected_pods.status() == {
-        "waiting": 3,
-        "waitingByPolicy": {"": 3},
-        "requeues": 2,
-        "offered": 1,
-        "refusedAgain": 1,
-    }
+    assert scene.rejected_pods.status() == RejectedStatus(
+        waiting=3, waitingByPolicy={"": 3}, requeues=2, offered=1, refusedAgain=1
+    )
     scene.add("b")
     assert scene.rejected_pods.refused_again == 1, "one answer follows one requeue"
 

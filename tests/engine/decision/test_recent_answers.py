@@ -322,8 +322,8 @@ def test_a_pod_waits_for_the_policy_that_rejects_the_most_of_its_nodes() -> None
     after.answered(asked("b"), NODES, decision([one, one, other], None))
     after.answered(asked("c"), NODES, None)
     after.answered(asked("d"), NODES, decision([one, FEASIBLE, other], None))
-    assert waiting.status()["waitingByPolicy"] == {"spot": 1, "shop/web": 1, "": 1}
+    assert waiting.status().waitingByPolicy == {"spot": 1, "shop/web": 1, "": 1}
     after.answered(asked("a"), NODES, decision([one, one, one], None))
-    assert waiting.status()["waitingByPolicy"] == {"shop/web": 2, "": 1}
+    assert waiting.status().waitingByPolicy == {"shop/web": 2, "": 1}
     after.answered(asked("c"), NODES, None, "shop/gang")
-    assert waiting.status()["waitingByPolicy"] == {"shop/web": 2, "shop/gang": 1}
+    assert waiting.status().waitingByPolicy == {"shop/web": 2, "shop/gang": 1}

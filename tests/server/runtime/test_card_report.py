@@ -10,6 +10,7 @@ from engine.cache.cache import Cache
 from engine.cards.node_cards import TAKEN, Taken, annotation
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
+from server.answers.view_answers import AmountOfCards, CardsOfClause
 from server.runtime.card_report import CardReport
 from tests.support import builders
 from tests.support.engines import SCHEMA, Known, Silent, registry_of
@@ -58,17 +59,17 @@ async def test_cards_in_use() -> None:
     put(known, "other", 500, "n2")
     engine = Engine(registry_of(POLICY), Known(known), CODEC, Silent())
     assert (await watched(engine, known)).status() == {
-        "gpu": {
-            "idle": 3,
-            "split": 2,
-            "full": 1,
-            "amounts": {"milli": {"capacity": 6000, "used": 2100}},
-            "placed": 3,
-            "guessed": 1,
-            "guessedPods": ["ml/other"],
-            "lost": 0,
-            "lostPods": [],
-        }
+        "gpu": CardsOfClause(
+            idle=3,
+            split=2,
+            full=1,
+            amounts={"milli": AmountOfCards(6000, 2100)},
+            placed=3,
+            guessed=1,
+            guessedPods=["ml/other"],
+            lost=0,
+            lostPods=[],
+        )
     }
 
 
@@ -78,11 +79,11 @@ async def test_pods_on_cards_that_are_gone() -> None:
     for number in range(12):
         put(known, f"p{number:02}", 100, "n1", 1)
     engine = Engine(registry_of(POLICY), Known(known), CODEC, Silent())
-    assert (await watched(engine, known)).status()["gpu"]["lost"] == 0  # type: ignore[index]
+    assert (await watched(engine, known)).status()["gpu"].lost == 0
     nodes(known, cards=1)
     found = (await watched(engine, known, looks=3)).status()["gpu"]
-    assert found["lost"] == 12  # type: ignore[index]
-    assert found["lostPods"] == [f"ml/p{number:02}" for number in range(10)]  # type: ignore[index]
+    assert found.lost == 12
+    assert found.lostPods == [f"ml/p{number:02}" for number in range(10)]
 
 
 async def test_without_a_policy_with_cards_there_is_nothing() -> None:
