@@ -95,7 +95,6 @@ def add_format_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        "--format",
         dest="format",
         metavar="FORM",
         choices=FORMATS,

@@ -77,7 +77,7 @@ def with_manifest(each: NodesToAdd) -> NodesToAdd:
 
 
 def pending_pods(cluster: ClusterDocuments, namespace: str, name: str) -> PodList:
-    """The pending pods of a running cluster, of one namespace or of all.
+    """The pending pods of a cluster, of one namespace or of all.
 
     `name` is that of the cluster. Raises CommandError without any.
     """
@@ -201,7 +201,7 @@ def _print_rows(head: Sequence[str], rows: Sequence[Sequence[str]], most: int = 
         made.add_row(*row)
     show(made)
     if len(rows) > most:
-        print(f"and {len(rows) - most} more; --json has them all")
+        print(f"and {len(rows) - most} more; -o json has them all")
 
 
 def _print_policies(found: SimulationAnswer) -> None:
@@ -220,7 +220,7 @@ def _print_reasons(found: SimulationAnswer) -> None:
         rows.add_row(str(because.pods), nodes, because.reason)
     show(rows)
     if len(found.because) > _MAX_ROWS:
-        print(f"and {len(found.because) - _MAX_ROWS} more reasons; --json has them all")
+        print(f"and {len(found.because) - _MAX_ROWS} more reasons; -o json has them all")
 
 
 def _print_drain(found: SimulationAnswer, drained: SimulatedDrain) -> None:

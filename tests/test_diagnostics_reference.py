@@ -88,7 +88,7 @@ def check(section: Section, text: str) -> int:
     """Run `placet check` on a text, as the section does, and return its exit code."""
     Path(section.file).write_text(text, encoding="utf-8")
     cluster = ["--cluster", "nodes.yaml"] if _AGAINST_CLUSTER in section.text else []
-    return main(["check", "--format", "plain", *cluster, section.file])
+    return main(["check", "-o", "plain", *cluster, section.file])
 
 
 # ---- examples

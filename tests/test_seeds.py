@@ -80,7 +80,7 @@ def test_the_proposed_policy_is_checked(placet: Placet) -> None:
         assert old in text
         text = text.replace(old, new)
         Path("seed.yaml").write_text(text, encoding="utf-8")
-        done = placet("check", "--format", "plain", "seed.yaml")
+        done = placet("check", "-o", "plain", "seed.yaml")
         said += f"with `{new.strip()}`\n{done.out}{done.err}exit {done.code}\n\n"
     compare(said, PROPOSAL.id)
 

@@ -113,13 +113,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_flags(parser, flags_of(_TABLE, {"--weight": _weight, "--add-nodes": _added}))
     add_output_argument(parser, "json")
-    parser.add_argument(
-        "--json",
-        action="store_const",
-        const="json",
-        dest="output",
-        help="the same as -o json: one document with every pod",
-    )
     add_data_argument(parser)
     add_cluster_arguments(parser)
 

@@ -107,7 +107,7 @@ def test_version_is_one_line(placet: Placet) -> None:
     assert done.out.count("\n") == 1
 
 
-@pytest.mark.parametrize("arguments", [(), ("frobnicate",), ("check",), ("check", "--format", "x")])
+@pytest.mark.parametrize("arguments", [(), ("frobnicate",), ("check",), ("check", "-o", "x")])
 def test_wrong_usage_is_an_error(placet: Placet, arguments: tuple[str, ...]) -> None:
     done = placet(*arguments)
     assert done.code == 2
@@ -126,9 +126,9 @@ def test_wrong_usage_is_an_error(placet: Placet, arguments: tuple[str, ...]) -> 
             "a similar one exists: `--listen`",
         ),
         (
-            ("check", "a.policy", "--formt=json"),
-            "there is no flag `--formt`",
-            "a similar one exists: `--format`",
+            ("check", "a.policy", "--outptu=json"),
+            "there is no flag `--outptu`",
+            "a similar one exists: `--output`",
         ),
         (("check", "a.policy", "--zzz"), "there is no flag `--zzz`", "see placet check --help"),
         (("crds", "more"), "`more` is one argument too many", "see placet crds --help"),

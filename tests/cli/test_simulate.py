@@ -113,7 +113,7 @@ def test_policies_that_change_nothing_move_no_pod(placet: Placet) -> None:
 
 
 def test_json_has_every_pod(placet: Placet) -> None:
-    found = json.loads(placet("simulate", *FILES, "--policies", "cards.policy", "--json").out)
+    found = json.loads(placet("simulate", *FILES, "--policies", "cards.policy", "-o", "json").out)
     assert (found["nodes"], found["placed"], found["pending"]) == (3, 3, 2)
     assert found["allocation"]["cpu"] == {
         "requested": 11000,
@@ -138,7 +138,7 @@ def test_json_has_every_pod(placet: Placet) -> None:
 
 
 def test_json_of_a_difference_has_both_and_every_change(placet: Placet) -> None:
-    done = placet("simulate", *FILES, "--diff", "cards.policy", "plain.policy", "--json")
+    done = placet("simulate", *FILES, "--diff", "cards.policy", "plain.policy", "-o", "json")
     found = json.loads(done.out)
     assert found.keys() == {"old", "new", "changes"}
     assert found["changes"] == [
@@ -158,7 +158,16 @@ def test_pods_of_the_file_are_scheduled_again_and_other_pods_stay(
     nodes = [node("n-1", cpu="4"), node("n-2", cpu="4")]
     (folder / "all.json").write_bytes(raw(kubectl_list([*nodes, stays, moves, ended, going])))
     (folder / "pods.json").write_bytes(raw(kubectl_list([moves, ended, going, nodes[0]])))
-    world = ("--cluster", "all.json", "--policies", "none.policy", "--pods", "pods.json", "--json")
+    world = (
+        "--cluster",
+        "all.json",
+        "--policies",
+        "none.policy",
+        "--pods",
+        "pods.json",
+        "-o",
+        "json",
+    )
     done = placet("simulate", *world)
     assert json.loads(done.out)["pods"] == [{"pod": "default/moves", "policy": None, "node": "n-2"}]
     assert done.err.splitlines()[:2] == [
@@ -257,7 +266,7 @@ def test_the_openb_trace_runs_in_a_minute(placet: Placet, folder: Path) -> None:
     openb.write(openb.TRACE / openb.NODES, openb.TRACE / openb.PODS, folder)
     began = time.monotonic()
     done = placet(
-        *("simulate", *FILES, "--policies", "cards.policy", "--json"),
+        *("simulate", *FILES, "--policies", "cards.policy", "-o", "json"),
     )
     assert time.monotonic() - began < 60
     found = json.loads(done.out)
@@ -298,7 +307,7 @@ default/other  n-1   default/early  kube-scheduler's plugins
 default/web-1  n-1   default/asked  web: two
 default/early  n-1   default/asked  kube-scheduler's plugins"""
     )
-    again = placet("simulate", *files, "--policies", "two.policy", "--preempt", "--json")
+    again = placet("simulate", *files, "--policies", "two.policy", "--preempt", "-o", "json")
     found = json.loads(again.out)
     assert found["pods"][0] == {
         "pod": "default/early",

@@ -56,7 +56,19 @@ def burst(folder: Path, capsys: pytest.CaptureFixture[str], value: str) -> list[
     (folder / "load.csv").write_text(f"key,cpu\n{rows}")
     words = ["simulate", "--cluster", "nodes.json", "--policies", "p.policy"]
     assert (
-        main([*words, "--data", "load=load.csv", "--pods", "pods.json", "--weight", "10", "--json"])
+        main(
+            [
+                *words,
+                "--data",
+                "load=load.csv",
+                "--pods",
+                "pods.json",
+                "--weight",
+                "10",
+                "-o",
+                "json",
+            ]
+        )
         == 0
     )
     placed = Counter(pod["node"] for pod in json.loads(capsys.readouterr().out)["pods"])

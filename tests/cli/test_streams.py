@@ -57,7 +57,7 @@ def test_output_that_cannot_be_written_is_one_clear_error(
 @pytest.mark.usefixtures("policy")
 def test_messages_that_nobody_can_read_change_nothing_else(to: str) -> None:
     assert shell(f"$placet frob {to}").returncode == 2
-    done = shell(f"$placet check --format plain . {to}")
+    done = shell(f"$placet check -o plain . {to}")
     assert done.returncode == 1
     assert "error[P0140]" in done.stdout
 

@@ -32,7 +32,7 @@ def test_a_drain_ends_with_1_where_a_pod_finds_no_place(placet: Placet) -> None:
         1,
         "the pod of 1 node finds no place: default/web-1",
     )
-    done = placet("simulate", *FILES, "--drain", "n-1", "--add-nodes", "like.json=1", "--json")
+    done = placet("simulate", *FILES, "--drain", "n-1", "--add-nodes", "like.json=1", "-o", "json")
     found = json.loads(done.out)
     assert (done.code, found["added"]) == (0, ["like.json-new-1"])
     assert found["pods"][0]["node"] == "like.json-new-1"

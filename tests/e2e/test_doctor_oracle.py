@@ -75,7 +75,7 @@ def told(texts: Sequence[str], folder: Path) -> Iterator[list[str]]:
         for number, text in enumerate(texts[start : start + AT_ONCE], start):
             names.append(f"{number}.yaml")
             folder.joinpath(names[-1]).write_text(text, encoding="utf-8")
-        done = doctor("--format", "json", *names, folder=folder)
+        done = doctor("-o", "json", *names, folder=folder)
         assert done.returncode in (0, 1), done.stderr
         document = json.loads(done.stdout)
         # A file in which there is no configuration is passed over if others have one.
@@ -162,10 +162,10 @@ def test_what_is_asked_of_kube_scheduler(programs: Path, tmp_path: Path) -> None
         file = tmp_path / "s.yaml"
         file.write_text(json.dumps(configuration(profiles=[profile])), encoding="utf-8")
         program = ("--kube-scheduler", str(programs / "kube-scheduler"))
-        done = doctor("--format", "plain", *program, file.name, folder=tmp_path)
+        done = doctor("-o", "plain", *program, file.name, folder=tmp_path)
         assert done.returncode == bool(said), f"{said}\n{done.stdout}{done.stderr}"
         assert said in done.stdout
-        without = doctor("--format", "plain", file.name, folder=tmp_path)
+        without = doctor("-o", "plain", file.name, folder=tmp_path)
         assert without.returncode == 0, without.stdout
     gone = doctor("--kube-scheduler", "/none", file.name, folder=tmp_path)
     assert gone.returncode == 2

@@ -175,7 +175,7 @@ def test_names_are_taken_once_across_forms(
 ) -> None:
     (tmp_path / "a.policy").write_text('policy web in namespace "shop" { }', encoding="utf-8")
     (tmp_path / "b.yml").write_text(GOOD, encoding="utf-8")
-    assert main(["check", "--format", "plain", str(tmp_path)]) == 1
+    assert main(["check", "-o", "plain", str(tmp_path)]) == 1
     assert f"{tmp_path / 'b.yml'}:3:18: error[P0205]" in capsys.readouterr().out
 
 

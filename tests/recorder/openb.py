@@ -95,7 +95,12 @@ async def _simulate(placet: Path, folder: Path, policy: Path, count: int) -> lis
     files = {"--cluster": folder / "nodes.json", "--policies": policy, "--pods": folder / "p.json"}
     files["--cluster"].write_text(json.dumps(_listed(trace_nodes(_NODES))), "utf-8")
     files["--pods"].write_text(json.dumps(_listed(trace_pods(_PODS)[:count])), "utf-8")
-    command = ["simulate", "--json", *(part for pair in files.items() for part in map(str, pair))]
+    command = [
+        "simulate",
+        "-o",
+        "json",
+        *(part for pair in files.items() for part in map(str, pair)),
+    ]
     process = await asyncio.create_subprocess_exec(
         placet,
         *command,

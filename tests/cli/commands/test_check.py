@@ -48,7 +48,7 @@ error[P0102]: Node has no field `lables`
 
 def test_plain_is_one_line_each(placet: Placet) -> None:
     """The summary is not among them."""
-    done = placet("check", "--format", "plain", ".")
+    done = placet("check", "-o", "plain", ".")
     assert done.code == 1
     assert done.out == (
         "bad.policy:2:32: error[P0102]: Node has no field `lables`"
@@ -58,7 +58,7 @@ def test_plain_is_one_line_each(placet: Placet) -> None:
 
 
 def test_github_is_an_annotation_each(placet: Placet) -> None:
-    done = placet("check", "--format", "github", ".")
+    done = placet("check", "-o", "github", ".")
     assert done.code == 1
     assert done.out == (
         "::error file=bad.policy,line=2,endLine=2,col=32,endColumn=38,title=P0102"
@@ -67,7 +67,7 @@ def test_github_is_an_annotation_each(placet: Placet) -> None:
 
 
 def test_json_is_one_document(placet: Placet) -> None:
-    done = placet("check", "--format", "json", ".")
+    done = placet("check", "-o", "json", ".")
     assert (done.code, done.err) == (1, "")
     assert json.loads(done.out) == {
         "diagnostics": [
@@ -86,7 +86,7 @@ def test_json_is_one_document(placet: Placet) -> None:
             }
         ]
     }
-    assert json.loads(placet("check", "--format", "json", "good.policy").out) == {"diagnostics": []}
+    assert json.loads(placet("check", "-o", "json", "good.policy").out) == {"diagnostics": []}
 
 
 def test_path_that_gives_nothing_is_an_error(placet: Placet, folder: Path) -> None:

@@ -88,7 +88,7 @@ def test_fix_reports_what_is_uncertain(placet: Placet, text: str) -> None:
 @pytest.mark.usefixtures("folder")
 def test_fix_tells_machines_apart_from_people(placet: Placet) -> None:
     write("a.policy", WRONG)
-    done = placet("check", "--fix", "--format", "json", ".")
+    done = placet("check", "--fix", "-o", "json", ".")
     assert json.loads(done.out) == {"diagnostics": []}
     assert done.err.startswith("fixed 13 mistakes in a.policy\n")
 
@@ -109,7 +109,7 @@ def test_cost_limit_is_the_one_that_counts(placet: Placet) -> None:
     write("dear.policy", NESTED)
     assert placet("check", "--cost-limit", "10", ".").out.startswith("error[P0401]")
     assert placet("check", "--cost-limit", "0", ".").code == 2
-    assert placet("check", "--cost", "--format", "json", ".").code == 2
+    assert placet("check", "--cost", "-o", "json", ".").code == 2
 
 
 @pytest.mark.usefixtures("folder")
@@ -122,10 +122,10 @@ def test_cluster_knows_which_label_keys_there_are(placet: Placet) -> None:
     ]
     nodes[0]["metadata"] = {"name": "n0"}
     write("nodes.json", json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes}))
-    alone = placet("check", "--format", "plain", "z.policy").out
+    alone = placet("check", "-o", "plain", "z.policy").out
     assert alone.count("warning[P0346]: the label `topology.kubernetes.io/zones`") == 1
     assert alone.count("\n") == 1
-    done = placet("check", "--format", "plain", "--cluster", "nodes.json", "z.policy")
+    done = placet("check", "-o", "plain", "--cluster", "nodes.json", "z.policy")
     assert done.code == 0
     assert done.out == (
         "z.policy:2:26: warning[P0320]: 0 of 3 nodes have the label `topology.kubernetes.io/zones`"

@@ -20,7 +20,7 @@ def written(folder: Path, value: Json | str, name: str = "s.yaml") -> str:
 
 def found(placet: Placet, *arguments: str, stdin: str = "") -> list[tuple[str, str, str]]:
     """Return code, place and severity of each finding."""
-    done = placet("doctor", "--format", "json", *arguments, stdin=stdin)
+    done = placet("doctor", "-o", "json", *arguments, stdin=stdin)
     assert done.err == ""
     findings = json.loads(done.out)["diagnostics"]
     assert done.code == any(f["severity"] == "error" for f in findings)
@@ -59,7 +59,7 @@ s.yaml: `extenders[0]` is taken for Placet: it is the only one
 
 
 def test_plain_is_one_line_each(placet: Placet, folder: Path) -> None:
-    done = placet("doctor", "--format", "plain", written(folder, configuration(ours("weight"))))
+    done = placet("doctor", "-o", "plain", written(folder, configuration(ours("weight"))))
     assert done.out.count("\n") == 1
     assert done.out.startswith("s.yaml:1: extenders[0].weight: error[weight]: with a ")
     assert done.err.endswith("taken for Placet: it is the only one\n1 error\n")
@@ -129,7 +129,7 @@ async def test_cluster_is_looked_into(placet: Placet, folder: Path) -> None:
     path = "/api/v1/namespaces/kube-system/configmaps"
     async with fake_api_server() as server:
         file = kubeconfig(folder / "kubeconfig", server.url, {"token": "static"})
-        asking = ("doctor", "--format", "plain", "--kubeconfig", str(file))
+        asking = ("doctor", "-o", "plain", "--kubeconfig", str(file))
         server.put(path, "kube-system/other", data={"a": "b", "c": "["}, binaryData={})
         none = await asyncio.to_thread(placet, *asking)
         server.put(
@@ -182,7 +182,7 @@ def test_manifest_leads_to_a_file_on_this_machine(placet: Placet, folder: Path) 
     file = folder / written(folder, configuration(ours("weight")))
     container = {"command": ["kube-scheduler", f"--config={file}"]}
     manifest = {"kind": "Pod", "spec": {"containers": [container]}}
-    done = placet("doctor", "--format", "plain", written(folder, manifest, "m.yaml"))
+    done = placet("doctor", "-o", "plain", written(folder, manifest, "m.yaml"))
     assert done.out.startswith(f"{file}:1: extenders[0].weight: error[weight]: ")
 
 
@@ -285,7 +285,7 @@ def test_fix_keeps_a_bind_verb_only_for_a_placet_that_binds(placet: Placet, fold
 
 
 def test_fix_says_so_beside_other_formats(placet: Placet, folder: Path) -> None:
-    done = placet("doctor", "--fix", "--format", "json", written(folder, OLD))
+    done = placet("doctor", "--fix", "-o", "json", written(folder, OLD))
     assert json.loads(done.out)["diagnostics"] == []
     assert done.err.startswith("fixed s.yaml\n")
 

@@ -97,7 +97,7 @@ def test_a_repl_begins_although_its_cluster_is_not_there(placet: Placet, folder:
 
 async def test_simulate_places_the_pending_pods(placet: Placet, folder: Path) -> None:
     async with live_shop(folder):
-        done = await asked(placet, "simulate", "--json")
+        done = await asked(placet, "simulate", "-o", "json")
         far = await asked(placet, "simulate", "-n", "far")
     assert done.code == 0
     assert "shop/web-1" in done.out
@@ -114,7 +114,15 @@ async def test_simulate_compares_files_on_a_running_cluster(placet: Placet, fold
     async with live_shop(folder):
         offline = await asked(placet, "simulate", "--diff", "old.policy", "new.policy")
         done = await asked(
-            placet, "simulate", "--context", "test", "--diff", "old.policy", "new.policy", "--json"
+            placet,
+            "simulate",
+            "--context",
+            "test",
+            "--diff",
+            "old.policy",
+            "new.policy",
+            "-o",
+            "json",
         )
     assert "there is no cluster" in offline.err
     assert done.code == 0
@@ -163,7 +171,7 @@ def hot_nodes(server: FakeApiServer, folder: Path) -> None:
 async def test_simulate_reads_the_sources_of_data(placet: Placet, folder: Path) -> None:
     async with live_shop(folder) as server:
         hot_nodes(server, folder)
-        words = ("simulate", "--context", "test", "--policies", "calm.policy", "--json")
+        words = ("simulate", "--context", "test", "--policies", "calm.policy", "-o", "json")
         done = await asked(placet, *words)
         (folder / "load.csv").write_text("key,cpu\nn-1,1\nn-2,9\n")
         given = await asked(placet, *words, "--data", "load=load.csv")

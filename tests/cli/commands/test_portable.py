@@ -61,7 +61,7 @@ def test_check_names_a_policy_whose_pods_can_change(placet: Placet, folder: Path
     done = placet("check", "--portable", "p.policy")
     line = '  all clauses: stays in Placet: its `for`: `pod.labels["x"]` can change\n'
     assert line in done.out
-    done = placet("check", "--portable", "--format", "json", "p.policy")
+    done = placet("check", "--portable", "-o", "json", "p.policy")
     assert (done.code, done.err.splitlines()[0]) == (
         2,
         "error: `--portable` works only with the human format",
