@@ -29,6 +29,7 @@ from cli.command import CommandError
 from cli.doctor.requirements import Marking
 from cli.streams import waiting_for
 from cli.version import version
+from cli.world import Found
 from engine.cache.cluster_copy import ClusterDocuments, DataText
 from engine.cache.informers import CONTROLLERS, GROUPS, NAMESPACES, NODES, PODS, POLICIES
 from engine.cache.list_watch import CHUNK, ContinueExpiredError, GarbageError, Resource, chunks
@@ -53,23 +54,6 @@ OFFLINE = "give --cluster SNAPSHOT, which `kubectl get nodes,pods,replicasets -A
 ONLINE = "name a kubeconfig with --kubeconfig or in $KUBECONFIG"
 Read = TypeVar("Read")
 Json = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The objects found in a cluster, as far as the caller may read them.
-
-    `documents` is None without the right to list all nodes and pods: what would be decided cannot
-    be told then. `policies` is the JSON of policy objects, by `resource/key`. `lacks` names the
-    missing rights; `lacks_namespaces` and `lacks_workloads` name rights that only some policies
-    need.
-    """
-
-    documents: ClusterDocuments | None
-    policies: Mapping[str, bytes]
-    lacks: tuple[str, ...]
-    lacks_namespaces: tuple[str, ...] = ()
-    lacks_workloads: tuple[str, ...] = ()
 
 
 class LiveCluster:

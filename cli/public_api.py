@@ -18,22 +18,19 @@ import msgspec
 
 from cli.command import given_path
 from cli.simulation import Inputs, prepare, read_pods, what_if
-from cli.world import World, decided, explained
+from cli.world import World, decided, explained, validated
 from engine.cache.cluster_copy import NamedPod, read_documents
 from engine.cache.pod_manifests import read_pod
 from engine.decision.verdict import Feasible
 from engine.enforced import EnforcedPolicies, enforced
 from engine.engine import Engine
-from engine.objects.codec import ObjectCodec
 from engine.offline import offline_engine
 from engine.simulation.cycle import SimulationOptions
 from engine.simulation.result import result
 from engine.simulation.what_if import NodesToAdd
 from grammar.meaning.added_functions import function
-from grammar.meaning.schema import Schema, load_schema
+from grammar.meaning.schema import load_schema
 from grammar.messages.diagnostics import UserError as Error
-from policies.loader import load
-from policies.validation import Validator
 
 __all__ = ["Error", "Placet", "Simulated", "SimulatedPod", "function"]
 
@@ -87,10 +84,8 @@ class Placet:
         self._read: World = self._world()
 
     def _world(self) -> World:
-        schema = load_schema()
-        policies = _in_force(self._policies, schema)
-        codec = ObjectCodec(schema, policies.needs.annotations)
-        return World(schema, codec, read_documents(self._cluster).cluster(codec), policies)
+        policies = _in_force(self._policies)
+        return World.of(read_documents(self._cluster), policies)
 
     def filter(self, pod: str | Path) -> dict[str, str | None]:
         """Why the pod may not run on each node, as kube-scheduler is told; None where it may.
@@ -163,13 +158,9 @@ def _paths(given: str | Path | Iterable[str | Path]) -> Sequence[Path]:
         raise Error(str(error), "name a file or a folder") from None
 
 
-def _in_force(paths: Sequence[Path], schema: Schema) -> EnforcedPolicies:
+def _in_force(paths: Sequence[Path]) -> EnforcedPolicies:
     """The compiled policies. Raises Error, with the place of the first mistake."""
-    loaded = load(paths)
-    for problem in loaded.problems:
-        raise Error(problem.message, problem.hint)
-    validation = Validator(schema).validate(loaded.sources)
-    errors = [(d, source) for d, source in validation.findings() if d.severity == "error"]
+    validation, errors = validated(paths, load_schema())
     if errors:
         found, source = errors[0]
         line, column = source.position(found.span.start)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,22 +21,36 @@ import msgspec
 
 from cli.command import CommandError, add_context_arguments
 from cli.streams import put_line
-from cli.world import World, check_data, in_force, policy_files, read_data
-from cli.world import read_world as read_files
-from engine.cache.cluster_copy import ClusterCopy, ClusterDocuments, DataText, NamedPod
+from cli.world import (
+    Found,
+    World,
+    in_force,
+    policy_files,
+    read_data,
+    undeclared,
+    warn_of_lacks,
+    warn_without_rows,
+)
+from engine.cache.cluster_copy import (
+    ClusterCopy,
+    ClusterDocuments,
+    DataText,
+    NamedPod,
+    read_documents,
+)
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE, POD_TYPES, PodQuery, read_pod
 from engine.cards.node_cards import TAKEN
 from engine.enforced import EnforcedPolicies
 from engine.explanation.explanation import Asker
-from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import BYPASS, EARLIER_BYPASS, FORM
 from engine.objects.workload_pods import kind_called
-from grammar.meaning.schema import Schema, load_schema
+from engine.program.tables import TableSpec
+from grammar.meaning.schema import load_schema
 from grammar.messages.diagnostics import nearest
 from policies.disk import expanded
 
 if TYPE_CHECKING:
-    from cli.live import Found, LiveCluster
+    from cli.live import LiveCluster
 
 
 def add_cluster_arguments(parser: argparse.ArgumentParser, *, live_namespace: bool = True) -> None:
@@ -94,13 +108,6 @@ def _is_file(path: str) -> bool:
         return False
 
 
-def require_cluster(args: argparse.Namespace) -> None:
-    """Raises CommandError if only policy files are given."""
-    if not args.cluster:
-        hint = "give --cluster SNAPSHOT, or ask a running cluster with --context NAME"
-        raise CommandError("there is no cluster", hint)
-
-
 @contextmanager
 def opened(args: argparse.Namespace) -> Iterator[LiveCluster]:
     """The cluster of the kubeconfig, named on standard error. Raises CommandError."""
@@ -112,85 +119,87 @@ def opened(args: argparse.Namespace) -> Iterator[LiveCluster]:
         yield live
 
 
-class ForbiddenError(CommandError):
-    """A forbidden read, without which nothing is decided; `found` is what can be read."""
-
-    def __init__(self, found: Found) -> None:
-        lacks = " and ".join(found.lacks)
-        hint = "ask an operator of the cluster for these rights, or for a snapshot"
-        super().__init__(f"you may not {lacks}", hint)
-        self.found = found
-
-
-def whole(found: Found) -> ClusterDocuments:
-    """What was read, if it is enough for decisions. Raises ForbiddenError."""
-    if found.documents is None:
-        raise ForbiddenError(found)
-    return found.documents
-
-
 @dataclass(frozen=True, slots=True)
-class WorldReading:
-    """A world that was read, and the rights without which it may be incomplete."""
+class AskedCluster:
+    """The asked cluster and its policies: the files of the flags, or a running cluster."""
 
-    world: World
-    lacks: tuple[str, ...] = ()
+    args: argparse.Namespace
+    live: LiveCluster | None = None
 
+    @property
+    def name(self) -> str:
+        return self.live.name if self.live is not None else " ".join(map(str, self.args.cluster))
 
-def live_world(live: LiveCluster, args: argparse.Namespace, namespace: str) -> WorldReading:
-    """The world of a running cluster, for the pods of a namespace, or of all without one.
+    def read(self, namespace: str = "") -> ClusterDocuments:
+        """The cluster, for the pods of a namespace, or of all without one.
 
-    Raises ForbiddenError, and CommandError.
-    """
-    schema, found = load_schema(), live.read(namespace)
-    read = whole(found)
-    policies, lacks = live_policies(found, getattr(args, "policies", None), schema)
-    codec = ObjectCodec(schema, policies.needs.annotations)
-    documents = replace(read, data=live_data(live, args, [policies]))
-    return WorldReading(World(schema, codec, documents.cluster(codec), policies), lacks)
+        Says which rights are missing. Raises UserError.
+        """
+        found = self._found(namespace)
+        read = found.whole()
+        warn_of(found.lacks)
+        return read
 
+    def rows(self, tables: Iterable[TableSpec]) -> Mapping[str, DataText]:
+        """The rows of tables: those of the flag, and of a running cluster those of their sources.
 
-def live_data(
-    live: LiveCluster, args: argparse.Namespace, sets: Sequence[EnforcedPolicies]
-) -> Mapping[str, DataText]:
-    """The tables that policies declare: those of the flag, and the others from their sources.
+        Warns of tables without rows. Raises CommandError.
+        """
+        given = read_data(self.args)
+        lacking = [table for table in tables if table.name not in given]
+        read, failed = self.live.data(lacking) if self.live is not None and lacking else ({}, {})
+        warn_without_rows(lacking, read, failed)
+        return {**read, **given}
 
-    Warns of those that cannot be read. Raises CommandError.
-    """
-    given = read_data(args)
-    tables = (table for each in sets for table in each.registry.tables.values())
-    read, failed = live.data(table for table in tables if table.name not in given)
-    check_data(sets, given, read, failed)
-    return {**read, **given}
+    def data(self, sets: Iterable[EnforcedPolicies]) -> Mapping[str, DataText]:
+        """The rows of the tables of policies.
 
+        Raises CommandError, also if the flag names a table that no policy declares.
+        """
+        tables = [table for each in sets for table in each.registry.tables.values()]
+        for name in read_data(self.args):
+            if (wrong := undeclared(name, {table.name for table in tables})) is not None:
+                raise wrong
+        return self.rows(tables)
 
-def live_policies(
-    found: Found, paths: Sequence[Path] | None, schema: Schema
-) -> tuple[EnforcedPolicies, tuple[str, ...]]:
-    """The policies of files and of the cluster; and the rights that they lack."""
-    sources, objects = policy_files(paths or ())
-    policies, lacks = in_force(sources, {**found.policies, **objects}, schema), found.lacks
-    if policies.needs.namespaces:
-        lacks += found.lacks_namespaces
-    if policies.needs.workloads:
-        lacks += found.lacks_workloads
-    return policies, lacks
+    def world(self, namespace: str = "") -> World:
+        """The cluster with its policies, and those of the flag beside them.
+
+        Prints the errors of policies that are not in force. Raises ForbiddenError and UserError.
+        """
+        found, paths = self._found(namespace), self.args.policies
+        read, (sources, objects) = found.whole(), policy_files(paths)
+        objects = {**read.policies(), **objects}
+        if self.live is None and not paths and not objects:
+            hint = "give --policies PATH, or a snapshot that has policies too"
+            raise CommandError("there are no policies", hint)
+        policies = in_force(sources, objects, load_schema())
+        world = World.of(replace(read, data=self.data([policies])), policies)
+        if self.live is None:
+            warn_of_lacks(world.cluster, policies)
+        else:
+            warn_of(found.lacking(policies.needs))
+        return world
+
+    def _found(self, namespace: str) -> Found:
+        if self.live is not None:
+            return self.live.read(namespace)
+        return Found(read_documents(self.args.cluster), {})
 
 
 @contextmanager
-def world_of(args: argparse.Namespace) -> Iterator[tuple[WorldReading, LiveCluster | None]]:
-    """The world of the files that are given, or of the cluster of the kubeconfig.
-
-    Raises CommandError.
-    """
-    if not is_live(args):
-        require_cluster(args)
-        yield WorldReading(read_files(args)), None
-        return
-    with opened(args) as live:
-        read = live_world(live, args, question_namespace(args, live))
-        warn_of(read.lacks)
-        yield read, live
+def source_of(
+    args: argparse.Namespace, files: Sequence[str] = ("cluster", "policies")
+) -> Iterator[AskedCluster]:
+    """The files that are given, or the cluster of the kubeconfig. Raises CommandError."""
+    if is_live(args, files):
+        with opened(args) as live:
+            yield AskedCluster(args, live)
+    elif args.cluster:
+        yield AskedCluster(args)
+    else:
+        hint = "give --cluster SNAPSHOT, or ask a running cluster with --context NAME"
+        raise CommandError("there is no cluster", hint)
 
 
 def warn_of(lacks: Sequence[str]) -> None:

@@ -8,22 +8,22 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from cli.command import CommandError, given_path, read_file
-from cli.render import print_findings, put_problem
+from cli.render import Finding, print_findings, put_problem
 from cli.streams import put_line
 from engine.cache.cluster_copy import (
     ClusterCopy,
     ClusterDocuments,
     DataText,
     NamedPod,
-    read_documents,
 )
 from engine.cache.cluster_file import CLUSTER_KINDS, ClusterFileError, bodies, documents
+from engine.cache.informers import Needs
 from engine.data.reading import FORMS
 from engine.enforced import EnforcedPolicies, enforced
 from engine.errors import BadObjectError, EngineError
@@ -41,9 +41,7 @@ from grammar.tree.source import Source
 from policies.admission import StoredObject, check_stored
 from policies.loader import load
 from policies.manifest_text import is_manifest
-from policies.validation import Validator
-
-UNASKED: Mapping[str, str] = {}
+from policies.validation import Validation, Validator
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +52,51 @@ class World:
     codec: ObjectCodec
     cluster: ClusterCopy
     policies: EnforcedPolicies
+
+    @classmethod
+    def of(cls, documents: ClusterDocuments, policies: EnforcedPolicies) -> World:
+        """The world of a cluster. Raises UserError for invalid documents."""
+        schema = load_schema()
+        codec = ObjectCodec(schema, policies.needs.annotations)
+        return cls(schema, codec, documents.cluster(codec), policies)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The objects found in a cluster, as far as the caller may read them.
+
+    `documents` is None without the right to list all nodes and pods: what would be decided cannot
+    be told then. `policies` is what a running cluster has, the JSON by `resource/key`. `lacks`
+    names the missing rights; `lacks_namespaces` and `lacks_workloads` name rights that only some
+    policies need.
+    """
+
+    documents: ClusterDocuments | None
+    policies: Mapping[str, bytes]
+    lacks: tuple[str, ...] = ()
+    lacks_namespaces: tuple[str, ...] = ()
+    lacks_workloads: tuple[str, ...] = ()
+
+    def whole(self) -> ClusterDocuments:
+        """What was read, if it is enough for decisions. Raises ForbiddenError."""
+        if self.documents is None:
+            raise ForbiddenError(self)
+        return self.documents
+
+    def lacking(self, needs: Needs) -> Sequence[str]:
+        """The missing rights of policies with these needs."""
+        namespaces = self.lacks_namespaces if needs.namespaces else ()
+        return (*self.lacks, *namespaces, *(self.lacks_workloads if needs.workloads else ()))
+
+
+class ForbiddenError(CommandError):
+    """A forbidden read, without which nothing is decided; `found` is what can be read."""
+
+    def __init__(self, found: Found) -> None:
+        lacks = " and ".join(found.lacks)
+        hint = "ask an operator of the cluster for these rights, or for a snapshot"
+        super().__init__(f"you may not {lacks}", hint)
+        self.found = found
 
 
 def add_cluster_argument(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
@@ -104,54 +147,40 @@ def undeclared(name: str, declared: Collection[str]) -> CommandError | None:
     return CommandError(f'no policy here has `data "{name}"`', hint)
 
 
-def check_data(
-    sets: Iterable[EnforcedPolicies],
-    given: Mapping[str, DataText],
-    read: Collection[str] = (),
-    failed: Mapping[str, str] = UNASKED,
-) -> None:
-    """Warns of tables without rows, as `warn_without_rows` does.
-
-    Raises CommandError for a name that no policy declares.
-    """
-    tables = [table for each in sets for table in each.registry.tables.values()]
-    declared = {table.name for table in tables}
-    for name in given:
-        if (wrong := undeclared(name, declared)) is not None:
-            raise wrong
-    warn_without_rows(tables, given, read, failed)
-
-
 def warn_without_rows(
     tables: Iterable[TableSpec],
-    given: Mapping[str, DataText],
     read: Collection[str],
     failed: Mapping[str, str],
 ) -> None:
     """Says on standard error which tables have no rows.
 
-    Rows are `given` by the names of tables. `read` has the digests of those that were read from
-    their sources, and `failed` says by the digest why others could not be.
+    `read` has the digests of those that were read from their sources, and `failed` says by the
+    digest why others could not be.
     """
     lacking = {t.name: failed.get(t.digest) for t in tables if t.digest not in read}
-    for name in sorted(lacking.keys() - given.keys()):
+    for name in sorted(lacking):
         why = lacking[name] or "what reads it finds nothing"
         rows = f'warning: `data "{name}"` has no rows here: {why}'
         hint = f"  = help: give its rows with `--data {name}=FILE`"
         put_problem(escaped(f"{rows}\n{hint}", LINES), "warning")
 
 
-def add_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """The flags that name a world, each with one path."""
-    add_cluster_argument(parser, required=required)
+def add_policies_argument(parser: argparse._ActionsContainer) -> None:
+    """The flag that names policy files. Each takes one path, so names may come after it."""
     parser.add_argument(
         "--policies",
         metavar="PATH",
         action="append",
-        required=required,
+        default=[],
         type=given_path,
         help="a policy file or a folder of them; may be given again",
     )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags that name a world, each with one path."""
+    add_cluster_argument(parser)
+    add_policies_argument(parser)
     add_data_argument(parser)
 
 
@@ -177,38 +206,23 @@ def add_pod_file_argument(parser: argparse.ArgumentParser, *, required: bool = F
     )
 
 
-def read_world(args: argparse.Namespace) -> World:
-    """The world that the flags of `add_arguments` name, with the policies that are in force.
-
-    Policies are those of `--policies`, and those in the snapshot. Prints the errors of the others.
-    Raises UserError.
-    """
-    schema, read = load_schema(), replace(read_documents(args.cluster), data=read_data(args))
-    sources, objects = policy_files(args.policies or ())
-    objects = {**read.policies(), **objects}
-    if not args.policies and not objects:
-        hint = "give --policies PATH, or a snapshot that has policies too"
-        raise CommandError("there are no policies", hint)
-    policies = in_force(sources, objects, schema)
-    check_data([policies], read.data)
-    codec = ObjectCodec(schema, policies.needs.annotations)
-    world = World(schema, codec, read.cluster(codec), policies)
-    warn_of_lacks(world.cluster, policies)
-    return world
-
-
 def read_policies(paths: Sequence[Path], schema: Schema) -> EnforcedPolicies:
     """The compiled policies of files and folders.
 
     Prints the errors of invalid policies, and raises CommandError.
     """
-    validation = Validator(schema).validate(_loaded(paths))
-    errors = [(d, source) for d, source in validation.findings() if d.severity == "error"]
+    validation, errors = validated(paths, schema)
     if errors:
         print_findings(errors)
         found = counted(len(errors), "error")
         raise CommandError(f"the policies have {found}", "fix them; `placet check` shows them too")
     return enforced(validation)
+
+
+def validated(paths: Sequence[Path], schema: Schema) -> tuple[Validation, Sequence[Finding]]:
+    """The checked policies of files and folders, and their errors. Raises CommandError."""
+    validation = Validator(schema).validate(_loaded(paths))
+    return validation, [each for each in validation.findings() if each[0].severity == "error"]
 
 
 def _loaded(paths: Sequence[Path]) -> tuple[Source, ...]:
@@ -273,11 +287,6 @@ def warn_of_lacks(cluster: ClusterCopy, policies: EnforcedPolicies) -> None:
     """Says on standard error what policies read and a snapshot lacks."""
     if note := cluster.lacks(policies.needs):
         put_line(f"note: {note}", sys.stderr)
-
-
-def read_cluster(paths: Sequence[Path], codec: ObjectCodec) -> ClusterCopy:
-    """The cluster of snapshot files. Raises UserError."""
-    return read_documents(paths).cluster(codec)
 
 
 # ---- an explanation of a pod of a world

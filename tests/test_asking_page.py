@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.world import read_cluster, read_policies
+from cli.world import read_policies
+from engine.cache.cluster_copy import read_documents
 from engine.decision.journal import Journal
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
@@ -41,7 +42,7 @@ def decided(folder: Path, at: str, names: list[str], edit: tuple[str, str] = (""
     schema = load_schema()
     policies = read_policies([folder / "shop.policy"], schema)
     codec = ObjectCodec(schema, policies.needs.annotations)
-    cluster = read_cluster([FILES / "cluster.yaml"], codec)
+    cluster = read_documents([FILES / "cluster.yaml"]).cluster(codec)
     journal = Journal(now=lambda: Timestamp.parse(f"2026-11-21T{at}Z"))
     extender = offline_engine(policies.registry, cluster, codec, journal=journal)
     pod = cluster.pod("shop/web-1")

@@ -10,7 +10,13 @@ import msgspec
 from cli.command import CommandError, Exit
 from cli.console import add_output_argument, put, put_document
 from cli.explanation.layout import analysis, beginning, head
-from cli.sources import add_cluster_arguments, asked_pod, asker_of, world_of
+from cli.sources import (
+    add_cluster_arguments,
+    asked_pod,
+    asker_of,
+    question_namespace,
+    source_of,
+)
 from cli.world import World, add_arguments, add_pod_arguments, decided, explained
 
 if TYPE_CHECKING:
@@ -31,15 +37,16 @@ def add_question(parser: argparse.ArgumentParser) -> None:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_question(parser)
-    add_arguments(parser, required=False)
+    add_arguments(parser)
     add_cluster_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.pod is None and args.pod_file is None:
         raise CommandError("no pod is given", "give either POD or --pod-file FILE")
-    with world_of(args) as (read, live):
-        return ask(args, read.world, live)
+    with source_of(args) as source:
+        world = source.world(question_namespace(args, source.live))
+        return ask(args, world, source.live)
 
 
 def ask(args: argparse.Namespace, world: World, live: LiveCluster | None = None) -> int:

@@ -133,13 +133,11 @@ def ask(args: argparse.Namespace, world: World) -> int:
 def _world(args: argparse.Namespace, validation: Validation) -> World:
     """The policies in the cluster of the snapshots. Raises UserError."""
     # Importing the engine takes as long as the rest of a check.
-    from cli.world import World, read_cluster  # noqa: PLC0415
+    from cli.world import World  # noqa: PLC0415
+    from engine.cache.cluster_copy import read_documents  # noqa: PLC0415
     from engine.enforced import enforced  # noqa: PLC0415
-    from engine.objects.codec import ObjectCodec  # noqa: PLC0415
 
-    policies, schema = enforced(validation), load_schema()
-    codec = ObjectCodec(schema, policies.needs.annotations)
-    return World(schema, codec, read_cluster(args.cluster, codec), policies)
+    return World.of(read_documents(args.cluster), enforced(validation))
 
 
 def _put(

@@ -12,7 +12,8 @@ from cli.command import CommandError, Exit
 from cli.console import Part, add_output_argument, lines, put, put_document, table
 from cli.replicas import replicas
 from cli.replicas.replicas import Replica
-from cli.world import World, add_arguments, read_world
+from cli.sources import AskedCluster
+from cli.world import World, add_arguments
 from engine.drift.drift_document import CAUSES, DriftDocument, DriftedPod, clauses_of
 from engine.drift.survey import Survey, answered
 from engine.errors import EngineError
@@ -38,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser, "pods of this namespace only", "the pods of all namespaces"
     )
     add_output_argument(parser, "json", "yaml")
-    add_arguments(parser, required=False)
+    add_arguments(parser)
     replicas.add_arguments(parser)
 
 
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     errors: Sequence[CommandError] = ()
     is_broken = False
     if args.cluster:
-        world = read_world(args)
+        world = AskedCluster(args).world()
         _check_name(args.policy, world)
         found, is_broken = _of_files(world), bool(world.policies.broken)
     elif args.policies or args.data:

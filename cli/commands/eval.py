@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
-from cli.command import Exit, given_path
+from cli.command import Exit
 from cli.console import add_output_argument
 from cli.expressions import (
     ONLY_IN_CLAUSES,
@@ -19,32 +19,24 @@ from cli.expressions import (
 )
 from cli.render import print_findings
 from cli.sources import (
+    AskedCluster,
     add_cluster_arguments,
     asked_pod,
     chosen_flag,
-    is_live,
-    live_data,
-    opened,
     question_namespace,
-    whole,
+    source_of,
 )
 from cli.world import (
     add_cluster_argument,
     add_data_argument,
     add_pod_file_argument,
-    check_data,
-    read_cluster,
-    read_data,
+    add_policies_argument,
     read_policies,
 )
-from engine.cache.cluster_copy import ClusterCopy, NamedPod
 from engine.cache.pod_manifests import read_pod
 from engine.enforced import EnforcedPolicies
 from engine.objects.codec import ObjectCodec
 from grammar.meaning.schema import load_schema
-
-if TYPE_CHECKING:
-    from cli.live import LiveCluster
 
 EXAMPLES = """\
 examples:
@@ -68,46 +60,40 @@ def configure(parser: argparse.ArgumentParser) -> None:
     nodes.add_argument(
         "--all-nodes", action="store_true", help="one row for each node of the cluster"
     )
-    parser.add_argument(
-        "--policies",
-        metavar="PATH",
-        action="append",
-        type=given_path,
-        help="a policy file or a folder of them, whose tables of data the expression can read; may "
-        "be given again",
-    )
+    add_policies_argument(parser)
     add_data_argument(parser)
     add_output_argument(parser, "json", "yaml")
     add_cluster_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    policies = read_policies(args.policies or (), load_schema())
+    policies = read_policies(args.policies, load_schema())
     expression = _checked(args, policies)
     if expression is None:
         return Exit.ERROR
     codec = ObjectCodec(load_schema(), expression.annotations)
-    if not _is_live(args):
-        data = read_data(args)
-        check_data([policies], data)
-        cluster = read_cluster(args.cluster, codec) if args.cluster else None
-        pod, tables = _asked(args, cluster, None), tables_at(cluster, policies, data)
+    cluster, pod = None, None
+    if _asks_cluster(args):
+        with source_of(args) as source:
+            data = source.data([policies])
+            read = source.read(question_namespace(args, source.live))
+            cluster = replace(read, data=data).cluster(codec)
+            if args.pod is not None or args.pod_file is not None:
+                pod = asked_pod(args, cluster, source.live)
     else:
-        with opened(args) as live:
-            cluster = whole(live.read(question_namespace(args, live))).cluster(codec)
-            tables = tables_at(cluster, policies, live_data(live, args, [policies]))
-            pod = _asked(args, cluster, live)
+        data = AskedCluster(args).data([policies])
+        pod = read_pod(args.pod_file) if args.pod_file is not None else None
+    tables = tables_at(cluster, policies, data)
     subject = Subject(cluster, codec, pod, args.node, tables)
     if args.all_nodes and cluster is not None:
         return put_values(expression, subject, cluster, args.output)
     return put_value(expression, subject, args.output)
 
 
-def _is_live(args: argparse.Namespace) -> bool:
-    """Whether a running cluster is asked: an expression alone, or of a manifest, needs none."""
-    if chosen_flag(args) is None and not (args.pod or args.node or args.all_nodes):
-        return False
-    return is_live(args)
+def _asks_cluster(args: argparse.Namespace) -> bool:
+    """Whether a cluster is asked: an expression alone, or of a manifest, needs none."""
+    given = args.cluster or args.pod or args.node or args.all_nodes
+    return bool(given) or chosen_flag(args) is not None
 
 
 def _checked(args: argparse.Namespace, policies: EnforcedPolicies) -> Expression | None:
@@ -123,11 +109,3 @@ def _checked(args: argparse.Namespace, policies: EnforcedPolicies) -> Expression
     )
     print_findings([(d, source) for d in found])
     return expression
-
-
-def _asked(
-    args: argparse.Namespace, cluster: ClusterCopy | None, live: LiveCluster | None
-) -> NamedPod | None:
-    if args.pod is None and args.pod_file is None:
-        return None
-    return read_pod(args.pod_file) if cluster is None else asked_pod(args, cluster, live)

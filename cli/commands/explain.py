@@ -24,25 +24,20 @@ from cli.explanation.layout import (
 )
 from cli.replicas import replicas
 from cli.sources import (
-    ForbiddenError,
     add_cluster_arguments,
     asked_pod,
     asker_of,
-    is_live,
-    live_world,
-    opened,
     question_namespace,
-    require_cluster,
-    warn_of,
+    source_of,
 )
 from cli.world import (
+    ForbiddenError,
     World,
     add_arguments,
     add_pod_arguments,
     decided,
     explained,
     in_force,
-    read_world,
 )
 from engine.explanation.cause import cause_of
 from engine.explanation.difference import changes
@@ -84,7 +79,7 @@ def add_question(parser: argparse.ArgumentParser) -> None:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_question(parser)
-    add_arguments(parser, required=False)
+    add_arguments(parser)
     add_cluster_arguments(parser)
     parser.add_argument(
         "--decision",
@@ -101,18 +96,16 @@ def run(args: argparse.Namespace) -> int:
     if args.pod_file is not None and args.node is None and "/" not in (args.pod or ""):
         # With a file, a name alone is the node.
         args.pod, args.node = None, args.pod
-    if not is_live(args):
-        require_cluster(args)
-        return ask(args, read_world(args))
-    with opened(args) as live:
+    with source_of(args) as source:
+        live = source.live
         try:
-            read = live_world(live, args, question_namespace(args, live))
+            world = source.world(question_namespace(args, live))
         except ForbiddenError as error:
+            assert live is not None, "files have no rights"
             return _without_rights(args, live, error)
-        warn_of(read.lacks)
-        if args.pod is None and args.pod_file is None:
-            return _pending_pods(args, read.world, live)
-        return ask(args, read.world, live)
+        if live is not None and args.pod is None and args.pod_file is None:
+            return _pending_pods(args, world, live)
+        return ask(args, world, live)
 
 
 def ask(args: argparse.Namespace, world: World, live: LiveCluster | None = None) -> int:

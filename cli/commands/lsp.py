@@ -8,7 +8,8 @@ import sys
 from cli.command import CommandError, Exit, given_path
 from cli.language_server.server import PolicyServer
 from cli.version import version
-from cli.world import add_cluster_argument, read_cluster
+from cli.world import add_cluster_argument
+from engine.cache.cluster_copy import read_documents
 from engine.objects.codec import ObjectCodec
 from grammar.meaning.schema import load_schema
 from policies.loader import Search
@@ -39,6 +40,6 @@ def run(args: argparse.Namespace) -> int:
     for problem in Search(args.paths).problems:
         raise CommandError(problem.message, problem.hint)
     codec = ObjectCodec(load_schema())
-    cluster = read_cluster(args.cluster, codec) if args.cluster else None
+    cluster = read_documents(args.cluster).cluster(codec) if args.cluster else None
     PolicyServer(args.paths, cluster, codec, version()).run()
     return Exit.OK

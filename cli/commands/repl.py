@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import cast
 
-from cli.command import CommandError, Exit, given_path, input_lines
+from cli.command import Exit, given_path, input_lines
 from cli.render import print_error, put_findings
 from cli.repl.commands import put_cluster, put_loaded
 from cli.repl.conversation import answer_lines
@@ -18,12 +18,10 @@ from cli.sources import (
     chosen_flag,
     is_live,
     names_cluster,
-    opened,
-    warn_of,
-    whole,
+    source_of,
 )
 from cli.version import version
-from cli.world import add_cluster_argument, add_data_argument, read_data, warn_without_rows
+from cli.world import add_cluster_argument, add_data_argument
 from engine.cache.cluster_copy import ClusterDocuments, DataText
 from engine.program.tables import TableSpec
 from grammar.messages.diagnostics import UserError
@@ -56,9 +54,7 @@ def asked(name: str) -> WorldCommand:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.cluster and (flag := chosen_flag(args)) is not None:
-        raise CommandError(f"--cluster does not work with {flag}", "leave out one of them")
-    session = ReplSession(asked, args.files, _origin(args))
+    session = ReplSession(asked, args.files, origin_of(args))
     try:
         files = session.reload()
     except FindingsError as error:
@@ -83,32 +79,18 @@ def run(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _origin(args: argparse.Namespace) -> ClusterOrigin | None:
+def origin_of(args: argparse.Namespace) -> ClusterOrigin | None:
     """Where the cluster comes from, if there is one."""
-    if args.cluster:
-        return ClusterOrigin.files(args.cluster, read_data(args))
-    is_asked = is_live(args, ("files",)) and (chosen_flag(args) is not None or names_cluster())
-    return live_origin(args) if is_asked else None
-
-
-def live_origin(args: argparse.Namespace) -> ClusterOrigin:
-    """The cluster of the kubeconfig."""
-    given = read_data(args)
+    files = ("cluster", "files")
+    if not args.cluster and not (is_live(args, files) and (chosen_flag(args) or names_cluster())):
+        return None
 
     def read() -> ClusterDocuments:
-        with opened(args) as live:
-            found = live.read("")
-        documents = whole(found)
-        warn_of(found.lacks)
-        return documents
+        with source_of(args, files) as source:
+            return source.read()
 
     def rows(tables: Iterable[TableSpec]) -> Mapping[str, DataText]:
-        lacking = [table for table in tables if table.name not in given]
-        if not lacking:
-            return given
-        with opened(args) as live:
-            read, failed = live.data(lacking)
-        warn_without_rows(lacking, given, read, failed)
-        return {**read, **given}
+        with source_of(args, files) as source:
+            return source.rows(tables)
 
     return ClusterOrigin(read, rows)

@@ -7,7 +7,6 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -28,25 +27,18 @@ from cli.simulation import (
 )
 from cli.sources import (
     add_cluster_arguments,
-    is_live,
-    live_data,
-    live_policies,
-    opened,
     question_namespace,
-    require_cluster,
-    warn_of,
-    whole,
+    source_of,
 )
 from cli.streams import put_line
 from cli.world import (
     add_cluster_argument,
     add_data_argument,
-    check_data,
-    read_data,
+    add_policies_argument,
+    in_force,
     read_policies,
     warn_of_lacks,
 )
-from engine.cache.cluster_copy import read_documents
 from engine.cache.cluster_file import documents
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.enforced import EnforcedPolicies
@@ -56,9 +48,6 @@ from engine.simulation.what_if import NodesToAdd
 from grammar.meaning.schema import Schema, load_schema
 from server.answers.simulation_answers import AddedNodes, SimulationQuestion
 from server.view.page import DEFAULT_PORT
-
-if TYPE_CHECKING:
-    from cli.live import LiveCluster
 
 EXAMPLES = """\
 examples:
@@ -73,7 +62,7 @@ examples:
 _TABLE = f"""
   --pods FILE
     the pods to schedule, in order: the output of kubectl or helm, with the pods of workloads; `-`
-    reads standard input (default: the pending pods of a running cluster)
+    reads standard input (default: the pending pods of the cluster)
   --weight N=1
     the extender's weight in kube-scheduler's configuration
   --no-plugin-scores
@@ -97,13 +86,7 @@ _TABLE = f"""
 def configure(parser: argparse.ArgumentParser) -> None:
     add_cluster_argument(parser)
     policies = parser.add_mutually_exclusive_group()
-    policies.add_argument(
-        "--policies",
-        metavar="PATH",
-        action="append",
-        type=given_path,
-        help="a policy file, or a folder of them; may be repeated",
-    )
+    add_policies_argument(policies)
     policies.add_argument(
         "--diff",
         metavar=("OLD", "NEW"),
@@ -121,43 +104,28 @@ def run(args: argparse.Namespace) -> int:
     if args.url is not None:
         return _shown(args, [asyncio.run(_asked(args))])
     schema = load_schema()
-    if is_live(args, ("cluster", "policies", "diff")):
-        with opened(args) as live:
-            inputs, sets = _live(args, live, schema)
-        return _simulate(args, inputs, sets, schema)
-    require_cluster(args)
-    if args.pods is None and not args.drain:
-        raise CommandError("there are no pods to schedule", "give them with --pods FILE")
-    cluster = replace(read_documents(args.cluster), data=read_data(args))
-    pods = None
-    if args.pods is not None:
-        pods = read_pods(args.pods, cluster, args.namespace or DEFAULT_NAMESPACE)
-    sets = _policy_sets(args, schema)
-    if not sets:
-        raise CommandError("there are no policies", "give --policies PATH, or --diff OLD NEW")
-    check_data(sets.values(), cluster.data)
-    return _simulate(
-        args, Inputs(cluster, pods, what_if(args.add_nodes, args.drain, cluster)), sets, schema
-    )
+    return _simulate(args, *_read(args, schema), schema)
 
 
-def _live(
-    args: argparse.Namespace, live: LiveCluster, schema: Schema
+def _read(
+    args: argparse.Namespace, schema: Schema
 ) -> tuple[Inputs, Mapping[str, EnforcedPolicies]]:
-    """The inputs of a running cluster, and the sets of policies. Raises CommandError."""
-    namespace = question_namespace(args, live)
-    found = live.read("")
-    read = whole(found)
-    policies, lacks = live_policies(found, None, schema)
-    warn_of(lacks)
-    sets = _policy_sets(args, schema) or {"the policies of the cluster": policies}
-    cluster = replace(read, data=live_data(live, args, [*sets.values()]))
-    change, pods = what_if(args.add_nodes, args.drain, cluster), None
-    if args.pods is not None:
-        pods = read_pods(args.pods, cluster, namespace or live.namespace)
-    elif not args.drain:
-        pods = pending_pods(cluster, namespace, live.name)
-    return Inputs(cluster, pods, change), sets
+    """The inputs, and the sets of policies. Raises UserError."""
+    with source_of(args, ("cluster", "policies", "diff")) as source:
+        namespace, otherwise = question_namespace(args, source.live), DEFAULT_NAMESPACE
+        if source.live is not None:
+            otherwise = source.live.namespace
+        read = source.read(namespace="")
+        sets = _policy_sets(args, schema)
+        if not sets:
+            sets = {"the policies of the cluster": in_force((), read.policies(), schema)}
+        cluster = replace(read, data=source.data(sets.values()))
+        pods = None
+        if args.pods is not None:
+            pods = read_pods(args.pods, cluster, namespace or otherwise)
+        elif not args.drain:
+            pods = pending_pods(cluster, namespace, source.name)
+        return Inputs(cluster, pods, what_if(args.add_nodes, args.drain, cluster)), sets
 
 
 async def _asked(args: argparse.Namespace) -> SimulationAnswer:
@@ -230,7 +198,7 @@ def _simulate(
 
 def _policy_sets(args: argparse.Namespace, schema: Schema) -> Mapping[str, EnforcedPolicies]:
     """The policies of files, by what their paths are; all their errors come before a long run."""
-    sets = [[path] for path in args.diff] if args.diff else [args.policies or []]
+    sets = [[path] for path in args.diff] if args.diff else [args.policies]
     paths = {" ".join(map(str, some)): some for some in sets if some}
     if len(paths) < len(args.diff or ()):
         raise CommandError(

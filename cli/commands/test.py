@@ -22,7 +22,7 @@ from cli.render import (
     put_report,
     wants_colour,
 )
-from cli.sources import add_cluster_arguments, chosen_flag, opened, whole
+from cli.sources import add_cluster_arguments, chosen_flag, opened
 from cli.streams import beneath
 from engine.cache.cluster_copy import ClusterDocuments
 from grammar.meaning.schema import Schema, load_schema
@@ -111,7 +111,7 @@ def _tested(args: argparse.Namespace, collection: Collection, schema: Schema) ->
 def _running(args: argparse.Namespace) -> ClusterDocuments:
     """The cluster of the kubeconfig. Raises CommandError."""
     with opened(args) as live:
-        return whole(live.read(""))
+        return live.read("").whole()
 
 
 _SIGNS: dict[Outcome, str] = {"passed": ".", "failed": "F", "error": "E"}

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 from playwright.sync_api import Page
 
-from cli.world import explained, read_world
+from cli.sources import AskedCluster
+from cli.world import explained
 from engine.decision.journal import Journal
 from engine.explanation.explanation import Asker
 from tests.support.builders import Object, kubectl_list, node, pod, raw
@@ -85,7 +86,7 @@ def test_200_random_pods(page: Page, tmp_path: Path) -> None:
     (tmp_path / "cluster.json").write_bytes(raw(kubectl_list([*nodes, *pods])))
     (tmp_path / "all.policy").write_text(POLICIES, encoding="utf-8")
     named = {"cluster": [tmp_path / "cluster.json"], "policies": [tmp_path / "all.policy"]}
-    world = read_world(argparse.Namespace(**named))
+    world = AskedCluster(argparse.Namespace(**named)).world()
     cache = cache_of(nodes, pods)
     known = {f"shop/{each['metadata']['name']}": raw(each) for each in pods}
     engine = engine_over(POLICIES, cache)

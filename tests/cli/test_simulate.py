@@ -242,6 +242,30 @@ def test_bad_input_is_one_line_with_a_hint(
     assert done.err.count("\n") == 2
 
 
+def test_a_snapshot_gives_its_pending_pods_and_its_policies(placet: Placet, folder: Path) -> None:
+    policy = {
+        "apiVersion": "placement-policy.scheduling.x-k8s.io/v1",
+        "kind": "ClusterPlacementPolicy",
+        "metadata": {"name": "own"},
+        "spec": {
+            "podSelector": {},
+            "rules": 'filter "third" { require node.name == "n-3" message "another node" }',
+        },
+    }
+    items = [node("n-1"), node("n-2"), pod("waits"), policy]
+    (folder / "all.json").write_bytes(raw(kubectl_list(items)))
+    world = ("--cluster", "all.json", "-ojson")
+    own = json.loads(placet("simulate", *world).out)["pods"]
+    other = json.loads(placet("simulate", *world, "--policies", "none.policy").out)["pods"]
+    assert own[0]["reasons"] == {"own: third: another node": 2}
+    assert [each["pod"] for each in own] == [each["pod"] for each in other] == ["default/waits"]
+    assert other[0]["node"] is not None
+    elsewhere = placet("simulate", "--cluster", "all.json", "-n", "shop")
+    assert elsewhere.err.startswith(
+        "error: no pod is pending in the namespace `shop` of `all.json`"
+    )
+
+
 def test_policies_with_errors_are_shown_and_nothing_is_simulated(
     placet: Placet, folder: Path
 ) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from cli.demo.demo_cluster import demo_cluster
-from cli.world import World, explained, read_world
+from cli.sources import AskedCluster
+from cli.world import World, explained
 from engine.decision.verdict import Feasible, Verdict
 from engine.explanation.document import PodExplanation
 from engine.offline import offline_engine
@@ -29,7 +30,9 @@ def world(request: pytest.FixtureRequest, folder: Path) -> World:
         (folder / "cluster.json").write_bytes(raw(demo_cluster(NOW)))
         policies += [ROOT / "policies" / "library", ROOT / "cli" / "demo"]
         policies = policies[1:]
-    return read_world(argparse.Namespace(cluster=[folder / "cluster.json"], policies=policies))
+    return AskedCluster(
+        argparse.Namespace(cluster=[folder / "cluster.json"], policies=policies)
+    ).world()
 
 
 def explanation_of(world: World, key: str) -> tuple[PodExplanation, Mapping[str, Verdict]]:

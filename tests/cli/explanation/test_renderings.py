@@ -26,7 +26,8 @@ from cli.explanation.layout import (
 )
 from cli.repl.conversation import answer
 from cli.repl.session import ClusterOrigin, ReplSession
-from cli.world import explained, read_world
+from cli.sources import AskedCluster
+from cli.world import explained
 from engine.decision.journal import AddedPod, ExtendedNode, PreemptionDetail
 from engine.explanation.difference import changes
 from engine.explanation.document import ConcernedPolicy, NodeGroup, PodDecision, PodExplanation
@@ -82,7 +83,7 @@ def files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def found() -> PodExplanation:
     """What is found out about the pod, with the node n-2 in full and the last decision."""
     paths = [Path("shop.policy"), Path("broken.policy")]
-    world = read_world(argparse.Namespace(cluster=[Path("cluster.json")], policies=paths))
+    world = AskedCluster(argparse.Namespace(cluster=[Path("cluster.json")], policies=paths)).world()
     asked = world.cluster.pod("shop/web-1")
     now = explained(world, asked, node="n-2", asker=Asker(then=THEN))
     return msgspec.structs.replace(now, changes=changes(THEN, now))
