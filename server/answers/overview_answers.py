@@ -10,7 +10,7 @@ import msgspec
 from engine.explanation.document import Cause
 from engine.explanation.fills import BoundFill
 
-Action = OneOf["created", "changed", "edited", "deleted", "in force since the start"]
+Action = OneOf["created", "changed", "edited", "deleted"]
 
 
 class NodesInShort(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,23 +124,6 @@ class SelectedPods(msgspec.Struct, frozen=True):
     waiting: int
     exactly: bool
     listed: Sequence[SelectedPod]
-
-
-class RevisionOfPolicy(msgspec.Struct, frozen=True):
-    """A revision of a policy: one text as the author wrote it, with when and by whom."""
-
-    at: str
-    by: str
-    action: Action
-    text: str
-
-
-class RevisionList(msgspec.Struct, frozen=True):
-    """The revisions of a policy, as far as the replica has seen, the newest first."""
-
-    replica: str
-    policy: str
-    revisions: Sequence[RevisionOfPolicy]
 
 
 # ---- numbers over time

@@ -358,13 +358,10 @@ class CompletedDraft(msgspec.Struct, frozen=True):
 class Trial(DraftText, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A trial of a draft on a cluster: the content of a cluster file, in YAML or JSON.
 
-    Without a file, the cluster is that of the server now. With `before` two texts of a `policy`
-    are compared, without its file or object in force.
+    Without a file, the cluster is that of the server now.
     """
 
     cluster: Annotated[str, Meta(max_length=MOST_CLUSTER)] | None = None
-    before: Annotated[str, Meta(max_length=MOST_TEXT)] | None = None
-    policy: Annotated[str, Meta(max_length=512)] = ""
 
 
 class ChangedPod(msgspec.Struct, frozen=True):

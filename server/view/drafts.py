@@ -76,7 +76,7 @@ class Drafts:
         """What a draft changes in a pasted cluster, or in the cluster of the server."""
         body: Trial = asked.body
         async with self._turn():
-            beside = self._beside(body.policy if body.before is not None else "")
+            beside = self._beside()
             if body.cluster is None:
                 beside = replace(beside, data=await self._data())
             begun = await self._run(_CHECK_SECONDS, trial.begin, beside, body)
@@ -133,20 +133,15 @@ class Drafts:
 
         return answer
 
-    def _beside(self, without: str = "") -> trial.Beside:
-        """The policies in force, without the file or the object of one of them."""
+    def _beside(self) -> trial.Beside:
+        """The policies in force."""
         files, objects = self._enforced().validation.files, dict(self._objects() or {})
-        gone = {
-            file.source.name
-            for file in files
-            if any(each.policy.address == without for each in file.policies)
-        }
         others = [
             (file.source.name, file.source.text)
             for file in files
-            if not file.private and file.source.name not in {*objects, *gone}
+            if not file.private and file.source.name not in objects
         ]
-        return trial.Beside(others, {n: raw for n, raw in objects.items() if n not in gone})
+        return trial.Beside(others, objects)
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:

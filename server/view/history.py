@@ -1,4 +1,4 @@
-"""History: numbers of the last week, one sample a minute, and the texts that policies had.
+"""History: numbers of the last week, one sample a minute, and the last edits of policies.
 
 A replica has one, in memory and on request in a file, which survives restarts. The file is written
 whole or not at all: on a full disk the last whole one stays, and the next minute tries again. A
@@ -8,18 +8,14 @@ clock that is set back loses nothing, and what is ahead of the clock is not show
 from __future__ import annotations
 
 import asyncio
-import math
+import hashlib
 import os
-import sys
 import time
 import zlib
-from array import array
-from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from logging import Logger
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -28,69 +24,40 @@ from engine.enforced import EnforcedPolicies
 from engine.errors import NotSyncedError
 from engine.explanation.fills import BoundFill
 from grammar.messages.texts import os_reason
-from server.answers.overview_answers import Action, HistorySeries, NumberHistory, RevisionOfPolicy
-from server.view.policy_yaml import EditedObject, as_written
+from server.answers.overview_answers import Action, HistorySeries, NumberHistory, PolicyEdit
+from server.view.policy_yaml import EditedObject
 from server.view.routes import Answer, ViewQuestion
 from server.view.status import latency
 
 EVERY_SECONDS = 60
-# The samples of a week, the named series in them, and the points of an answer.
-MOST_SAMPLES, _MOST_SERIES, _MOST_POINTS = 7 * 24 * 60, 128, 720
-# The texts of one policy, the bytes of all, and what a text takes besides its own.
-_MOST_TEXTS, MOST_BYTES, _TEXT_BYTES = 20, 4 << 20, 500
-# Numbers are in the order of bytes of this machine.
-_MAGIC = f"placet history 3 {sys.byteorder}\n".encode()
+# The samples of a week, and the points and the series of an answer.
+MOST_SAMPLES, _MOST_POINTS, _MOST_SERIES = 7 * 24 * 60, 720, 128
+MOST_EDITS = 100
+_MAGIC = b"placet history 4\n"
 _MOST_FILE = 64 << 20
 # The bounds that are kept of one sample, the fullest ones; the clauses that reject most in the
-# minute; and the bytes of a name, with which samples stay small.
-_MOST_BOUNDS, _MOST_CLAUSES, _LONGEST_NAME = 10, 10, 300
-# Its type has parameters only for the type checker.
-if TYPE_CHECKING:
-    _Numbers = array[float]
-else:
-    _Numbers = array
+# minute; and the bytes of a name, with which the samples of a week stay within a file.
+_MOST_BOUNDS, _MOST_CLAUSES, _LONGEST_NAME = 10, 10, 250
 Sample = Mapping[str, float]
 Durations = Mapping[str, Sequence[tuple[float, float]]]
 Rejections = Mapping[tuple[str, str], int]
+_NUMBERS = msgspec.msgpack.Decoder(dict[str, float])
 
 
 class HistoryError(Exception):
     """An error of a history file; the text says why."""
 
 
-class Edit(msgspec.Struct, frozen=True, array_like=True):
-    """An edit of a policy, with the text since: a `file`, or the JSON of an `object`."""
-
-    address: str
-    at: str
-    by: str
-    action: Action
-    file: str = ""
-    object: bytes = b""
-
-    @property
-    def content(self) -> str | bytes:
-        return self.object or self.file
-
-    @property
-    def is_deletion(self) -> bool:
-        return self.action == "deleted"
-
-    def in_full(self) -> RevisionOfPolicy:
-        """The edit with what its author wrote. For a thread."""
-        text = as_written(self.object) if self.object else self.file
-        return RevisionOfPolicy(self.at, self.by, self.action, text)
-
-
 class _Kept(msgspec.Struct, array_like=True):
-    """The kept content of a file: times, by series a number for each, and edits by policy.
+    """The kept content of a file: samples by the second, each in msgpack, and the last edits.
 
-    A number is NaN where there is none. The policies that were edited last are at the end.
+    `edits` has each policy once, the newest at the end, and `marks` the digest of each policy that
+    was there at the last look.
     """
 
-    times: _Numbers = msgspec.field(default_factory=lambda: array("d"))
-    series: dict[str, _Numbers] = {}
-    edits: dict[str, list[Edit]] = {}
+    samples: dict[int, bytes] = {}
+    edits: list[PolicyEdit] = []
+    marks: dict[str, bytes] = {}
 
 
 class History:
@@ -104,7 +71,6 @@ class History:
         self._log = log
         self._clock = clock
         self._path = path
-        self._fails = False
         kept = _Kept() if path is None else _read(path)
         if kept is None:
             log.warning("the history `%s` is damaged: it begins anew", path)
@@ -130,34 +96,19 @@ class History:
         self.add(int(self._clock()), numbers)
         if self._path is None:
             return
-        content = msgspec.msgpack.encode(self._kept, enc_hook=array.tobytes)
+        content = msgspec.msgpack.encode(self._kept)
         try:
             await asyncio.to_thread(_write, self._path, content)
         except OSError as error:
-            if not self._fails:
-                self._log.warning("the history cannot be written: %s", os_reason(error))
-            self._fails = True
-        else:
-            self._fails = False
+            self._log.warning("the history cannot be written: %s", os_reason(error))
 
     def add(self, at: int, numbers: Sample) -> None:
-        """Adds the sample of now. After a clock was set back, it is not the last one."""
-        times, series = self._kept.times, self._kept.series
-        place = bisect_left(times, at)
-        if place < len(times) and times[place] == at:
-            return
-        for name in numbers:
-            if name not in series and len(series) < _MOST_SERIES:
-                series[name] = array("d", [math.nan]) * len(times)
-        times.insert(place, at)
-        for name, found in series.items():
-            found.insert(place, numbers.get(name, math.nan))
-        if len(times) > MOST_SAMPLES:
-            # What is ahead of the clock goes first.
-            gone = -1 if times[-1] > at else 0
-            for found in (times, *series.values()):
-                del found[gone]
-            self._kept.series = {n: s for n, s in series.items() if not all(map(math.isnan, s))}
+        """Adds the sample of now. Of too many goes one ahead of the clock, else the oldest."""
+        samples = self._kept.samples
+        samples[at] = msgspec.msgpack.encode(numbers)
+        if len(samples) > MOST_SAMPLES:
+            last = max(samples)
+            del samples[last if last > at else min(samples)]
 
     async def answer(self, asked: ViewQuestion) -> object:
         """Numbers of the last hours: all, or those of one policy."""
@@ -165,19 +116,23 @@ class History:
         return lambda: self.listed(hours, policy)
 
     def listed(self, hours: int, policy: str | None = None) -> NumberHistory:
-        """The points of the last hours: of each stretch the largest number."""
-        times, now = self._kept.times, int(self._clock())
-        first, end = bisect_left(times, now - hours * 3600), bisect_right(times, now)
-        size = max(1, -(-(end - first) // _MOST_POINTS))
-        starts = range(first, end, size)
+        """The points of the last hours: of each stretch the largest number. Also in a thread."""
+        samples, now = self._kept.samples.copy(), int(self._clock())
+        times = sorted(at for at in samples if now - hours * 3600 <= at <= now)
+        size = max(1, -(-len(times) // _MOST_POINTS))
+        points = times[::size]
         own = ("",) if policy is None else (f"full {policy}: ", f"rejected {policy}: ")
-        series = [
-            HistorySeries(name, [_largest(found[n : min(n + size, end)]) for n in starts])
-            for name, found in sorted(self._kept.series.items())
-            if name.startswith(own)
-        ]
-        points = [int(times[n]) for n in starts]
-        return NumberHistory(self._replica, self._path is not None, points, series)
+        series: dict[str, list[float | None]] = {}
+        # The newest first: their series are those that an answer has room for.
+        for place, at in reversed(list(enumerate(times))):
+            for name, number in _NUMBERS.decode(samples[at]).items():
+                if name not in series and name.startswith(own) and len(series) < _MOST_SERIES:
+                    series[name] = [None] * len(points)
+                if (found := series.get(name)) is not None:
+                    most = found[place // size]
+                    found[place // size] = number if most is None else max(most, number)
+        listed = [HistorySeries(*each) for each in sorted(series.items())]
+        return NumberHistory(self._replica, self._path is not None, points, listed)
 
     # ---- the edits of policies
 
@@ -194,47 +149,33 @@ class History:
         for address, content in seen.items():
             if self._seen is None or self._seen.get(address) is not content:
                 self._look_at(address, content, at)
-        for address in self._kept.edits.keys() - seen.keys():
-            if not self._kept.edits[address][-1].is_deletion:
-                self._keep(Edit(address, at, "", "deleted"))
+        for address in self._kept.marks.keys() - seen.keys():
+            del self._kept.marks[address]
+            self._keep(PolicyEdit(address, at, "", "deleted"))
         self._seen = seen
 
-    def of(self, address: str) -> Sequence[Edit]:
-        """The texts of one policy, the oldest first."""
-        return tuple(self._kept.edits.get(address, ()))
-
-    def edits(self, number: int) -> Sequence[Edit]:
+    @property
+    def edits(self) -> Sequence[PolicyEdit]:
         """The last edits, the newest first, each policy once; of a file only since the start."""
-        newest = (found[-1] for found in self._kept.edits.values())
-        last = [each for each in newest if each.action != "in force since the start"]
-        return sorted(last, key=lambda each: (each.at, each.address), reverse=True)[:number]
+        return self._kept.edits[::-1]
 
     def _look_at(self, address: str, content: str | bytes, at: str) -> None:
-        before = self._kept.edits.get(address, [Edit(address, at, "", "deleted")])[-1]
         mark, by, when = _author(content)
-        action: Action = "changed"
-        if before.is_deletion and self._seen is not None:
+        before = self._kept.marks.get(address)
+        self._kept.marks[address] = mark
+        if before is not None:
+            action: Action = "changed"
+        elif self._seen is not None:
             action = "created"
-        elif before.is_deletion:
-            action = "edited" if by else "in force since the start"
-        elif _author(before.content)[0] == mark:
-            return
-        file, stored = (content, b"") if isinstance(content, str) else ("", content)
-        self._keep(Edit(address, when or at, by, action, file, stored))
+        else:
+            action = "edited"
+        if mark != before and (by or action != "edited"):
+            self._keep(PolicyEdit(address, when or at, by, action))
 
-    def _keep(self, edit: Edit) -> None:
-        edits = self._kept.edits
-        edits[edit.address] = [*edits.pop(edit.address, ()), edit][-_MOST_TEXTS:]
-        # Those that were edited least recently give way; of a policy that is there one stays.
-        while (
-            sum(_TEXT_BYTES + len(e.content) for kept in edits.values() for e in kept) > MOST_BYTES
-        ):
-            many = (a for a, found in edits.items() if len(found) > 1 or found[-1].is_deletion)
-            if (address := next(many, None)) is None:
-                return
-            del edits[address][0]
-            if not edits[address]:
-                del edits[address]
+    def _keep(self, edit: PolicyEdit) -> None:
+        others = [each for each in self._kept.edits if each.address != edit.address]
+        ordered = sorted([*others, edit], key=lambda each: (each.at, each.address))
+        self._kept.edits = ordered[-MOST_EDITS:]
 
 
 def _read(path: Path) -> _Kept | None:
@@ -248,14 +189,8 @@ def _read(path: Path) -> _Kept | None:
         raise HistoryError(f"cannot read `{path}`: {os_reason(error)}") from None
     if more or not data.startswith(b"placet history "):
         raise HistoryError(f"`{path}` is no history of Placet")
-    unpacking = zlib.decompressobj()
     try:
-        found = unpacking.decompress(data.removeprefix(_MAGIC), _MOST_FILE)
-        if not unpacking.eof:
-            return None
-        return msgspec.msgpack.decode(
-            found, type=_Kept, dec_hook=lambda _, numbers: array("d", numbers)
-        )
+        return msgspec.msgpack.decode(zlib.decompress(data.removeprefix(_MAGIC)), type=_Kept)
     except (ValueError, zlib.error):
         return None
 
@@ -264,7 +199,7 @@ def _write(path: Path, content: bytes) -> None:
     """Takes the place of what was written before. Raises OSError; the file is then as it was."""
     beside = path.with_name(f"{path.name}.new")
     try:
-        # Others read nothing: it has the texts of policies.
+        # Others read nothing: it names policies and who edits them.
         with open(beside, "wb", opener=lambda file, flags: os.open(file, flags, 0o600)) as file:
             file.write(_MAGIC + zlib.compress(content, 1))
             file.flush()
@@ -275,19 +210,14 @@ def _write(path: Path, content: bytes) -> None:
         raise
 
 
-def _author(content: str | bytes) -> tuple[object, str, str]:
-    """What an edit would change, and who has written it and when, as far as an object says that."""
+def _author(content: str | bytes) -> tuple[bytes, str, str]:
+    """The digest of what an edit would change, and by whom and when, as far as an object says."""
     if isinstance(content, str):
-        return content, "", ""
+        return hashlib.sha256(content.encode()).digest(), "", ""
     found = msgspec.json.decode(content, type=EditedObject)
     writer = found.last_writer
-    mark = (found.metadata.uid, bytes(found.spec))
+    mark = hashlib.sha256(found.metadata.uid.encode() + bytes(found.spec)).digest()
     return mark, writer.manager, writer.time or found.metadata.creationTimestamp or ""
-
-
-def _largest(numbers: _Numbers) -> float | None:
-    known = [number for number in numbers if not math.isnan(number)]
-    return round(max(known), 6) if known else None
 
 
 # ---- the numbers of now
@@ -322,7 +252,7 @@ class SampledNumbers:
             since = [(b, calls - o) for (b, calls), o in zip(buckets, old, strict=True)]
             # Beyond the last bucket there is no p99.
             if since[-1][1] > 0 and (p99 := latency(verb, since).p99) is not None:
-                found[f"p99 {verb}"] = p99
+                found[f"p99 {verb}"] = round(p99, 6)
         try:
             found["waiting pods"] = float(len(self._cluster.snapshot().pending))
         except NotSyncedError:

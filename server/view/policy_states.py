@@ -22,7 +22,7 @@ from grammar.messages.texts import shown
 from grammar.values.time import Timestamp
 from policies.resource import PolicyStatus
 from policies.validation import CheckedFile, identity
-from server.answers.overview_answers import PolicyEdit, RevisionList
+from server.answers.overview_answers import PolicyEdit
 from server.answers.view_answers import (
     PodNumbers,
     PolicyDetail,
@@ -80,7 +80,7 @@ class _KnownPolicy:
 class PolicyStates:
     """The policies of one replica. `objects` gives the JSON of policy objects by name.
 
-    `seen` keeps the texts of policies.
+    `seen` keeps the edits of policies.
     """
 
     def __init__(
@@ -106,8 +106,7 @@ class PolicyStates:
     def edits(self) -> Sequence[PolicyEdit]:
         """The last edits of policies, the newest first."""
         self.look()
-        newest = self._seen.edits(_MOST_EDITS)
-        return [PolicyEdit(each.address, each.at, each.by, each.action) for each in newest]
+        return self._seen.edits[:_MOST_EDITS]
 
     @property
     def answers(self) -> Mapping[str, Answer]:
@@ -115,7 +114,6 @@ class PolicyStates:
             "policies": self.policies,
             "clusterPolicy": self.policy,
             "policy": self.policy,
-            "revisions": self.revisions,
             "audit": self.audits,
         }
 
@@ -133,13 +131,6 @@ class PolicyStates:
         if (answer := self.detail(address)) is None:
             raise web.HTTPNotFound(text=f"there is no policy `{shown(address)}`\n")
         return answer
-
-    async def revisions(self, asked: ViewQuestion) -> object:
-        """The texts that a policy had."""
-        address = asked.query.get("policy", "")
-        self.look()
-        found = self._seen.of(address)[::-1]
-        return lambda: RevisionList(self._replica, address, [each.in_full() for each in found])
 
     def listing(self) -> Callable[[], PolicyList]:
         """What makes the list, in a thread."""

@@ -23,7 +23,6 @@ from server.answers.overview_answers import (
     FillList,
     NumberHistory,
     ReplicaOverview,
-    RevisionList,
     SelectedPods,
     WaitingList,
 )
@@ -149,13 +148,6 @@ ROUTES: Sequence[Route] = (
         "/selected",
         "the pods that a policy selects",
         SelectedPods,
-        query=_OF_POLICY,
-        right="policy",
-    ),
-    Route(
-        "/revisions",
-        "the texts that a policy had, as far as the replica has seen",
-        RevisionList,
         query=_OF_POLICY,
         right="policy",
     ),

@@ -165,17 +165,12 @@ def pod_of(text: str, name: str | None, schema: Schema) -> NamedPod:
 def begin(beside: Beside, draft: Trial, schema: Schema) -> TriedDraft | Needs:
     """Begins a trial: what its policies read of a cluster, or the errors of the draft.
 
-    A draft with a text `before` takes the place of that text. Any other draft joins the policies
-    in force, and takes the place of its namesakes.
+    The draft joins the policies in force, and takes the place of its namesakes.
     """
     checked = _checked(beside, draft, schema)
     if checked.is_wrong:
         return TriedDraft(checked.told, 0, 0, 0, ())
-    name = draft.name if draft.before else "draft.policy"
-    earlier = DraftText(draft.before or "", name)
-    before = _checked(beside, earlier, schema, checked.stored)
-    if before.is_wrong:
-        return TriedDraft(before.told, 0, 0, 0, ())
+    before = _checked(beside, DraftText(""), schema, checked.stored)
     policies = [enforced(each.validation, each.stored) for each in (before, checked)]
     read = needs_of(each for found in policies for each in found.policies)
     codec = ObjectCodec(schema, read.annotations)

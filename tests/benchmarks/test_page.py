@@ -62,7 +62,6 @@ EVERYTHING = (
     "policies",
     "policies/shop/web",
     "selected?policy=shop/web",
-    "revisions?policy=shop/web",
     "history?hours=168",
     "history?hours=168&policy=shop/web",
     "drift",

@@ -1,4 +1,4 @@
-// Outcome: which pods would get another answer, by a draft or by another text of a policy, and what the draft does.
+// Outcome: which pods would get another answer, by a draft, and what the draft does.
 import { html } from "./vendor/preact-htm.js";
 import { Badge, Names, Problem, Table, Waiting, count, podAddress } from "./parts.js";
 

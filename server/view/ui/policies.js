@@ -3,7 +3,7 @@ import { html } from "./vendor/preact-htm.js";
 import {
   API, Badge, Bar, Empty, Table, address, count, encodedPath, missing, moment, podAddress, policyAddress, useAnswer,
 } from "./parts.js";
-import { Bounds, Drift, Gangs, Revisions, Selected } from "./policy.js";
+import { Bounds, Drift, Gangs, Selected } from "./policy.js";
 
 const STATES = { "in force": "good", "last valid version in force": "part", "not in force": "bad" };
 
@@ -57,8 +57,7 @@ export function Policy({ names, status: { data: known } }) {
     <section><h2>Text</h2>
       <p class="quiet">${data.diagnostics.length ? count(data.diagnostics.length, "problem") : "Nothing is wrong with it."}${" "}
         <a href=${address(["playground", ...names])}>Edit it in the playground</a>, where nothing is written.</p>
-      <${Text} text=${data.text} diagnostics=${data.diagnostics} /></section>
-    <${Revisions} policy=${data.address} />`;
+      <${Text} text=${data.text} diagnostics=${data.diagnostics} /></section>`;
 }
 
 // What a policy in audit mode would have done.

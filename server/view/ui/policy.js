@@ -1,10 +1,7 @@
-// Policy: the pods that it selects, how full its bounds are, and the texts that it had.
-import { html, useState } from "./vendor/preact-htm.js";
-import { API, Badge, Bar, Table, Waiting, address, ago, count, draftName, moment, patiently, podAddress, policyAddress, useAnswer } from "./parts.js";
+// Policy: the pods that it selects, how full its bounds are, its gangs, and its drift.
+import { html } from "./vendor/preact-htm.js";
+import { API, Badge, Bar, Table, Waiting, address, ago, count, podAddress, policyAddress, useAnswer } from "./parts.js";
 import { Fill, boundQuery } from "./home.js";
-import { Outcome } from "./outcome.js";
-
-// ---- what it does now
 
 export function Selected({ policy }) {
   const { data, status } = useAnswer(`${API}/selected?${new URLSearchParams({ policy })}`, { seconds: 15 });
@@ -54,46 +51,4 @@ export function Drift({ policy }) {
         <td><time datetime=${pod.clauses[0].since} title=${pod.clauses[0].since}>${ago(pod.clauses[0].since)}</time></td>
         <td>${place(pod)}</td></tr>`)}<//>
     ${own.length > 20 && html`<p class="quiet">and ${own.length - 20} more</p>`}</section>`;
-}
-
-// ---- its texts
-
-// What two texts share at their beginnings and ends stays, with some lines of it; what is between went or came.
-export function diff(before, after, around = 3) {
-  const a = before.split("\n"), b = after.split("\n"), least = Math.min(a.length, b.length);
-  let first = 0, last = 0;
-  while (first < least && a[first] === b[first]) first += 1;
-  while (last < least - first && a[a.length - 1 - last] === b[b.length - 1 - last]) last += 1;
-  const lines = (kind, found) => found.map((line) => [kind, line]);
-  return [...lines("", a.slice(Math.max(0, first - around), first)), ...lines("-", a.slice(first, a.length - last)),
-    ...lines("+", b.slice(first, b.length - last)), ...lines("", a.slice(a.length - last, a.length - last + around))];
-}
-
-export function Revisions({ policy }) {
-  const { data } = useAnswer(`${API}/revisions?${new URLSearchParams({ policy })}`, { seconds: 30 });
-  // A revision is chosen by its number, the oldest is 1: further ones may come.
-  const [[from, to], setPair] = useState([null, null]);
-  const [trial, setTrial] = useState({});
-  const choose = (pair) => { setPair(pair); setTrial({}); };
-  if (!data || !data.revisions.length) return null;
-  const { revisions } = data, number = (index) => revisions.length - index;
-  const last = to || number(0), first = from || Math.max(1, last - 1);
-  const newer = revisions[number(last)], older = revisions[number(first)];
-  const run = async () => {
-    setTrial({ running: true });
-    setTrial(await patiently("evaluate", { text: newer.text, before: older.text, policy, name: draftName(newer.text || older.text) }));
-  };
-  const select = (label, one, change) => html`<label>${label} <select value=${one} onChange=${(event) => change(Number(event.target.value))}>
-    ${revisions.map((each, index) => html`<option value=${number(index)}>${number(index)}: ${each.action}, ${moment(each.at)}</option>`)}</select></label>`;
-  return html`<section aria-labelledby="revisions"><h2 id="revisions">Revisions</h2>
-    <ul class="lines">${revisions.map((each, index) => html`<li key=${number(index)}>
-      <span class="number">${number(index)}</span> <time datetime=${each.at} title=${each.at}>${ago(each.at)}</time>
-      <span>${each.action}${each.by && ` by ${each.by}`}</span></li>`)}</ul>
-    ${revisions.length < 2 ? html`<p class="quiet">This replica has seen no other text of it. It keeps up to 20.</p>` : html`
-      <form class="filters" onSubmit=${(event) => event.preventDefault()}>
-        ${select("From", first, (chosen) => choose([chosen, last]))} ${select("to", last, (chosen) => choose([first, chosen]))}
-        <button type="button" disabled=${trial.running || first === last} onClick=${run}>Which pods would it decide otherwise?</button></form>
-      <div class="scroll text" tabindex="0" role="region" aria-label="What changed"><ol class="diff">${diff(older.text, newer.text).map(([kind, line]) =>
-        html`<li class=${{ "+": "come", "-": "gone" }[kind] || ""}><code>${kind || " "} ${line}</code></li>`)}</ol></div>
-      <div aria-live="polite"><${Outcome} trial=${trial} quiet="" /></div>`}</section>`;
 }

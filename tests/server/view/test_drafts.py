@@ -167,22 +167,6 @@ async def test_a_trial_names_the_pods_whose_verdicts_change(trial: Asked) -> Non
     assert found["changed"] == [{"pod": f"shop/web-{n}", "on": nodes[n], **change} for n in (1, 2)]
 
 
-async def test_two_texts_of_a_policy_are_compared_without_what_is_in_force(trial: Asked) -> None:
-    """The file in force keeps pods from `n1`, and has another policy."""
-    slow = WEB.format('node.labels["disk"] == "hdd"')
-    texts = {"text": FAST, "before": slow, "policy": "web", "cluster": CLUSTER}
-    _, found = await trial.post(texts)
-    assert [(c["pod"], c["admits"], c["rejects"]) for c in found["changed"]] == [
-        (f"shop/web-{n}", ["n1"], ["n2"]) for n in (1, 2)
-    ]
-    _, found = await trial.post({**texts, "before": ""})
-    assert [(c["before"], c["after"]) for c in found["changed"]] == [(2, 1), (2, 1)]
-    _, found = await trial.post({**texts, "text": "", "before": FAST})
-    assert [(c["before"], c["after"]) for c in found["changed"]] == [(1, 2), (1, 2)]
-    _, found = await trial.post({**texts, "before": DRAFT["text"]})
-    assert (found["asked"], found["diagnostics"][0]["severity"]) == (0, "error")
-
-
 async def test_a_trial_says_what_the_policies_of_the_draft_do(trial: Asked) -> None:
     none = 'for pods where pod.labels["app"] == "x" filter "f" { require node.ready }'
     text = f"{FAST}\npolicy none {{ {none} }}\n"

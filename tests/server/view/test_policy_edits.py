@@ -1,4 +1,4 @@
-"""The revisions of policies: what an edit is, who made it, and how much is kept."""
+"""The edits of policies: what one is, who made it, and how many are kept; objects as YAML."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies
@@ -52,28 +51,25 @@ def test_an_edit_of_an_object_has_its_manager_and_a_status_is_none() -> None:
     seen = history_of()
     look(seen, AT, stored=policy(RULES))
     look(seen, "2026-11-21T12:01:00Z", stored=policy(RULES, status=5))
-    assert len(seen.of("shop/share")) == 1
+    (edit,) = seen.edits
+    assert (edit.at, edit.by, edit.action) == (AT, "kubectl", "edited")
     later = "2026-11-21T12:02:00Z"
     look(seen, later, stored=policy(RULES * 2, manager="argocd", at=later))
-    (edit,) = seen.edits(10)
+    (edit,) = seen.edits
     assert (edit.at, edit.by, edit.action) == (later, "argocd", "changed")
     look(seen, "2026-11-21T12:03:00Z")
-    (edit,) = seen.edits(10)
+    (edit,) = seen.edits
     assert (edit.at, edit.action) == ("2026-11-21T12:03:00Z", "deleted")
 
 
 def test_a_file_has_edits_since_the_start_alone() -> None:
     seen = history_of()
     look(seen, AT, 'policy web { filter "a" { require true } }')
-    assert seen.edits(10) == []
+    assert seen.edits == []
     look(seen, "2026-11-21T12:01:00Z", 'policy web { filter "b" { require true } }')
     look(seen, "2026-11-21T12:02:00Z", 'policy web { filter "b" { require true } } policy x {}')
-    first = [(each.address, each.action) for each in seen.edits(10)]
+    first = [(each.address, each.action) for each in seen.edits]
     assert first == [("x", "created"), ("web", "changed")]
-    assert [each.in_full().text[13:24] for each in seen.of("web")][:2] == [
-        'filter "a" ',
-        'filter "b" ',
-    ]
 
 
 def test_an_object_is_written_as_its_author_did() -> None:
@@ -96,15 +92,15 @@ def test_an_object_is_written_as_its_author_did() -> None:
     )
 
 
-def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.view.history.MOST_BYTES", 500_000)
+def test_the_edits_are_bounded_and_the_last_stay() -> None:
     seen = history_of()
-    for number in range(25):
-        look(seen, AT, f"policy web {{}} policy api {{}} # {number} {'x' * 60_000}")
-    kept = seen.of("web"), seen.of("api")
-    assert sum(len(each.content) for found in kept for each in found) <= 500_000
-    assert all(3 <= len(found) <= 5 for found in kept)
-    assert kept[0][-1].in_full().text.startswith("policy web {} policy api {} # 24")
+    look(seen, AT)
+    look(seen, "2026-11-21T12:01:00Z", " ".join(f"policy p{n} {{}}" for n in range(150)))
+    look(seen, "2026-11-21T12:02:00Z", "policy p0 {} ")
+    look(seen, "2026-11-21T12:03:00Z", "policy p1 {}")
+    assert len({each.address for each in seen.edits}) == len(seen.edits) == 100
+    newest = [(each.address, each.action) for each in seen.edits[:2]]
+    assert newest == [("p1", "created"), ("p0", "deleted")]
 
 
 async def test_a_restart_knows_what_was_there_before(tmp_path: Path) -> None:
@@ -114,11 +110,10 @@ async def test_a_restart_knows_what_was_there_before(tmp_path: Path) -> None:
     await first.take({})
     again = history_of(tmp_path / "history")
     look(again, "2026-11-21T13:00:00Z", "policy web {} policy api {} policy new {}")
-    actions = {each: [edit.action for edit in again.of(each)] for each in ("api", "old", "new")}
-    start = "in force since the start"
-    assert actions == {"api": [start, "changed"], "old": [start, "deleted"], "new": [start]}
+    actions = {each.address: each.action for each in again.edits}
+    assert actions == {"web": "changed", "api": "changed", "old": "deleted"}
     look(again, "2026-11-21T14:00:00Z", "policy web {} policy api {} policy new {}")
-    assert len(again.of("api")) == 2
+    assert len(again.edits) == 3
 
 
 BROKEN = 'filter "a" {\n  require node.nme == "x"\n}\n'
