@@ -10,7 +10,7 @@ from cli.command import CommandError, positive
 from cli.console import Part, add_output_argument, put, put_document, table
 from cli.replicas import replicas
 from cli.replicas.replicas import Replica
-from engine.explanation.decided import PodAudit, PolicyAuditDetail
+from engine.decision.audit_log import AuditedPod, PolicyAudits
 from grammar.messages.texts import counted
 from grammar.values.time import SECOND, Timestamp
 
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _policy(
     policy: str,
-    found: Sequence[PolicyAuditDetail],
+    found: Sequence[PolicyAudits],
     after: int,
     days: int,
     namespace: str | None,
@@ -83,7 +83,7 @@ def _policy(
     # Of pods that are forgotten the numbers are left.
     whole = found if is_whole and namespace is None else ()
     number = max([len(waiting), *(each.waiting for each in whole)])
-    owners = {(pod.pod.partition("/")[0], pod.workload or pod.pod) for pod in waiting}
+    owners = {pod.owner for pod in waiting}
     workloads = max([len(owners), *(each.workloads for each in whole)])
     elsewhere = max([len(pods) - len(waiting), *(each.elsewhere for each in whole)])
     yield f"policy {policy}, in audit mode since {since}"
@@ -100,9 +100,7 @@ def _policy(
         yield f"{len(pods) - _MOST_ROWS} others are in: placet audit {policy} -o json"
 
 
-def _pods(
-    found: Iterable[PolicyAuditDetail], after: int, namespace: str | None
-) -> Sequence[PodAudit]:
+def _pods(found: Iterable[PolicyAudits], after: int, namespace: str | None) -> Sequence[AuditedPod]:
     """The pods that one of the replicas knows, each once, the newest first."""
     every = {pod.uid: pod for each in found for pod in each.pods}.values()
     recent = (pod for pod in every if Timestamp.parse(pod.at).nanos >= after)
@@ -110,7 +108,7 @@ def _pods(
     return sorted(wanted, key=lambda pod: pod.at, reverse=True)
 
 
-def _rows(pods: Sequence[PodAudit]) -> Part:
+def _rows(pods: Sequence[AuditedPod]) -> Part:
     rows = table("pod", "of", "would have", "by", "nodes", "since", "is on", right=("nodes",))
     for pod in pods:
         rows.add_row(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import compress
 
@@ -36,9 +36,8 @@ from engine.program.program import Program
 from grammar.messages.texts import cut
 from grammar.values.time import Timestamp
 
-# The pods of one policy, and of all together.
-MOST_OF_POLICY, MOST_PODS = 500, 5000
-_MOST_WORKLOADS = 1000
+# The pods of one policy, and of all together; and the workloads of all that are told apart.
+MOST_OF_POLICY, MOST_PODS, _MOST_WORKLOADS = 500, 5000, 20_000
 # Pods that are not on a node yet. Of the nodes that were rejected each takes 8 bytes.
 _MOST_OPEN = 200
 _MOST_CLAUSES = 5
@@ -49,77 +48,63 @@ _Rejecting = list[tuple[str, Mask]]
 _Work = Callable[[VerbCall], _Rejecting]
 
 
-@dataclass(slots=True)
-class AuditedPod:
+class AuditedClause(msgspec.Struct, frozen=True):
+    """A clause of an audited policy, and how many of the nodes it rejects."""
+
+    clause: str
+    nodes: int
+
+
+class AuditedPod(msgspec.Struct):
     """A pod that a policy in audit mode would have rejected.
 
     `workload` is like `Deployment/web`. `clauses` are those that reject nodes, the one with most
-    first. Of the nodes that were `offered`, so many are `rejected`. `since` is the first such
-    call, and `at` the last one. `node` is where the pod went, empty until it is known.
+    first. Of the nodes that were `offered`, so many are `rejected`: if these are all, the pod
+    `wouldWait`, else it would have gone to another node than its own. `since` is the first such
+    call, and `at` the last one. `workload` and `node` are null where they are not known.
     """
 
-    namespace: str
-    name: str
+    pod: str
     uid: str
-    workload: str
-    clauses: Sequence[tuple[str, int]]
-    since: Timestamp
-    at: Timestamp
+    workload: str | None
+    clauses: Sequence[AuditedClause]
+    wouldWait: bool
+    since: str
+    at: str
     offered: int
     rejected: int
-    node: str = ""
-
-    @property
-    def would_wait(self) -> bool:
-        """Whether the policy leaves the pod no node."""
-        return self.offered == self.rejected
+    node: str | None = None
 
     @property
     def owner(self) -> tuple[str, str]:
-        return self.namespace, self.workload or f"Pod/{self.name}"
+        return self.pod.partition("/")[0], self.workload or self.pod
 
 
-@dataclass(slots=True)
-class PolicyAudits:
-    """The audits of one version of a policy: the last pods, and numbers of all.
+class PolicyAudits(msgspec.Struct):
+    """The audits of one version of a policy, `since` it is in audit mode.
 
-    `waiting` pods would have waited, and those `elsewhere` would have gone to another node.
+    `waiting` pods of so many `workloads` would have waited, and those `elsewhere` would have gone
+    to another node; also pods that another replica has counted, or an earlier start. `pods` are
+    the last ones, the newest first.
     """
 
+    policy: str
     digest: str
-    since: Timestamp
-    pods: OrderedDict[str, AuditedPod] = field(default_factory=OrderedDict)
+    since: str
     waiting: int = 0
+    workloads: int = 0
     elsewhere: int = 0
-    workloads: Counter[tuple[str, str]] = field(default_factory=Counter)
-    # Those that another replica, or an earlier start, has counted.
-    others: int = 0
+    pods: list[AuditedPod] = []
 
-    @property
-    def owners(self) -> int:
-        """The workloads of the pods that would have waited."""
-        return len(self.workloads) + self.others
-
-    def take(self, pod: AuditedPod) -> None:
-        """Counts a pod, once."""
-        known = self.pods.pop(pod.uid, None)
-        if known is not None:
-            pod.since = known.since
-        if pod.would_wait and not (known is not None and known.would_wait):
-            self.waiting += 1
-            if len(self.workloads) < _MOST_WORKLOADS:
-                self.workloads[pod.owner] += 1
-            if known is not None:
-                self.elsewhere -= 1
-        elif known is None:
-            self.elsewhere += 1
-        self.pods[pod.uid] = pod
+    def pod(self, uid: str) -> AuditedPod | None:
+        return next((each for each in self.pods if each.uid == uid), None)
 
     def go_on_from(self, since: Timestamp, waiting: int, elsewhere: int, workloads: int) -> None:
         """Adds what was counted elsewhere: numbers only grow."""
-        self.since = min(self.since, since, key=lambda at: at.nanos)
+        own = Timestamp.parse(self.since)
+        self.since = min(own, since, key=lambda at: at.nanos).to_second()
         self.waiting, self.elsewhere = max(self.waiting, waiting), max(self.elsewhere, elsewhere)
-        self.others += max(0, workloads - self.owners)
+        self.workloads = max(self.workloads, workloads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,19 +122,24 @@ class AuditLog:
     def __init__(self, now: Callable[[], Timestamp]) -> None:
         self.now = now
         self._policies: dict[str, PolicyAudits] = {}
+        # The workloads of pods that would have waited, by policy.
+        self._owners: set[tuple[str, tuple[str, str]]] = set()
         # By the uid of a pod and the address of a policy.
         self._open: OrderedDict[str, dict[str, _Open]] = OrderedDict()
 
     def adopted(self, programs: Iterable[Program]) -> None:
         """Other policies are enforced and audited from now on."""
-        before, now = self._policies, self.now()
+        before, now = self._policies, self.now().to_second()
         self._policies = {}
         for program in programs:
             if program.audit:
-                known = before.get(program.address)
-                is_same = known is not None and known.digest == program.digest
-                audits = known if known is not None and is_same else None
-                self._policies[program.address] = audits or PolicyAudits(program.digest, now)
+                address, digest = program.address, program.digest
+                known = before.get(address)
+                if known is None or known.digest != digest:
+                    known = PolicyAudits(address, digest, now)
+                self._policies[address] = known
+        same = {a for a, known in self._policies.items() if known is before.get(a)}
+        self._owners = {each for each in self._owners if each[0] in same}
         self._open.clear()
 
     @property
@@ -160,7 +150,7 @@ class AuditLog:
     def of(self, uid: str) -> Iterator[tuple[str, AuditedPod]]:
         """The policies that would have rejected a pod, and how."""
         for address, audits in self._policies.items():
-            if (pod := audits.pods.get(uid)) is not None:
+            if (pod := audits.pod(uid)) is not None:
                 yield address, pod
 
     def asked(
@@ -187,19 +177,19 @@ class AuditLog:
         rejected = int(refused.sum())
         if not rejected:
             return
-        now = self.now()
+        now, offered = self.now().to_second(), int(passing.sum())
         found = AuditedPod(
-            cut(pod.namespace, _LONGEST_NAME),
-            cut(pod.name, _LONGEST_NAME),
+            f"{cut(pod.namespace, _LONGEST_NAME)}/{cut(pod.name, _LONGEST_NAME)}",
             pod.uid,
             _workload(call),
             _most(rejecting, passing),
+            offered == rejected,
             now,
             now,
-            int(passing.sum()),
+            offered,
             rejected,
         )
-        if found.would_wait:
+        if found.wouldWait:
             self._take(audits, found)
         hashes = np.fromiter(map(hash, compress(names, refused.tolist())), np.int64, rejected)
         self._open.setdefault(pod.uid, {})[program.address] = _Open(audits, found, hashes)
@@ -212,33 +202,47 @@ class AuditLog:
         if new is None or not new.nodeName:
             return
         for each in self._open.pop(new.uid, {}).values():
-            if each.pod.would_wait or hash(new.nodeName) in each.rejected:
+            if each.pod.wouldWait or hash(new.nodeName) in each.rejected:
                 each.pod.node = new.nodeName
                 self._take(each.policy, each.pod)
 
     def _take(self, audits: PolicyAudits, pod: AuditedPod) -> None:
-        audits.take(pod)
-        if len(audits.pods) > MOST_OF_POLICY:
-            audits.pods.popitem(last=False)
+        """Counts a pod, once."""
+        known = audits.pod(pod.uid)
+        if known is not None:
+            pod.since = known.since
+            audits.pods.remove(known)
+        if pod.wouldWait and not (known is not None and known.wouldWait):
+            audits.waiting += 1
+            owner = audits.policy, pod.owner
+            if owner not in self._owners and len(self._owners) < _MOST_WORKLOADS:
+                self._owners.add(owner)
+                audits.workloads += 1
+            if known is not None:
+                audits.elsewhere -= 1
+        elif known is None:
+            audits.elsewhere += 1
+        audits.pods.insert(0, pod)
+        del audits.pods[MOST_OF_POLICY:]
         every = self._policies.values()
         if sum(len(each.pods) for each in every) > MOST_PODS:
-            max(every, key=lambda each: len(each.pods)).pods.popitem(last=False)
+            max(every, key=lambda each: len(each.pods)).pods.pop()
 
 
-def _most(rejecting: Sequence[tuple[str, Mask]], passing: Mask) -> Sequence[tuple[str, int]]:
+def _most(rejecting: Sequence[tuple[str, Mask]], passing: Mask) -> Sequence[AuditedClause]:
     """The clauses and how many of the offered nodes they reject, the most first."""
     found = Counter[str]()
     for clause, mask in rejecting:
         found[clause] += int((mask & passing).sum())
-    return tuple((clause, nodes) for clause, nodes in found.most_common(_MOST_CLAUSES) if nodes)
+    return [AuditedClause(*each) for each in found.most_common(_MOST_CLAUSES) if each[1]]
 
 
-def _workload(call: VerbCall) -> str:
+def _workload(call: VerbCall) -> str | None:
     """The workload of a pod: the root of its controllers, as far as that is known."""
     known, pod = call.known, call.pod
     root = known.workloads.get(pod.controller) if known is not None else None
     owner = root or pod.owner
-    return cut(owner.title, _LONGEST_NAME) if owner is not None else ""
+    return cut(owner.title, _LONGEST_NAME) if owner is not None else None
 
 
 class Audits:

@@ -16,7 +16,6 @@ from engine.decision.journal import ConcernedPolicies, DecisionRecord
 from engine.decision.verdict import Failed, Feasible, HeldBack, Verdict, full_reason
 from engine.explanation.document import (
     Applies,
-    AuditedClause,
     ClauseCounts,
     ConcernedPolicy,
     NodeGroup,
@@ -128,81 +127,13 @@ def _scores(record: DecisionRecord) -> Sequence[ScoredNode] | None:
 
 
 def _audit(address: str, pod: AuditedPod) -> PolicyAudit:
-    clauses = [AuditedClause(*pair) for pair in pod.clauses]
-    since = pod.since.to_second() if pod.would_wait else None
-    return PolicyAudit(address, pod.rejected, clauses, pod.offered - pod.rejected, since)
-
-
-class PodAudit(msgspec.Struct, frozen=True):
-    """A pod that a policy in audit mode would have rejected.
-
-    `wouldWait` says that the policy rejects all nodes that were `offered`; else the pod would have
-    gone to another node than its own. `since` is the first such call, and `at` the last one.
-    `workload` is like `Deployment/web`; it and `node` are null where they are not known.
-    """
-
-    pod: str
-    uid: str
-    workload: str | None
-    clauses: Sequence[AuditedClause]
-    wouldWait: bool
-    since: str
-    at: str
-    offered: int
-    rejected: int
-    node: str | None
-
-
-class PolicyAuditDetail(msgspec.Struct, frozen=True):
-    """The audit of a policy in audit mode `since` the policy has changed last.
-
-    `waiting` pods of so many `workloads` would have waited, and those `elsewhere` would have gone
-    to another node. `pods` are the last ones, the newest first.
-    """
-
-    policy: str
-    since: str
-    waiting: int
-    workloads: int
-    elsewhere: int
-    pods: Sequence[PodAudit]
+    since = pod.since if pod.wouldWait else None
+    return PolicyAudit(address, pod.rejected, pod.clauses, pod.offered - pod.rejected, since)
 
 
 class AuditList(msgspec.Struct, frozen=True):
-    """The policies in audit mode of a replica."""
+    """The policies in audit mode of a replica, by address."""
 
     replica: str
     at: str
-    policies: Sequence[PolicyAuditDetail]
-
-
-def audit_list(replica: str, log: AuditLog) -> AuditList:
-    """All policies in audit mode, by address."""
-    found = [policy_audit(*pair) for pair in sorted(log.policies.items())]
-    return AuditList(replica, log.now().to_second(), found)
-
-
-def policy_audit(address: str, audits: PolicyAudits) -> PolicyAuditDetail:
-    return PolicyAuditDetail(
-        address,
-        audits.since.to_second(),
-        audits.waiting,
-        audits.owners,
-        audits.elsewhere,
-        [pod_audit(pod) for pod in reversed(audits.pods.values())],
-    )
-
-
-def pod_audit(pod: AuditedPod) -> PodAudit:
-    return PodAudit(
-        f"{pod.namespace}/{pod.name}",
-        pod.uid,
-        pod.workload or None,
-        [AuditedClause(*pair) for pair in pod.clauses],
-        pod.would_wait,
-        pod.since.to_second(),
-        pod.at.to_second(),
-        pod.offered,
-        pod.rejected,
-        pod.node or None,
-    )
+    policies: Sequence[PolicyAudits]

@@ -12,6 +12,7 @@ from typing import Literal as OneOf
 
 import msgspec
 
+from engine.decision.audit_log import AuditedClause
 from engine.decision.journal import CountedGroup, PreemptionDetail
 from engine.gangs.gang import GangMember
 
@@ -288,13 +289,6 @@ class Change(msgspec.Struct, frozen=True):
 
     what: What
     text: str
-
-
-class AuditedClause(msgspec.Struct, frozen=True):
-    """A clause of an audited policy, and how many of the nodes it rejects."""
-
-    clause: str
-    nodes: int
 
 
 class PolicyAudit(msgspec.Struct, frozen=True):

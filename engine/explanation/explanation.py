@@ -21,6 +21,7 @@ from engine.cache.cluster_copy import NamedPod
 from engine.cache.node_table import KnownRows, without
 from engine.counting.bounds import Mask
 from engine.counting.groups import Headroom
+from engine.decision.audit_log import AuditedClause
 from engine.decision.journal import recorded_counts
 from engine.decision.plugin_filters import unknown_resources
 from engine.decision.registry import Registry, Selection
@@ -38,7 +39,6 @@ from engine.explanation.cause import cause_of, last_words
 from engine.explanation.difference import changes
 from engine.explanation.document import (
     Applies,
-    AuditedClause,
     ClauseCounts,
     ClauseSummary,
     ConcernedPolicy,
@@ -310,7 +310,7 @@ class Analyst:
         inspection, passing = results.inspection, ~results.refused.any(axis=0)
         audited = inspection.selection.audited
         known = self._engine.audits.log.of(inspection.peer.uid) if audited and not offers else ()
-        since = {address: pod.since.to_second() for address, pod in known if pod.would_wait}
+        since = {address: pod.since for address, pod in known if pod.wouldWait}
         audits = []
         for program in audited:
             against = yield from inspection.objections_of(program)

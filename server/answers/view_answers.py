@@ -9,9 +9,9 @@ from typing import Literal as OneOf
 import msgspec
 from msgspec import Meta
 
+from engine.decision.audit_log import PolicyAudits
 from engine.decision.recent_answers import RejectedStatus
 from engine.drift.drift_document import PolicyRepair
-from engine.explanation.decided import PolicyAuditDetail
 from engine.explanation.effects import EffectOfPolicy
 from engine.gangs.gang import GangStatus
 from engine.program.tables import SourceStatus
@@ -282,7 +282,7 @@ class PolicyDetail(PolicySummary, frozen=True, kw_only=True):
     replica: str
     text: str
     diagnostics: Sequence[Problem]
-    audit: PolicyAuditDetail | None = None
+    audit: PolicyAudits | None = None
 
 
 def problems(found: Iterable[Diagnostic], source: Source) -> Sequence[Problem]:

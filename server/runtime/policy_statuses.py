@@ -411,13 +411,13 @@ def _go_on(audits: PolicyAudits, known: AuditStatus) -> None:
 
 
 def _audit_status(audits: PolicyAudits, before: tuple[AuditedPodStatus, ...]) -> AuditStatus:
-    pods = [_pod(pod) for pod in reversed(audits.pods.values())][:_MOST_LAST]
+    pods = [_pod(pod) for pod in audits.pods[:_MOST_LAST]]
     own = {pod.pod for pod in pods}
     pods += [pod for pod in before if pod.pod not in own]
     return AuditStatus(
-        audits.since.to_second(),
+        audits.since,
         audits.waiting,
-        audits.owners,
+        audits.workloads,
         audits.elsewhere,
         tuple(pods[:_MOST_LAST]),
     )
@@ -425,11 +425,11 @@ def _audit_status(audits: PolicyAudits, before: tuple[AuditedPodStatus, ...]) ->
 
 def _pod(pod: AuditedPod) -> AuditedPodStatus:
     return AuditedPodStatus(
-        f"{pod.namespace}/{pod.name}",
-        pod.workload,
-        pod.clauses[0][0][:1024],
-        pod.since.to_second(),
-        pod.node,
+        pod.pod,
+        pod.workload or "",
+        pod.clauses[0].clause[:1024],
+        pod.since,
+        pod.node or "",
     )
 
 

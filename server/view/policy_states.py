@@ -13,8 +13,6 @@ from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.explanation.decided import (
     AuditList,
-    audit_list,
-    policy_audit,
 )
 from engine.program.program import Program
 from grammar.messages.diagnostics import Diagnostic
@@ -119,7 +117,9 @@ class PolicyStates:
 
     async def audits(self, _asked: ViewQuestion) -> AuditList:
         """What policies in audit mode would have rejected."""
-        return audit_list(self._replica, self._engine.audits.log)
+        log = self._engine.audits.log
+        found = [audits for _, audits in sorted(log.policies.items())]
+        return AuditList(self._replica, log.now().to_second(), found)
 
     async def policies(self, _asked: ViewQuestion) -> object:
         """The policies and their state."""
@@ -150,8 +150,7 @@ class PolicyStates:
         if known is None:
             return None
         raw = now.objects.get(known.summary.origin)
-        audits = self._engine.audits.log.policies.get(address)
-        audit = None if audits is None else policy_audit(address, audits)
+        audit = self._engine.audits.log.policies.get(address)
 
         def make() -> PolicyDetail:
             text = page = known.file.source.text

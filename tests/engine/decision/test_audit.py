@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from itertools import count
 from typing import Any
 
-from engine.decision.audit_log import MOST_OF_POLICY
+from engine.decision.audit_log import MOST_OF_POLICY, AuditedClause
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
+from grammar.values.time import SECOND, Timestamp
 from tests.support.builders import node, pod, raw
 from tests.support.engines import Silent, engine_of, peer_of, registry_of
 
@@ -56,15 +58,18 @@ ONLY_N1 = NOWHERE.replace("gpu", "n1").replace('"none"', '"n1"')
 
 def test_a_pod_without_a_node_left_would_wait() -> None:
     engine, names = audited(NOWHERE)
+    seconds = count(1_800_000_000)
+    engine.audits.log.now = lambda: Timestamp(next(seconds) * SECOND)
     ask(engine, names, "a")
     ask(engine, names, "a")
     ask(engine, names, "b")
     audits = engine.audits.log.policies["web"]
-    assert (audits.waiting, audits.owners, audits.elsewhere) == (2, 2, 0)
-    (first, second) = audits.pods.values()
-    assert (first.name, first.clauses, first.offered, first.rejected) == ("a", (("gpu", 3),), 3, 3)
-    assert first.since.nanos < first.at.nanos
-    assert second.since == second.at
+    assert (audits.waiting, audits.workloads, audits.elsewhere) == (2, 2, 0)
+    (second, first) = audits.pods
+    assert (first.pod, first.clauses) == ("default/a", [AuditedClause("gpu", 3)])
+    assert (first.wouldWait, first.offered, first.rejected) == (True, 3, 3)
+    assert first.since < first.at
+    assert (second.pod, second.since) == ("default/b", second.at)
 
 
 def test_the_node_of_a_pod_tells_whether_it_was_rejected() -> None:
@@ -76,7 +81,7 @@ def test_the_node_of_a_pod_tells_whether_it_was_rejected() -> None:
         placed = peer_of(pod(name, on=on, labels={"app": "web"}))
         log.pod_changed(None, placed, 1)
     audits = log.policies["web"]
-    assert [(each.name, each.node) for each in audits.pods.values()] == [("b", "n2")]
+    assert [(each.pod, each.node) for each in audits.pods] == [("default/b", "n2")]
     assert (audits.waiting, audits.elsewhere) == (0, 1)
     assert [address for address, _ in log.of(placed.uid)] == ["web"]
 
@@ -109,8 +114,8 @@ def test_numbers_go_on_where_pods_are_forgotten() -> None:
         ask(engine, names, f"pod-{number}")
     audits = engine.audits.log.policies["web"]
     assert (len(audits.pods), audits.waiting) == (MOST_OF_POLICY, MOST_OF_POLICY + 5)
-    audits.go_on_from(audits.since, 1000, 7, 600)
-    assert (audits.waiting, audits.elsewhere, audits.owners) == (1000, 7, 600)
+    audits.go_on_from(Timestamp.parse(audits.since), 1000, 7, 600)
+    assert (audits.waiting, audits.elsewhere, audits.workloads) == (1000, 7, 600)
 
 
 def test_another_version_of_a_policy_begins_anew() -> None:
