@@ -18,7 +18,7 @@ from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.ast import Expr, ListLiteral, MapEntry, MapLiteral
-from grammar.tree.clauses import Test, TestNamespace, TestNode, TestPod
+from grammar.tree.clauses import Test, TestObject
 from grammar.tree.source import Span
 from grammar.tree.types import DYN, STRING, Type, map_of
 from grammar.values.errors import EvaluationError
@@ -28,7 +28,6 @@ from grammar.values.time import Duration, Timestamp
 
 Json = Any
 Object = dict[str, Any]
-TestObject = TestNamespace | TestNode | TestPod
 
 NAMESPACE = "default"
 # `now` of a test without a time: the same on every day.
@@ -117,15 +116,15 @@ class ObjectBuilder:
 
     def built(self, item: TestObject) -> Object:
         """The object of an item. Raises BadTestError."""
-        match item:
-            case TestNamespace():
+        match item.kind:
+            case "namespace":
                 return self._namespace(item)
-            case TestNode():
+            case "node":
                 return self._node(item)
-            case TestPod():
+            case "pod":
                 return self._pod(item)
 
-    def _namespace(self, item: TestNamespace) -> Object:
+    def _namespace(self, item: TestObject) -> Object:
         """The namespace with its labels and annotations. Raises BadTestError."""
         _check_name(item, _NAME, "as in `shop`")
         fields = self._fields("Namespace", item, _NAMESPACE_FIELDS)
@@ -133,7 +132,7 @@ class ObjectBuilder:
         built = namespace_object(item.name)
         return built | {"metadata": _merged(built["metadata"], given)}
 
-    def _node(self, item: TestNode) -> Object:
+    def _node(self, item: TestObject) -> Object:
         """Ready, a day old, with 8 cpu, 32Gi and 110 pods. Raises BadTestError."""
         _check_name(item, _NAME, "as in `node-1`")
         fields = self._fields("Node", item, _NODE_FIELDS)
@@ -156,7 +155,7 @@ class ObjectBuilder:
         }
         return self._with_parts(built, "Node", fields)
 
-    def _pod(self, item: TestPod) -> Object:
+    def _pod(self, item: TestObject) -> Object:
         """One container. Pending, or running and ready for a day if it is `on` a node.
 
         Raises BadTestError.

@@ -26,7 +26,7 @@ from engine.explanation.inspection import Inspection
 from engine.work import finished
 from grammar.meaning.schema import load_schema
 from grammar.syntax.parser import parse_file
-from grammar.tree.clauses import Test, TestNode
+from grammar.tree.clauses import Test, TestObject
 from grammar.tree.source import Source
 from grammar.values.time import Timestamp
 from policies.disk import Visit
@@ -43,7 +43,8 @@ def _written() -> Test:
 
 
 def node_names() -> list[str]:
-    return [item.name for item in _written().items if isinstance(item, TestNode)]
+    items = (item for item in _written().items if isinstance(item, TestObject))
+    return [item.name for item in items if item.kind == "node"]
 
 
 def demo_cluster(now: Timestamp) -> Object:

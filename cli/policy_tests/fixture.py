@@ -18,7 +18,6 @@ from cli.written_objects import (
     FieldReader,
     Object,
     ObjectBuilder,
-    TestObject,
     bad_test,
     namespace_object,
     namespace_of,
@@ -29,7 +28,7 @@ from engine.errors import BadObjectError
 from engine.objects.codec import ObjectCodec, decode_namespace
 from engine.objects.defaulting import default_node, default_pod
 from grammar.meaning.schema import Schema
-from grammar.tree.clauses import ClusterFile, Test, TestData, TestNode, TestPod, TestTime
+from grammar.tree.clauses import ClusterFile, Test, TestData, TestObject, TestTime
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 
@@ -64,10 +63,10 @@ class FixtureBuilder:
         objects = ObjectBuilder(self._schema, now)
         items = [item for item in test.items if isinstance(item, TestObject)]
         built = [self._object(objects, item) for item in items]
-        if not snapshot and not any(isinstance(item, TestNode) for item in items):
+        if not snapshot and not any(item.kind == "node" for item in items):
             raise bad_test("the test has no node", test.name_span, 'add one, as in `node "node-1"`')
-        pods = (item for item in items if isinstance(item, TestPod))
-        namespaces = dict.fromkeys(namespace_of(pod.name) for pod in pods)
+        pods = (item.name for item in items if item.kind == "pod")
+        namespaces = dict.fromkeys(map(namespace_of, pods))
         # Of two objects with one name the later counts: a namespace of the cluster file before one
         # that only a pod names, and an object that the test lists before one of the cluster file.
         contents = [
@@ -78,7 +77,7 @@ class FixtureBuilder:
         cluster = self._cluster(contents, test, now)
         nodes = sorted(cluster.snapshot().table.rows)
         for item in items:
-            if isinstance(item, TestPod) and item.on is not None and item.on not in nodes:
+            if item.on is not None and item.on not in nodes:
                 raise bad_test(f"there is no node `{item.on}` in this test", item.span)
         return Fixture(cluster, _tested_pod(test, cluster, snapshot), nodes)
 
@@ -118,10 +117,10 @@ class FixtureBuilder:
     def _object(self, objects: ObjectBuilder, item: TestObject) -> Object:
         built = objects.built(item)
         try:
-            if isinstance(item, TestNode):
+            if item.kind == "node":
                 default_node(built)
                 self._codec.node(msgspec.json.encode(built))
-            elif isinstance(item, TestPod):
+            elif item.kind == "pod":
                 default_pod(built)
                 self._codec.pod(msgspec.json.encode(built))
             else:
@@ -133,15 +132,17 @@ class FixtureBuilder:
 
 def _check_duplicates(test: Test) -> None:
     """Raises BadTestError for two objects with one name, and for two times."""
-    seen: set[tuple[type, str]] = set()
+    seen: set[tuple[str, str]] = set()
     for item in test.items:
-        if not isinstance(item, TestObject | TestTime):
+        if isinstance(item, TestTime):
+            key, what = ("time", ""), "the time"
+        elif isinstance(item, TestObject):
+            key, what = (item.kind, item.name), f"`{item.name}`"
+        else:
             continue
-        name = "" if isinstance(item, TestTime) else item.name
-        if (type(item), name) in seen:
-            what = "the time" if isinstance(item, TestTime) else f"`{name}`"
+        if key in seen:
             raise bad_test(f"{what} is given twice", item.span)
-        seen.add((type(item), name))
+        seen.add(key)
 
 
 def _snapshot(test: Test, folder: Path, running: ClusterDocuments | None) -> list[_Document]:
@@ -160,9 +161,9 @@ def _snapshot(test: Test, folder: Path, running: ClusterDocuments | None) -> lis
 
 def _tested_pod(test: Test, cluster: ClusterCopy, snapshot: Sequence[_Document]) -> NamedPod:
     """The last pod without a node: of the test, else of its `cluster` files."""
-    pods = [item for item in test.items if isinstance(item, TestPod) and item.on is None]
-    if pods:
-        return cluster.pod(key_in_test(pods[-1].name))
+    objects = [item for item in test.items if isinstance(item, TestObject)]
+    if pods := [each.name for each in objects if each.kind == "pod" and each.on is None]:
+        return cluster.pod(key_in_test(pods[-1]))
     pending = cluster.snapshot().pending
     waiting = [k for k in bodies([d for _, d in snapshot], "Pod") if k in pending]
     if not waiting:

@@ -62,9 +62,7 @@ from grammar.tree.clauses import (
     Test,
     TestData,
     TestItem,
-    TestNamespace,
-    TestNode,
-    TestPod,
+    TestObject,
     TestTime,
     Use,
 )
@@ -599,15 +597,12 @@ class Builder(ExpressionBuilder):
         (body,) = (b for b in c if isinstance(b, MapLiteral))
         return TestData(text_of(_string(c)), body, span_of(c))
 
-    def test_namespace(self, c: list[Child]) -> TestNamespace:
-        return TestNamespace(text_of(_string(c)), _body(c), span_of(c))
-
-    def test_node(self, c: list[Child]) -> TestNode:
-        return TestNode(text_of(_string(c)), _body(c), span_of(c))
-
-    def test_pod(self, c: list[Child]) -> TestPod:
+    def test_object(self, c: list[Child]) -> TestObject:
         name, *on = map(text_of, _tokens(c, "STRING"))
-        return TestPod(name, _body(c), on[0] if on else None, span_of(c))
+        kind: OneOf["namespace", "node", "pod"] = "pod"
+        if not _has(c, "POD"):
+            kind = "node" if _has(c, "NODE") else "namespace"
+        return TestObject(kind, name, _body(c), on[0] if on else None, span_of(c))
 
     def expect(self, c: list[Child]) -> Expectation:
         node, *by = map(text_of, _tokens(c, "STRING"))

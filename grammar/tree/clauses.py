@@ -39,27 +39,13 @@ from grammar.tree.types import Type
 
 
 @dataclass(frozen=True, slots=True)
-class TestNamespace:
-    """`namespace "NAME" {…}` in a test."""
+class TestObject:
+    """An object of a test: `namespace "NAME" {…}`, `node "NAME" {…}` or a pod.
 
-    name: str
-    body: MapLiteral | None
-    span: Span = field(default=NO_SPAN, compare=False)
+    A pod is `pod "ns/NAME" {…} [on "NODE"]`.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class TestNode:
-    """`node "NAME" {…}` in a test."""
-
-    name: str
-    body: MapLiteral | None
-    span: Span = field(default=NO_SPAN, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class TestPod:
-    """`pod "ns/NAME" {…} [on "NODE"]` in a test."""
-
+    kind: OneOf["namespace", "node", "pod"]
     name: str
     body: MapLiteral | None
     on: str | None = None
@@ -110,7 +96,7 @@ class TestData:
     span: Span = field(default=NO_SPAN, compare=False)
 
 
-TestItem = TestNamespace | TestNode | TestPod | Expectation | ClusterFile | TestTime | TestData
+TestItem = TestObject | Expectation | ClusterFile | TestTime | TestData
 
 
 @dataclass(frozen=True, slots=True)

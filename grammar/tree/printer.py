@@ -35,9 +35,7 @@ from grammar.tree.clauses import (
     Test,
     TestData,
     TestItem,
-    TestNamespace,
-    TestNode,
-    TestPod,
+    TestObject,
     TestTime,
     Use,
 )
@@ -638,12 +636,8 @@ def _number(head: str, number: float | ast.Expr, span: Span | None, unit: str = 
 
 def _test_item(item: TestItem) -> str:
     match item:
-        case TestNamespace(name, body):
-            return f"namespace {print_string(name)}{' ' + print_expression(body) if body else ''}"
-        case TestNode(name, body):
-            return f"node {print_string(name)}{' ' + print_expression(body) if body else ''}"
-        case TestPod(name, body, on):
-            text = f"pod {print_string(name)}{' ' + print_expression(body) if body else ''}"
+        case TestObject(kind, name, body, on):
+            text = f"{kind} {print_string(name)}{' ' + print_expression(body) if body else ''}"
             return f"{text} on {print_string(on)}" if on is not None else text
         case TestData(name, body):
             return f"data {print_string(name)} {print_expression(body)}"
