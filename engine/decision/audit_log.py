@@ -36,8 +36,8 @@ from engine.program.program import Program
 from grammar.messages.texts import cut
 from grammar.values.time import Timestamp
 
-# The pods of one policy, and of all together; and the workloads of all that are told apart.
-MOST_OF_POLICY, MOST_PODS, _MOST_WORKLOADS = 500, 5000, 20_000
+# The pods of one policy, and of all together; and the workloads of one that are told apart.
+MOST_OF_POLICY, MOST_PODS, MOST_WORKLOADS = 500, 5000, 1000
 # Pods that are not on a node yet. Of the nodes that were rejected each takes 8 bytes.
 _MOST_OPEN = 200
 _MOST_CLAUSES = 5
@@ -123,7 +123,7 @@ class AuditLog:
         self.now = now
         self._policies: dict[str, PolicyAudits] = {}
         # The workloads of pods that would have waited, by policy.
-        self._owners: set[tuple[str, tuple[str, str]]] = set()
+        self._owners: dict[str, set[tuple[str, str]]] = {}
         # By the uid of a pod and the address of a policy.
         self._open: OrderedDict[str, dict[str, _Open]] = OrderedDict()
 
@@ -139,7 +139,7 @@ class AuditLog:
                     known = PolicyAudits(address, digest, now)
                 self._policies[address] = known
         same = {a for a, known in self._policies.items() if known is before.get(a)}
-        self._owners = {each for each in self._owners if each[0] in same}
+        self._owners = {a: owners for a, owners in self._owners.items() if a in same}
         self._open.clear()
 
     @property
@@ -214,9 +214,9 @@ class AuditLog:
             audits.pods.remove(known)
         if pod.wouldWait and not (known is not None and known.wouldWait):
             audits.waiting += 1
-            owner = audits.policy, pod.owner
-            if owner not in self._owners and len(self._owners) < _MOST_WORKLOADS:
-                self._owners.add(owner)
+            owners = self._owners.setdefault(audits.policy, set())
+            if pod.owner not in owners and len(owners) < MOST_WORKLOADS:
+                owners.add(pod.owner)
                 audits.workloads += 1
             if known is not None:
                 audits.elsewhere -= 1

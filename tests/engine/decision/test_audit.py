@@ -6,7 +6,7 @@ import math
 from itertools import count
 from typing import Any
 
-from engine.decision.audit_log import MOST_OF_POLICY, AuditedClause
+from engine.decision.audit_log import MOST_OF_POLICY, MOST_WORKLOADS, AuditedClause
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from grammar.values.time import SECOND, Timestamp
@@ -116,6 +116,18 @@ def test_numbers_go_on_where_pods_are_forgotten() -> None:
     assert (len(audits.pods), audits.waiting) == (MOST_OF_POLICY, MOST_OF_POLICY + 5)
     audits.go_on_from(Timestamp.parse(audits.since), 1000, 7, 600)
     assert (audits.waiting, audits.elsewhere, audits.workloads) == (1000, 7, 600)
+
+
+def test_the_workloads_of_a_policy_displace_those_of_no_other() -> None:
+    """A bound of all policies together would be one tenant's to fill."""
+    other = NOWHERE.replace("policy web", "policy db").replace('"web"', '"db"')
+    engine, names = audited(NOWHERE + other)
+    for number in range(MOST_WORKLOADS + 5):
+        ask(engine, names, f"pod-{number}")
+    engine.filter(raw(pod("one", labels={"app": "db"})), names, None, math.inf)
+    found = engine.audits.log.policies
+    assert (found["web"].workloads, found["web"].waiting) == (MOST_WORKLOADS, MOST_WORKLOADS + 5)
+    assert found["db"].workloads == 1
 
 
 def test_another_version_of_a_policy_begins_anew() -> None:
