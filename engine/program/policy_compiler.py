@@ -323,6 +323,8 @@ class _PolicyCompiler:
         self, clause: CountingClause, number: float | Expr, *, terminating: bool = False
     ) -> CountProgram:
         """The common part of a clause that counts; `number` is that of its bound."""
+        weight = clause.strength.weight
+        assert not isinstance(weight, Expr), "parameters are filled"
         computed = self._number(number)
         exprs = tuple(children(clause, skip=(*_UNDECIDING, PodSet)))
         deciding = [each for each in exprs if each is not clause.when]
@@ -335,7 +337,7 @@ class _PolicyCompiler:
             name=clause.name,
             when=self._condition(clause.when),
             peers=Peers() if clause.pods is None else self._peers(clause.pods),
-            weight=clause.strength.weight,
+            weight=weight,
             number=None if isinstance(computed, int | float) else computed,
             message=self._message(clause.message, clause.name),
             missing=clause.missing,
@@ -568,6 +570,7 @@ class _PolicyCompiler:
         return node_key(parts) if parts else None
 
     def _score(self, clause: Score) -> ScoreProgram:
+        assert not isinstance(clause.weight, Expr), "parameters are filled"
         value, scale = self._ranged(clause.value, clause.range)
         exprs = tuple(children((clause.value, clause.range)))
         timed, groups = any(map(self._reads_time, exprs)), self._group_reads(exprs)

@@ -289,10 +289,10 @@ def _at(value: Expr, span: Span) -> Expr:
 
 def _with_weight(item: Item, found: list[Diagnostic]) -> Item:
     """The item with its weight as a number, if a parameter gives it."""
-    if not isinstance(item, Clause) or not isinstance(item.weight_name, Literal):
+    if not isinstance(item, Clause) or not isinstance(item.points_weight, Literal):
         return item
     negative = item.weight_may_be_negative
-    return item.weighing(_weight(item.weight_name, found, negative=negative))
+    return item.weighing(_weight(item.points_weight, found, negative=negative))
 
 
 def _with_texts(item: Item, found: list[Diagnostic]) -> Item:

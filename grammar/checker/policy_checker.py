@@ -335,7 +335,7 @@ class _PolicyChecker:
     def _clause(self, item: Clause) -> Clause:
         self._missing(item)
         item = replace(item, when=self._when(item))
-        self._no_parameter(item.weight_name)
+        self._no_parameter(item.points_weight)
         if isinstance(item, RejectingClause):
             item = self._texts(item)
         if isinstance(item, CountingClause) and item.pods is not None:
@@ -386,7 +386,7 @@ class _PolicyChecker:
             self._found.append(_told("a score of a text", wrong, value, self._schema))
         return replace(item, value=value, range=bounds)
 
-    def _no_parameter(self, name: Expr | None) -> None:
+    def _no_parameter(self, name: float | Expr | None) -> None:
         """An error for a name in place of a weight that is not a parameter."""
         if isinstance(name, Ident):
             names = (parameter.name for parameter in self._policy.parameters)

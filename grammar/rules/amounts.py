@@ -354,9 +354,10 @@ class NarrowScore(Rule):
         scale = f"{low:g} .. {high:g}" if isfinite(low) and isfinite(high) else "minmax"
         hint = f"write `{shown} range {scale}`, or {effect}"
         edit: Fix | None = Fix(Span(value.span.end, value.span.end), f" range {scale}")
-        if high <= 0 and isinstance(value, ast.Unary):
+        weight = clause.weight
+        if high <= 0 and isinstance(value, ast.Unary) and not isinstance(weight, ast.Expr):
             message, edit = f"a score below 0 counts as 0, so {effect}", None
-            hint = f"write `weight {-clause.weight:g}` and `value {tree.shown(value.operand)}`"
+            hint = f"write `weight {-weight:g}` and `value {tree.shown(value.operand)}`"
         elif low == high:
             message, edit = f"this is {low:g} on every node", None
             hint = "write two values that differ by ten points or more"

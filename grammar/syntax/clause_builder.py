@@ -225,7 +225,7 @@ def _amount(c: list[Child], what: str, least: int) -> tuple[float | Expr, bool]:
 
 def _strength(c: list[Child]) -> Strength:
     if named := _tokens(c, "IDENT"):
-        return Strength(1, span_of(c), _ident(named[0]))
+        return Strength(_ident(named[0]), span_of(c))
     numbers = _tokens(c, "SIGNED")
     weight = _weight(numbers[0]) if numbers else None
     if weight is not None and weight < 0:
@@ -509,7 +509,7 @@ class Builder(ExpressionBuilder):
     def score(self, c: list[Child]) -> Score:
         parts = _collect(c, "the score", ("value",))
         if named := _tokens(c, "IDENT"):
-            return Score(weight=1, weight_from=_ident(named[0]), **self._head(c), **parts)
+            return Score(weight=_ident(named[0]), **self._head(c), **parts)
         (token,) = _tokens(c, "SIGNED")
         return Score(weight=_weight(token), **self._head(c), **parts)
 

@@ -86,11 +86,10 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Strength:
-    """The strength: `strict`, or `best effort weight N` with a weight, or its parameter."""
+    """The strength: `strict`, or `best effort weight N` with a number or a parameter."""
 
-    weight: float | None = None
+    weight: float | Expr | None = None
     span: Span = field(default=NO_SPAN, compare=False)
-    weight_from: Expr | None = None
 
     @property
     def strict(self) -> bool:
@@ -167,10 +166,10 @@ class AnyClause:
     missing: MissingRule | None = None
     span: Span = field(default=NO_SPAN, compare=False)
     name_span: Span = field(default=NO_SPAN, compare=False)
-    # Whether a negative weight turns its points around.
-    weight_may_be_negative: ClassVar[bool] = False
     # Whether it can add up an amount of the pods that it counts.
     may_sum: ClassVar[bool] = False
+    # Whether a negative weight turns its points around.
+    weight_may_be_negative: ClassVar[bool] = False
 
     @property
     def keyword(self) -> str:
@@ -225,13 +224,8 @@ class AnyClause:
         return frozenset({"verdict"})
 
     @property
-    def points_weight(self) -> float | None:
+    def points_weight(self) -> float | Expr | None:
         """The weight of the points that it gives each node; None if it gives none."""
-        return None
-
-    @property
-    def weight_name(self) -> Expr | None:
-        """The parameter that gives this weight, until it is filled."""
         return None
 
     def weighing(self, weight: float) -> Self:
@@ -319,15 +313,11 @@ class ClauseThatCounts(ClauseThatRejects):
         return frozenset({"verdict"} if self.strength.strict else {"verdict", "points"})
 
     @property
-    def points_weight(self) -> float | None:
+    def points_weight(self) -> float | Expr | None:
         return self.strength.weight
 
-    @property
-    def weight_name(self) -> Expr | None:
-        return self.strength.weight_from
-
     def weighing(self, weight: float) -> Self:
-        return replace(self, strength=replace(self.strength, weight=weight, weight_from=None))
+        return replace(self, strength=replace(self.strength, weight=weight))
 
     def counting(self, pods: PodSet) -> Self:
         return replace(self, pods=pods)

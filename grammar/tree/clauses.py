@@ -145,13 +145,12 @@ class Filter(ClauseThatRejects):
 class Score(AnyClause):
     """A score: a value scaled to 0..100, with its weight in the policy's mean.
 
-    `weight_from` is the parameter that gives the weight, until it is filled.
+    The weight is the name of a parameter until the parameter is filled.
     """
 
-    weight: float
+    weight: float | Expr
     value: Expr
     _: KW_ONLY
-    weight_from: Expr | None = None
     weight_may_be_negative = True
     range: Bounds | Order | None = None
 
@@ -168,15 +167,11 @@ class Score(AnyClause):
         return frozenset({"points"})
 
     @property
-    def points_weight(self) -> float | None:
+    def points_weight(self) -> float | Expr | None:
         return self.weight
 
-    @property
-    def weight_name(self) -> Expr | None:
-        return self.weight_from
-
     def weighing(self, weight: float) -> Self:
-        return replace(self, weight=weight, weight_from=None)
+        return replace(self, weight=weight)
 
     @property
     def scheduler_needs(self) -> frozenset[SchedulerNeed]:

@@ -444,8 +444,9 @@ def print_parameter(parameter: Parameter) -> str:
     return text if default is None else f"{text} = {print_expression(default)}"
 
 
-def _weight(weight: float, given: ast.Expr | None) -> str:
-    return f"weight {print_number(weight) if given is None else print_expression(given)}"
+def _weight(weight: float | ast.Expr) -> str:
+    shown = print_expression(weight) if isinstance(weight, ast.Expr) else print_number(weight)
+    return f"weight {shown}"
 
 
 def _wrapped(depth: int, head: str, expr: ast.Expr, span: Span) -> Iterator[_Row]:
@@ -465,7 +466,7 @@ def _wrapped(depth: int, head: str, expr: ast.Expr, span: Span) -> Iterator[_Row
 def _clause(clause: Clause, source: Source, *, wide: bool) -> Iterator[_Row]:
     head = f"{clause.keyword} {print_string(clause.name)}"
     if isinstance(clause, Score):
-        head += f" {_weight(clause.weight, clause.weight_from)}"
+        head += f" {_weight(clause.weight)}"
     if clause.when is not None:
         head += f" when {print_expression(clause.when)}"
     parts = list(_parts(clause, source))
@@ -528,8 +529,8 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
         case _:
             assert_never(clause)
     if isinstance(clause, CountingClause):
-        weight, given = clause.strength.weight, clause.strength.weight_from
-        words = "strict" if weight is None else f"best effort {_weight(weight, given)}"
+        weight = clause.strength.weight
+        words = "strict" if weight is None else f"best effort {_weight(weight)}"
         yield words, None, clause.strength.span
         if isinstance(clause, Limit) and clause.mutual:
             yield "mutual", None, None

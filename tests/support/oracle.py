@@ -49,7 +49,7 @@ class Oracle:
             if isinstance(checked, tuple):
                 continue
             clauses = (c for c in checked.policy.clauses if isinstance(c, Score))
-            terms.extend((abs(c.weight), _score(c, checked, variables, nodes)) for c in clauses)
+            terms.extend((abs(_weight(c)), _score(c, checked, variables, nodes)) for c in clauses)
         if not terms:
             return None
         total = sum(w for w, _ in terms)
@@ -253,8 +253,14 @@ def _score(
             points.append(missing)
             continue
         placed = _placed(clause, number, known)
-        points.append(100 - placed if clause.weight < 0 else placed)
+        points.append(100 - placed if _weight(clause) < 0 else placed)
     return points
+
+
+def _weight(clause: Score) -> float:
+    """The weight, which is a number once the parameters are filled."""
+    assert isinstance(clause.weight, int | float)
+    return clause.weight
 
 
 def _placed(clause: Score, number: float, known: list[float]) -> float:
