@@ -39,8 +39,7 @@ from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import LINES, counted, escaped
 from grammar.tree.source import Source
 from policies.admission import StoredObject, check_stored
-from policies.loader import load
-from policies.manifest_text import is_manifest
+from policies.loader import is_manifest, load
 from policies.validation import Validation, Validator
 
 

@@ -21,7 +21,7 @@ from grammar.mistakes.trial import MOST, HintTrial, edit_of, without
 from grammar.mistakes.type_mistakes import Remedies
 from grammar.mistakes.wishes import clause_of
 from grammar.tree.source import Source, Span
-from policies.manifest_text import is_manifest
+from policies.loader import is_manifest
 from policies.pasted_objects import clauses_of
 from policies.recipe_collection import MOST_NAMED, search
 

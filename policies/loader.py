@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import BinaryIO
 
 from grammar.messages.catalogue import listed
@@ -22,7 +22,7 @@ from grammar.syntax.parser import parse_file
 from grammar.tree.clauses import File
 from grammar.tree.source import Source
 from policies.disk import Disk, Visit, trusted
-from policies.manifest_text import GROUP, MANIFEST_SUFFIXES, is_manifest
+from policies.manifest_text import GROUP
 
 # A change counts when two looks in a row see the same state, so after half a second at most.
 INTERVAL_SECONDS = 0.25
@@ -102,6 +102,8 @@ def _mark(file: Path, visit: Visit) -> _Mark | None:
 SUFFIX = ".policy"
 # A file of tests. Its policies apply only in its tests.
 TEST_SUFFIX = "_test.policy"
+# Files with any other suffix are texts of the language.
+MANIFEST_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _MANIFESTS = listed(f"`{suffix}`" for suffix in sorted(MANIFEST_SUFFIXES))
 # The bytes of a file that is read: a text of the language, which has a lower limit of its own, and
 # a file of manifests, which takes twelve times as much memory.
@@ -182,6 +184,11 @@ def _of_library(*, tests: bool) -> tuple[Source, ...]:
     wanted = (f for f in every if f.name.endswith(SUFFIX) and is_test_file(f.name) == tests)
     texts = sorted(wanted, key=lambda f: f.name)
     return tuple(Source(f"library/{f.name}", f.read_text("utf-8")) for f in texts)
+
+
+def is_manifest(name: str) -> bool:
+    """Whether a file of this name contains manifests."""
+    return PurePath(name).suffix in MANIFEST_SUFFIXES
 
 
 def is_test_file(name: str) -> bool:

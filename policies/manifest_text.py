@@ -1,18 +1,15 @@
-"""Manifest text: a manifest with the span of each field, for diagnostics; and names of files."""
+"""Manifest text: a manifest with the span of each field, for diagnostics."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import TypeVar
 
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.source import Source, Span
 from grammar.tree.walk import rewritten
 
-# Files with any other suffix are texts of the language.
-MANIFEST_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 GROUP = "placement-policy.scheduling.x-k8s.io"
 T = TypeVar("T")
 Move = Callable[[Span], Span]
@@ -35,11 +32,6 @@ FIELDS = (
     "spec.parameters",
     RULES,
 )
-
-
-def is_manifest(name: str) -> bool:
-    """Whether a file of this name contains manifests."""
-    return PurePath(name).suffix in MANIFEST_SUFFIXES
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,7 @@ from grammar.tree.data import Data, FromConfigMap
 from grammar.tree.printer import print_data, print_expression
 from grammar.tree.source import Source, Span
 from grammar.tree.walk import walk
-from policies.loader import is_test_file, parsed_library
-from policies.manifest_text import is_manifest
+from policies.loader import is_manifest, is_test_file, parsed_library
 
 # The prefix of the policies that come with Placet.
 LIBRARY = "library/"

@@ -51,7 +51,7 @@ POD_EVENT = (11, 51)
 # A mistake is found, its hint is tried, and the text is checked again.
 ONE_MISTAKE = (60, 3200)
 QUESTION = (45, 700)
-EDIT = (46, 7_000)
+EDIT = (45, 7_000)
 
 POLICY = """
 policy p {

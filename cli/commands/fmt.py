@@ -14,8 +14,7 @@ from grammar.syntax.parser import parse_file
 from grammar.tree.printer import format_file
 from grammar.tree.source import Source
 from policies.hints import with_hints
-from policies.loader import load
-from policies.manifest_text import is_manifest
+from policies.loader import is_manifest, load
 
 EXAMPLES = """\
 examples:

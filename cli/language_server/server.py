@@ -34,8 +34,8 @@ from policies.editor.completion import Candidate
 from policies.editor.edited_text import EditedDocument, complete, document
 from policies.editor.meaning import meaning
 from policies.editor.tokens import coloured_lines
-from policies.loader import SUFFIX, Search, read_source
-from policies.manifest_text import GROUP, is_manifest
+from policies.loader import SUFFIX, Search, is_manifest, read_source
+from policies.manifest_text import GROUP
 from policies.validation import LIBRARY, Validation, Validator
 
 _LINE_END = re.compile(r"\r\n|\n|\r")

@@ -42,8 +42,16 @@ from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, UserError, nearest
 from grammar.tree.clauses import Expectation, Test, TestData
 from grammar.tree.source import Source
-from policies.loader import SUFFIX, TEST_SUFFIX, UnreadFile, is_test_file, load
-from policies.manifest_text import GROUP, MANIFEST_SUFFIXES, is_manifest
+from policies.loader import (
+    MANIFEST_SUFFIXES,
+    SUFFIX,
+    TEST_SUFFIX,
+    UnreadFile,
+    is_manifest,
+    is_test_file,
+    load,
+)
+from policies.manifest_text import GROUP
 from policies.validation import CheckedFile, Validator
 
 Outcome = OneOf["passed", "failed", "error"]

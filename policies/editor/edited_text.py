@@ -21,8 +21,7 @@ from grammar.tree.source import Source, Span
 from policies.editor import completion
 from policies.editor.completion import Candidate, Samples, Surroundings
 from policies.editor.tokens import ColouredToken, significant, tokens
-from policies.loader import parsed_library
-from policies.manifest_text import is_manifest
+from policies.loader import is_manifest, parsed_library
 from policies.validation import LIBRARY, CheckedFile, Validation
 
 

@@ -26,7 +26,7 @@ from policies.editor.completion import (
 )
 from policies.editor.edited_text import EditedDocument, Knowledge, hole, knowledge
 from policies.editor.tokens import ColouredToken, last_operand, significant, tokens
-from policies.manifest_text import is_manifest
+from policies.loader import is_manifest
 
 # The most values of a cluster, and the longest text of a `let`, that are shown.
 _MOST_VALUES, _LONGEST = 5, 400
