@@ -29,7 +29,6 @@ RULES: tuple[Rule, ...] = (
     counts.BadNumber(),
     counts.EmptyRange(),
     counts.DeadlockedLimit(),
-    counts.LimitOfNone(),
     counts.BoundWithoutEffect(),
     counts.SumInFilter(),
     counts.CountInFilter(),

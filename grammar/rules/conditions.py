@@ -134,11 +134,6 @@ _MAPS = frozenset({"labels", "annotations", "nodeSelector", "namespaceLabels", "
 Key = ast.Index | ast.Select
 
 
-def unguarded_keys(expr: ast.Expr) -> Iterator[Key]:
-    """The reads of keys that may be absent, of labels for example."""
-    yield from (key for key, _ in unguarded(expr, key_read))
-
-
 def unguarded(
     expr: ast.Expr, read: Callable[[ast.Expr], Key | None], guarded: frozenset[str] = frozenset()
 ) -> Iterator[tuple[Key, ast.Expr]]:

@@ -16,7 +16,6 @@ from grammar.meaning.access import of_peer, sum_of
 from grammar.meaning.constants import constants, literal
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix, Severity, nearest
-from grammar.rules.conditions import unguarded_keys
 from grammar.rules.ranges import MIRRORED, NEGATED, conjuncts
 from grammar.rules.rule import Rule, Tree
 from grammar.tree import ast
@@ -435,47 +434,6 @@ def _domain_hint(domain: ast.Expr, whole: ast.Expr, tree: Tree) -> str:
     if keys:
         return f"write `node.labels[{print_expression(domain)}]`, the value of the label"
     return "write what differs from node to node, such as `node.zone`"
-
-
-class LimitOfNone(Rule):
-    """A limit of none per domain, which rejects nodes without a domain.
-
-    Anti-affinity, which it stands for, has nothing against these nodes. `missing` says what is
-    meant.
-    """
-
-    code = "P0336"
-    wrong = (
-        'limit "apart" {\n'
-        '  all pods where peer.labels["tier"] == "batch"\n'
-        '  per domain node.labels["rack"]\n'
-        "  at most 0\n"
-        "  strict\n"
-        "}"
-    )
-    right = (
-        'limit "apart" {\n'
-        '  all pods where peer.labels["tier"] == "batch"\n'
-        '  per domain node.labels["rack"]\n'
-        "  at most 0\n"
-        "  strict\n"
-        "  missing pass\n"
-        "}"
-    )
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for clause in tree.clauses(Limit):
-            bound, domain = clause.bound, clause.per.domain
-            if not clause.strength.strict or clause.missing or domain is None:
-                continue
-            is_none = bound.kind == "at most" and tree.constant(bound.amount) == 0
-            if not is_none or clause.pods is None or clause.added is not None:
-                continue
-            if (key := next(unguarded_keys(domain), None)) is not None:
-                shown = tree.shown(key)
-                message = f"nodes without `{shown}` are rejected, as they are in no domain"
-                hint = "add `missing pass`, as in anti-affinity, or `missing fail` to keep it so"
-                yield self.found(message, domain.span, hint)
 
 
 class UnknownLabel(Rule):

@@ -190,17 +190,6 @@ FILTERS = (
         ' spread "s" { nodes all over key("zone") skew at most 1 strict }',
         'let key = "kubernetes.io/arch" spread "s" { nodes all over key skew at most 1 strict }',
     ),
-    *items(
-        "none",
-        "P0336",
-        'limit "l" { pods where peer.labels["tier"] == "batch"'
-        ' per domain node.labels["rack"] at most 0 strict }',
-        'let rack = node.labels["rack"] let none = 0'
-        ' limit "l" { pods where "batch" == peer.labels["tier"]'
-        " per domain rack at most none strict }",
-        'def of(key: string): string = node.labels[key] limit "l" {'
-        ' pods where peer.labels["tier"] == "batch" per domain of("rack") at most 0 strict }',
-    ),
 )
 
 
