@@ -26,7 +26,7 @@ from grammar.mistakes.fields import (
 from grammar.mistakes.names import NameRemedies
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
-from grammar.tree.types import BOOL, DYN, STRING, TIMESTAMP, Type, list_of
+from grammar.tree.types import DYN, STRING, Type
 from grammar.tree.walk import rewritten, walk
 
 # What the name of a function does, beside what it names.
@@ -34,18 +34,11 @@ _VERBS = frozenset(
     "has have having get is are in on with of the contains includes no not without lacks any count"
     " num number find fetch read matches match check exists for by".split()
 )
-_HOUR = re.compile(r"(\d{1,2})(?::\d\d)?\Z")
-# A time zone: a name of IANA, or an offset.
-_ZONE = re.compile(r"(?:[A-Z]\w+/\w+|UTC|GMT|CET|EST|PST|[+-]\d\d:\d\d)\Z")
-_TIMES_OF_DAY = frozenset({"time", "format", "strftime", "toTime", "localtime", "timeOfDay"})
-# What compares a text with a glob elsewhere.
-_GLOBS = frozenset({"glob.match", "path.match", "filepath.match", "fnmatch.fnmatch", "fnmatch"})
 _HAVING = frozenset({"has", "hasOwnProperty", "hasKey", "hasField", "contains", "includes"})
 # What a pod says of its nodes.
 _KEPT = (
     "leave it out: kube-scheduler keeps to the `nodeSelector`, affinity and tolerations of a pod"
 )
-_CRON = re.compile(r"\S+ (?P<hours>[\d*,/-]+) \S+ \S+ (?P<days>[\d*,-]+)")
 
 
 class CallRemedies(NameRemedies):
@@ -63,8 +56,6 @@ class CallRemedies(NameRemedies):
             if not args:
                 return None
             target, args = args[0], args[1:]
-            if expr.function == "any" and not args and self._kind(target) == list_of(BOOL):
-                return Remedy(expr.span, f"true in {print_expression(target)}")
         kind = self._kind(target)
         if kind.name not in ("list", "map", "dyn", "error"):
             return None
@@ -115,7 +106,6 @@ class CallRemedies(NameRemedies):
             return field
         if (listed := self._with_lists(expr, operands, written)) is not None:
             return listed
-        fitting = [*habits.CALLS, habits.DEFAULTS]
         if len(operands) == 1:
             if habits.find((habits.PRESENCE,), name) and is_read(operands[0]):
                 return Remedy(expr.span, f"has({print_expression(operands[0])})")
@@ -135,25 +125,17 @@ class CallRemedies(NameRemedies):
             # A plain read is no optional.
             rest = ", ".join(map(print_expression, expr.args))
             return Remedy(expr.span, f"{plain}.{expr.function}({rest})")
-        if name in _TIMES_OF_DAY and kind == TIMESTAMP and expr.target is not None:
-            # A time is compared with `"08:00"` as it is.
-            return Remedy(expr.span, print_expression(expr.target))
         number, unit = ([getattr(o, "value", None) for o in operands] + [None] * 2)[:2]
         if name == "duration" and isinstance(number, int) and unit in habits.UNITS:
             return Remedy(expr.span, f'duration("{number}{habits.UNITS[str(unit)]}")')
         row = habits.call(name, kind.name, len(operands))
-        if row is not None and row.here == "{0}.matches({1})" and expr.target is None:
-            # `regex("^gpu", node.name)`: the text stands before the pattern.
-            pattern, text = (isinstance(o, ast.Literal) for o in operands[:2])
-            written = written[::-1] if pattern and not text else written
-            operands = operands[::-1] if pattern and not text else operands
         if row is not None:
             return Remedy(expr.span, self._grouped(_filled(row.here, written, operands)))
         if not operands and (row := habits.call(name, "timestamp", 1)) is not None and row.kinds:
             return Remedy(expr.span, row.here.replace("{0}", "now"))
         if (why := habits.elsewhere(name)) is not None:
             return Remedy(expr.span, "", why, whole=False)
-        row = habits.find(fitting[-1:], name)
+        row = habits.find((habits.DEFAULTS,), name)
         if row is not None and len(operands) == 2 and (read := optional(operands[0])):
             return Remedy(expr.span, f"{read}.orValue({print_expression(operands[1])})")
         return self._turned(expr, operands, written) or self._by_words(expr, operands)

@@ -25,7 +25,7 @@ KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob
 _TESTS = ("all", "exists", "exists_one", "existsOne", "filter")
 MACROS = frozenset((*_TESTS, "map", "sortBy"))
 RELATIONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in"})
-_PARTS = ("metadata", "spec", "status")
+PARTS = ("metadata", "spec", "status")
 # What an item of a list says beside its name, and what a taint says of pods.
 _VALUES = ("status", "value", "address", "image")
 _ADDRESSES = {"ip": "InternalIP", "internalip": "InternalIP", "externalip": "ExternalIP"}
@@ -145,19 +145,12 @@ class FieldRemedies:
             if isinstance(parent, ast.Select) and made.endswith(".workload.name"):
                 # `pod.deployment.name`, of which the object is meant.
                 return Remedy(expr.span, made.removesuffix(".name"))
-            if (
-                isinstance(parent, ast.Index)
-                and parent.operand is expr
-                and made.endswith("workload")
-            ):
-                # Of the owners of a pod, the controller is meant.
-                return Remedy(parent.span, made)
             return Remedy(expr.span, made)
-        if (worded := self._worded(expr, record, operand)) is not None:
-            return worded
-        if (labelled := self._by_value(expr, record, operand)) is not None:
-            return labelled
-        return self._elsewhere(expr, record, operand)
+        return (
+            self._worded(expr, record, operand)
+            or self._by_value(expr, record, operand)
+            or self._elsewhere(expr, record, operand)
+        )
 
     def _elsewhere(self, expr: ast.Select, record: str, operand: str) -> Remedy | None:
         """A field that another part of the same object has."""
@@ -165,7 +158,7 @@ class FieldRemedies:
         if schema is None:
             return None
         fields = schema.records[record].fields
-        if isinstance(parent, ast.Select) and expr.name in _PARTS:
+        if isinstance(parent, ast.Select) and expr.name in PARTS:
             places = self._places(record, parent.name)
             if places and not places[0].items:
                 return Remedy(parent.span, ".".join((operand, *places[0].path)))

@@ -12,13 +12,12 @@ from grammar.messages import habits
 from grammar.messages.diagnostics import nearest
 from grammar.messages.helping import Remedy
 from grammar.messages.plain_words import amount_in_words, is_series, words_of
-from grammar.mistakes.fields import FieldRemedies, bare, is_read, replaced
+from grammar.mistakes.fields import PARTS, FieldRemedies, bare, is_read, replaced
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.types import DURATION, QUANTITY, STRING, list_of
 from grammar.tree.walk import walk
 
-_PARTS = ("metadata", "spec", "status")
 # Names on the way to an object elsewhere.
 _WRAPPERS = frozenset({"object", "oldObject", "request", "review", "resource", "input"})
 
@@ -188,7 +187,7 @@ class NameRemedies(FieldRemedies):
                 break
             if outer.name in _WRAPPERS:
                 part = outer
-            elif outer.name not in _PARTS:
+            elif outer.name not in PARTS:
                 here = (self._owner(outer.name) or here) if here == "pod" else here
                 break
         whole: ast.Expr = expr
@@ -251,9 +250,6 @@ class NameRemedies(FieldRemedies):
                 wanted = any(isinstance(getattr(e, "value", 0), str) for e in elements)
                 if isinstance(around, ast.Binary) and around.op == "in":
                     wanted = wanted or self._kind(around.left) == STRING
-            case ast.Call(_, target, args):
-                wanted = target is not None and any(expr is a for a in args)
-                wanted = wanted and self._kind(target or expr) in (STRING, list_of(STRING))
             case _:
                 pass
         text = bare(expr)
