@@ -129,6 +129,11 @@ class CallRemedies(NameRemedies):
         if name == "duration" and isinstance(number, int) and unit in habits.UNITS:
             return Remedy(expr.span, f'duration("{number}{habits.UNITS[str(unit)]}")')
         row = habits.call(name, kind.name, len(operands))
+        if row is not None and row.here == "{0}.matches({1})" and expr.target is None:
+            # `regex("^gpu", node.name)`: the text stands before the pattern.
+            pattern, text = (isinstance(o, ast.Literal) for o in operands[:2])
+            written = written[::-1] if pattern and not text else written
+            operands = operands[::-1] if pattern and not text else operands
         if row is not None:
             return Remedy(expr.span, self._grouped(_filled(row.here, written, operands)))
         if not operands and (row := habits.call(name, "timestamp", 1)) is not None and row.kinds:

@@ -145,6 +145,10 @@ class FieldRemedies:
             if isinstance(parent, ast.Select) and made.endswith(".workload.name"):
                 # `pod.deployment.name`, of which the object is meant.
                 return Remedy(expr.span, made.removesuffix(".name"))
+            is_item = isinstance(parent, ast.Index) and parent.operand is expr
+            if parent is not None and is_item and made.endswith("workload"):
+                # Of the owners of a pod, the controller is meant.
+                return Remedy(parent.span, made)
             return Remedy(expr.span, made)
         return (
             self._worded(expr, record, operand)
