@@ -139,6 +139,7 @@ DICTIONARIES = {
         "engine/counting/groups.py: KeptCounts._kept",
         "engine/counting/in_flight_pods.py: InFlightPod._groups",
         "engine/decision/audit_log.py: AuditLog._open",
+        "engine/decision/audit_log.py: AuditLog._owners",
         "engine/decision/filtering.py: _RowMemo._known",
         "engine/decision/journal.py: Journal._records",
         "engine/decision/journal.py: Journal._selected",

@@ -157,8 +157,8 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The status of a watched cluster; `missing` says what is not known of it yet.
 
     `lease` is null for the only replica. Only the leader knows `drift`, by policy and kind of
-    clause, `repairs`, and by policy how many pods are `beyondBounds`. `failing` has the work with
-    the API server that fails now, and `background` the tasks by name.
+    clause, `repairs`, and by policy how many pods are `beyondBounds`; null is not known. `failing`
+    has the work with the API server that fails now, and `background` the tasks by name.
     """
 
     synced: bool = True
@@ -166,9 +166,9 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
     lease: LeaseStatus | None = None
     rejected: RejectedStatus | None = None
     cards: Mapping[str, CardsOfClause] = {}
-    drift: Mapping[str, Mapping[str, int]] = {}
+    drift: Mapping[str, Mapping[str, int]] | None = None
     repairs: Sequence[PolicyRepair] = ()
-    beyondBounds: Mapping[str, int] = {}
+    beyondBounds: Mapping[str, int] | None = None
     tasks: int = 0
     failing: Mapping[str, str] = {}
     background: Mapping[str, TaskStatus] = {}

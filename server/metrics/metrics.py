@@ -326,9 +326,9 @@ def _cluster(cluster: ClusterStatus) -> Iterator[Sample]:
         yield "placet_requeues_total", (), rejected.requeues
         yield "placet_requeue_results_total", ["offered"], rejected.offered
         yield "placet_requeue_results_total", ["refused"], rejected.refusedAgain
-    for policy, number in sorted(cluster.beyondBounds.items()):
+    for policy, number in sorted((cluster.beyondBounds or {}).items()):
         yield "placet_pods_beyond_bounds", [policy], number
-    for policy, kinds in sorted(cluster.drift.items()):
+    for policy, kinds in sorted((cluster.drift or {}).items()):
         for kind, number in sorted(kinds.items()):
             yield "placet_drifted_pods", [policy, kind], number
     for each in cluster.repairs:

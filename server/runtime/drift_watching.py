@@ -65,10 +65,10 @@ class DriftWatch:
         """The repairs of policies; none while another replica leads."""
         return list(self._repairs.states()) if self._leads() else ()
 
-    def by_policy(self) -> Mapping[str, Mapping[str, int]]:
-        """The pods that break a policy's clauses, by the kind of clause; none while not known."""
+    def by_policy(self) -> Mapping[str, Mapping[str, int]] | None:
+        """The pods that break a policy's clauses, by the kind of clause; None while not known."""
         if self._document is None or not self._leads():
-            return {}
+            return None
         found: dict[str, Counter[str]] = {}
         for pod in self._document.pods:
             # A pod that breaks two shares is one pod.
