@@ -162,6 +162,14 @@ class AskedCluster:
                 raise wrong
         return self.rows(tables)
 
+    def policies(self, cluster: ClusterDocuments, *, given: bool) -> Mapping[str, bytes]:
+        """The policies of the cluster. Raises CommandError if there are none at all."""
+        objects = cluster.policies()
+        if self.live is None and not given and not objects:
+            hint = "give --policies PATH, or a snapshot that has policies too"
+            raise CommandError("there are no policies", hint)
+        return objects
+
     def world(self, namespace: str = "") -> World:
         """The cluster with its policies, and those of the flag beside them.
 
@@ -169,10 +177,7 @@ class AskedCluster:
         """
         found, paths = self._found(namespace), self.args.policies
         read, (sources, objects) = found.whole(), policy_files(paths)
-        objects = {**read.policies(), **objects}
-        if self.live is None and not paths and not objects:
-            hint = "give --policies PATH, or a snapshot that has policies too"
-            raise CommandError("there are no policies", hint)
+        objects = {**self.policies(read, given=bool(paths)), **objects}
         policies = in_force(sources, objects, load_schema())
         world = World.of(replace(read, data=self.data([policies])), policies)
         if self.live is None:

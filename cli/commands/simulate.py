@@ -118,7 +118,8 @@ def _read(
         read = source.read(namespace="")
         sets = _policy_sets(args, schema)
         if not sets:
-            sets = {"the policies of the cluster": in_force((), read.policies(), schema)}
+            objects = source.policies(read, given=False)
+            sets = {"the policies of the cluster": in_force((), objects, schema)}
         cluster = replace(read, data=source.data(sets.values()))
         pods = None
         if args.pods is not None:

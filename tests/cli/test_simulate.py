@@ -264,6 +264,9 @@ def test_a_snapshot_gives_its_pending_pods_and_its_policies(placet: Placet, fold
     assert elsewhere.err.startswith(
         "error: no pod is pending in the namespace `shop` of `all.json`"
     )
+    (folder / "bare.json").write_bytes(raw(kubectl_list(items[:-1])))
+    bare = placet("simulate", "--cluster", "bare.json")
+    assert (bare.code, bare.err.splitlines()[0]) == (2, "error: there are no policies")
 
 
 def test_policies_with_errors_are_shown_and_nothing_is_simulated(
