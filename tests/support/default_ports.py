@@ -20,7 +20,8 @@ def default_ports_taken() -> Iterator[None]:
     """Whoever listens on a default port meanwhile gets an error, on any machine."""
     with ExitStack() as stack:
         for port in DEFAULT_PORTS:
-            # Somebody else may have it, which does as well.
+            # Tests of other workers hold it too, and somebody else may have it all the time.
             with suppress(OSError):
-                stack.enter_context(socket.create_server(("127.0.0.1", port)))
+                address = ("127.0.0.1", port)
+                stack.enter_context(socket.create_server(address, reuse_port=True))
         yield
