@@ -56,8 +56,9 @@ _FINISH_SECONDS = 1.0
 class _WaitingLines(QueueHandler):
     """The lines of the log that wait for the thread that writes them.
 
-    A reader that is slow, full or gone delays only the log: lines wait, and are left out beyond a
-    limit, which the next line says. The thread ends with the process, whatever it waits for.
+    A reader that is slow, full or gone delays only the log: lines wait as they will be written, and
+    are left out beyond a limit, which the next line says. The thread ends with the process,
+    whatever it waits for.
     """
 
     def __init__(self, writer: logging.Handler) -> None:
@@ -65,11 +66,6 @@ class _WaitingLines(QueueHandler):
         super().__init__(self._lines)
         self._left_out = 0
         QueueListener(self._lines, writer).start()
-
-    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """The record as a line, so that what waits is as short as what is written."""
-        record.msg, record.args, record.exc_info = self.format(record), None, None
-        return record
 
     def enqueue(self, record: logging.LogRecord) -> None:
         text = "%d lines of the log were left out: nobody has read them"
