@@ -48,6 +48,7 @@ class Rewrite:
 
 # ---- kinds of parts in a wrong text
 
+_ENDS = STOPS | {"&&", "||", "and", "or", ""}
 _ENDS_ARGUMENT = STOPS | {",", "for", "if", "else", ";", "in"}
 # Words that are of pods, and no places.
 _OF_PODS = frozenset(
@@ -333,11 +334,8 @@ class _Found:
 
     def _on(self, token: _Token, position: int) -> int | None:
         """The position behind a token that begins at a position."""
-        if token.mark in ("<", ">"):
-            self.marks[token.mark] = position
-            return position
         if token.mark:
-            return position if self._holds(token.mark, position) else None
+            return self._marked(token.mark, position)
         if token.texts:
             if self.is_one(token, position):
                 self.literal.add(position)
@@ -419,11 +417,8 @@ class _Found:
     def _back(self, token: _Token, position: int) -> int | None:
         """The position of a token that ends before a position."""
         lexemes = self.lexemes
-        if token.mark in ("<", ">"):
-            self.marks[token.mark] = position
-            return position
         if token.mark:
-            return position if self._holds(token.mark, position) else None
+            return self._marked(token.mark, position)
         if token.texts:
             if self.is_one(token, position - 1):
                 self.literal.add(position - 1)
@@ -447,12 +442,18 @@ class _Found:
             first = position - 1 if is_one else None
         return first if first is not None and self._bound(token.name, first, position - 1) else None
 
-    def _holds(self, mark: str, position: int) -> bool:
-        """Whether two lexemes touch (`~`), or nothing of an expression follows (`$`)."""
+    def _marked(self, mark: str, position: int) -> int | None:
+        """The position if a mark can be there: `~` where two lexemes touch, `$` at an end."""
         following = self.lexemes[position]
-        if mark == "~":
-            return self.lexemes.touches(position)
-        return following.closes or following.text in STOPS | {"&&", "||", "and", "or", ""}
+        match mark:
+            case "~":
+                holds = self.lexemes.touches(position)
+            case "$":
+                holds = following.closes or following.text in _ENDS
+            case _:
+                self.marks[mark] = position
+                holds = True
+        return position if holds else None
 
     def told(self, row: Rewrite) -> Diagnostic:
         """The error with what is to be written; ValueError where a part has no such form."""
