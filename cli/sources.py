@@ -162,10 +162,10 @@ class AskedCluster:
                 raise wrong
         return self.rows(tables)
 
-    def policies(self, cluster: ClusterDocuments, *, given: bool) -> Mapping[str, bytes]:
+    def policies(self, cluster: ClusterDocuments) -> Mapping[str, bytes]:
         """The policies of the cluster. Raises CommandError if there are none at all."""
         objects = cluster.policies()
-        if self.live is None and not given and not objects:
+        if self.live is None and not self.args.policies and not objects:
             hint = "give --policies PATH, or a snapshot that has policies too"
             raise CommandError("there are no policies", hint)
         return objects
@@ -177,7 +177,7 @@ class AskedCluster:
         """
         found, paths = self._found(namespace), self.args.policies
         read, (sources, objects) = found.whole(), policy_files(paths)
-        objects = {**self.policies(read, given=bool(paths)), **objects}
+        objects = {**self.policies(read), **objects}
         policies = in_force(sources, objects, load_schema())
         world = World.of(replace(read, data=self.data([policies])), policies)
         if self.live is None:

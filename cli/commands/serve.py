@@ -211,7 +211,7 @@ def _options(args: argparse.Namespace, settings: Settings, file: Path | None) ->
             args.bind_timeout,
             args.permit_timeout,
             args.bind,
-            is_watched=not (args.demo or args.cluster or args.no_cluster),
+            is_watched=_watches(args),
             lease=args.scheduler_lease,
             gate=args.gate,
         ),
@@ -274,8 +274,7 @@ def _view_port(args: argparse.Namespace) -> int | None:
 
 def _policies(args: argparse.Namespace) -> list[Path]:
     # A live cluster can have policies of its own.
-    watches = not (args.cluster or args.no_cluster or args.demo)
-    if not args.policies and not args.demo and not watches:
+    if not args.policies and not args.demo and not _watches(args):
         hint = "name some with --policies PATH, or look around with --demo"
         raise CommandError("there are no policies", hint)
     problems = Disk().run(lambda visit: load(args.policies, visit)).problems
@@ -288,6 +287,11 @@ def _policies(args: argparse.Namespace) -> list[Path]:
     if args.demo and not args.policies:
         return [_folder("policies", "library"), _folder("cli", "demo")]
     return list(args.policies)
+
+
+def _watches(args: argparse.Namespace) -> bool:
+    """Whether a running cluster is watched."""
+    return not (args.demo or args.cluster or args.no_cluster)
 
 
 def _cluster(args: argparse.Namespace) -> Access | SnapshotOrigin | None:

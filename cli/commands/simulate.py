@@ -118,8 +118,7 @@ def _read(
         read = source.read(namespace="")
         sets = _policy_sets(args, schema)
         if not sets:
-            objects = source.policies(read, given=False)
-            sets = {"the policies of the cluster": in_force((), objects, schema)}
+            sets = {"the policies of the cluster": in_force((), source.policies(read), schema)}
         cluster = replace(read, data=source.data(sets.values()))
         pods = None
         if args.pods is not None:
