@@ -1,4 +1,4 @@
-"""What portable policies say to kube-scheduler is never stronger than they are.
+"""Portable policies: kube-scheduler is told nothing that is stronger than the policy.
 
 `make portable TRIPLES=1000000 WORLDS=100000 SEED=1` plays more: a triple is a policy, a pod and a
 node. SEED says where to begin.

@@ -1,4 +1,4 @@
-"""What people see of the gang of one pod: its members, and what it waits for."""
+"""Gang of one pod: the members that people see, and what they wait for."""
 
 from __future__ import annotations
 
