@@ -80,7 +80,7 @@ class RecentNews:
         self._told: TTLCache[int, None] = TTLCache(_MOST_NEWS, QUIET_SECONDS, clock)
 
     def is_new(self, *key: str) -> bool:
-        """Whether nothing was told of this key lately; from now on it was."""
+        """Whether a key is news. It counts as told from now on."""
         # The texts of keys have any length.
         if hash(key) in self._told:
             return False

@@ -346,7 +346,7 @@ class Sweep:
         until: Moments | None = None,
         alike: Alike = _unlike,
     ) -> None:
-        """`alike` says what a clause says of nodes by their places, where it is no need of each."""
+        """`alike` gives what a clause says of the nodes at some places, where one result does."""
         self.found: list[Rejection | None] = [None] * len(nodes)
         self.until = until
         self._nodes = nodes

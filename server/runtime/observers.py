@@ -159,7 +159,7 @@ def _time(record: logging.LogRecord) -> str:
 
 
 class LogObserver(Observer):
-    """Writes to the log what an engine reports, and passes it on to another observer."""
+    """A log of what an engine reports, which another observer is told too."""
 
     def __init__(self, log: Logger, other: Observer) -> None:
         self._log = log
