@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import difflib
-import json
-import re
-import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from cli.command import (
     CommandError,
     Exit,
     add_context_arguments,
     lease,
-    replace_text,
-    unwritable,
 )
 from cli.doctor.configuration_text import (
     configurations,
     existing,
-    is_json,
     read_text,
 )
 from cli.doctor.context import ConfigurationContext, Found
-from cli.doctor.conversion import convert
 from cli.doctor.extender import ExtenderEntry, placets
 from cli.doctor.findings import examine
-from cli.doctor.generator import OUR_LEASE, OUR_URL, Extender
+from cli.doctor.generator import OUR_LEASE
 from cli.doctor.requirements import Marking, read_requirements
 from cli.flag_table import add_flags, flags_of
 from cli.render import (
@@ -41,18 +31,14 @@ from cli.render import (
     put_report,
     totals,
 )
-from cli.streams import put_line
 from cli.version import version
 from grammar.messages.diagnostics import nearest
-from grammar.messages.texts import escaped
 
-_COMMENT = re.compile(r"(?m)^\s*#")
 EXAMPLES = """\
 examples:
   placet doctor /etc/kubernetes/kube-scheduler.yaml
   placet doctor /etc/kubernetes/manifests/kube-scheduler.yaml --policies policies/
   placet doctor --kubeconfig ~/.kube/config
-  placet doctor --fix kube-scheduler.yaml
   placet doctor --probe /etc/kubernetes/kube-scheduler.yaml
 """
 
@@ -74,9 +60,6 @@ _TABLE = f"""
   --kube-scheduler PROGRAM
     also ask this kube-scheduler whether it starts with the configuration, which it alone knows of
     plugins and their arguments
-  --fix
-    first rewrite each file as `placet scheduler-config --from` does, say what is different, and
-    keep the old file as FILE.orig
   --probe
     also ask the running Placet as kube-scheduler would, with its URL, TLS and timeout
   --strict
@@ -115,15 +98,13 @@ def run(args: argparse.Namespace) -> int:
     requirements = None
     if args.policies or objects:
         requirements = read_requirements(args.policies, objects)
-    for name in args.files if args.fix else ():
-        _fix(name, args)
     texts = [*map(read_text, args.files), *maps]
     if not texts:
         raise CommandError("no configuration is given", "give a file or --kubeconfig FILE")
     contexts = [
         ConfigurationContext(
             found,
-            *_placets(found.extenders, args.url, by_url=args.fix),
+            *_placets(found.extenders, args.url),
             args.http_timeout,
             requirements,
             args.bind,
@@ -150,14 +131,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _placets(
-    extenders: Sequence[ExtenderEntry], url: str | None, *, by_url: bool
+    extenders: Sequence[ExtenderEntry], url: str | None
 ) -> tuple[tuple[ExtenderEntry, ...], str]:
     """Those that are Placet, and why. Raises CommandError if none has the URL."""
     if url is not None and not any(each.has_url(url) for each in extenders):
         close = nearest(url, [each.url_prefix for each in extenders])
         hint = f"a similar one exists: `{close}`" if close else "give the `urlPrefix` of one"
         raise CommandError(f"no extender has the URL `{url}`", hint)
-    return placets(extenders, url, by_url=by_url)
+    return placets(extenders, url)
 
 
 def _asked(context: ConfigurationContext, args: argparse.Namespace) -> dict[str, list[Found]]:
@@ -186,33 +167,3 @@ def _summary(
                 shown = f"`{ours.place}` and `{binder.place}` are"
             yield f"{source}: {shown} taken for Placet: {context.because}"
     yield totals(d for d, _ in findings) or "no problems found"
-
-
-def _fix(name: str, args: argparse.Namespace) -> None:
-    """Rewrites the file of a configuration. Raises CommandError for any other file."""
-    source, text = read_text(name)
-    found = configurations([(source, text)], existing)
-    if name == "-" or len(found) > 1 or found[0].source != name or found[0].before != 0:
-        hint = "write its configuration to a file, and give that file"
-        raise CommandError(f"`--fix` cannot rewrite `{source}`", hint)
-    converted = convert(found[0], Extender(OUR_URL), url=args.url, binds=args.bind)
-    if converted.document == found[0].value:
-        return
-    fixed = json.dumps(converted.document, indent=2) + "\n" if is_json(text) else converted.text
-    original = Path(f"{name}.orig")
-    if original.exists():
-        hint = f"compare it with `{name}`, and move it away"
-        raise CommandError(f"`{original}` is there already, from an earlier `--fix`", hint)
-    try:
-        shutil.copy2(name, original)
-    except OSError as error:
-        raise unwritable(original, error) from None
-    replace_text(Path(name), fixed)
-    lost = ["its comments are gone"] if not is_json(text) and _COMMENT.search(text) else []
-    to = sys.stdout if args.format == "human" else sys.stderr
-    said = "".join(f"  {escaped(note)}\n" for note in (*converted.notes, *lost))
-    print(f"fixed {name}\n{said}", file=to)
-    lines = (text.splitlines(), fixed.splitlines())
-    for line in difflib.unified_diff(*lines, str(original), name, lineterm=""):
-        put_line(line, to)
-    print(f"\nthe old file is {original}\n", file=to)

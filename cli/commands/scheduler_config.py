@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
 
 from cli.command import CommandError, Exit, read_file
 from cli.doctor.generator import (
@@ -13,18 +13,17 @@ from cli.doctor.generator import (
     OUR_LEASE,
     OUR_URL,
     VERBS,
-    Extender,
+    Json,
     configuration,
     own_lease,
     section,
+    with_bind_apart,
+    yaml_of,
 )
 from cli.flag_table import add_flags, flags_of
 from cli.streams import put_line, put_text
 from engine.objects.gate import ENABLED, GATE, OPT_IN
 from grammar.values.time import SECOND, Duration
-
-if TYPE_CHECKING:
-    from cli.doctor.requirements import SchedulerRequirements
 
 EXAMPLES = """\
 examples:
@@ -118,19 +117,20 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(
             "`--section` does not work with a scheduler's name or kubeconfig", "leave out --section"
         )
-    extender = _extender(args)
+    extenders = _extenders(args)
+    binds = any("bindVerb" in each for each in extenders)
     if args.source is not None:
-        return _convert(args, extender)
-    whole = configuration(extender, args.scheduler_name or "", args.scheduler_kubeconfig or "")
-    refuse_unsound(whole, args.http_timeout)
-    put_text(section(extender) if args.section else whole)
-    binds = "bind" in extender.verbs
-    for line in _placets_side(args.scheduler_name or "", binds=binds, has_gate=args.gate):
+        return _convert(args, extenders, binds=binds)
+    name = args.scheduler_name or ""
+    whole = configuration(extenders, name, args.scheduler_kubeconfig or "")
+    refuse_unsound(yaml_of(whole), args.http_timeout)
+    put_text(yaml_of(section(extenders) if args.section else whole))
+    for line in _placets_side(name, binds=binds, has_gate=args.gate):
         print(line, file=sys.stderr)
     return Exit.OK
 
 
-def _convert(args: argparse.Namespace, extender: Extender) -> int:
+def _convert(args: argparse.Namespace, extenders: Sequence[Json], *, binds: bool) -> int:
     """Prints what a configuration is converted to, and on standard error what is different."""
     # Importing YAML takes longer than the rest of this command.
     from cli.doctor.configuration_text import configurations, read_text  # noqa: PLC0415
@@ -143,7 +143,7 @@ def _convert(args: argparse.Namespace, extender: Extender) -> int:
     if more:
         hint = "give a file with one of them"
         raise CommandError(f"there are {len(more) + 1} configurations in `{args.source}`", hint)
-    converted = convert(found, extender, url=args.url, binds="bind" in extender.verbs)
+    converted = convert(found, extenders, url=args.url, binds=binds)
     put_text(converted.text)
     for note in converted.notes:
         put_line(f"note: {note}", sys.stderr)
@@ -165,52 +165,57 @@ def _placets_side(scheduler_name: str, *, binds: bool, has_gate: bool) -> Iterat
         yield f"for each namespace with policies: kubectl label namespace NAME {OPT_IN}={ENABLED}"
 
 
-def _extender(args: argparse.Namespace) -> Extender:
-    kind = "File" if args.tls_paths else "Data"
-    files = {"ca": args.ca, "cert": args.client_cert, "key": args.client_key}
-    tls = {"insecure": args.insecure, "serverName": args.server_name}
-    tls |= {f"{part}{kind}": _file(path, paths=args.tls_paths) for part, path in files.items()}
+def _extenders(args: argparse.Namespace) -> list[Json]:
+    """The entries of Placet, of which one may be for bind alone. Raises CommandError."""
     needs = None
     if args.policies:
         # Importing the grammar takes longer than the rest of this command.
         from cli.doctor.requirements import read_requirements  # noqa: PLC0415
 
         needs = read_requirements(args.policies)
-    extender = Extender(
-        url=args.url,
-        verbs=args.verbs or (DEFAULT_VERBS if needs is None else needs.verbs),
-        weight=args.weight,
-        http_timeout=Duration.of(round(args.http_timeout * SECOND)),
-        node_cache_capable=not args.no_node_cache_capable,
-        ignorable=args.ignorable,
-        tls={name: value for name, value in tls.items() if value},
-        managed_resources=(*((GATE,) if args.gate else ()), *args.managed_resource),
-        ignored_resources=tuple(args.ignored_resource),
-    )
-    bind_timeout = _bind_timeout(args, needs)
-    if bind_timeout == 0:
-        return extender
-    return extender.binding(Duration.of(round(bind_timeout * SECOND)))
+    bind_timeout = 0.0 if needs is None else needs.bind_timeout(args.http_timeout)
+    if args.bind_http_timeout is not None:
+        if args.bind_http_timeout < bind_timeout:
+            raise CommandError(
+                f"the policies have a binding take up to {bind_timeout:g} s, longer than "
+                f"`--bind-http-timeout {args.bind_http_timeout:g}s`",
+                f"write `--bind-http-timeout {bind_timeout:g}s`, or leave it out",
+            )
+        bind_timeout = args.bind_http_timeout
+    wanted = args.verbs or (DEFAULT_VERBS if needs is None else needs.verbs)
+    verbs = [verb for verb in VERBS if verb in wanted or (verb == "bind" and bind_timeout)]
+    made: Json = {"urlPrefix": args.url, **{f"{verb}Verb": verb for verb in verbs}}
+    if "prioritize" in verbs:
+        made["weight"] = args.weight
+    if args.url.lower().startswith("https:"):
+        made["enableHTTPS"] = True
+    if tls := _tls(args):
+        made["tlsConfig"] = tls
+    made["httpTimeout"] = _duration(args.http_timeout)
+    made["nodeCacheCapable"] = not args.no_node_cache_capable
+    resources = [
+        {"name": name} for name in (*((GATE,) if args.gate else ()), *args.managed_resource)
+    ]
+    resources += [{"name": name, "ignoredByScheduler": True} for name in args.ignored_resource]
+    if resources:
+        made["managedResources"] = resources
+    made["ignorable"] = args.ignorable
+    return with_bind_apart(made, _duration(bind_timeout)) if bind_timeout else [made]
 
 
-def _bind_timeout(args: argparse.Namespace, needs: SchedulerRequirements | None) -> float:
-    """The httpTimeout in seconds of an entry for bind alone; 0 without one. Raises CommandError."""
-    needed = 0.0 if needs is None else needs.bind_timeout(args.http_timeout)
-    given = args.bind_http_timeout
-    if given is not None and given < needed:
-        raise CommandError(
-            f"the policies have a binding take up to {needed:g} s, longer than "
-            f"`--bind-http-timeout {given:g}s`",
-            f"write `--bind-http-timeout {needed:g}s`, or leave it out",
-        )
-    return needed if given is None else float(given)
+def _duration(seconds: float) -> str:
+    return str(Duration.of(round(seconds * SECOND)))
 
 
-def _file(path: str | None, *, paths: bool) -> bytes | str | None:
-    """The content of a file, or its path with `--tls-paths`; None without a file."""
-    if path is None or paths:
-        return path
-    hint = "check the path, or write only the path with --tls-paths"
-    if not (content := read_file(path, hint)):
-        raise CommandError(f"`{path}` is empty", hint)
-    return content
+def _tls(args: argparse.Namespace) -> Json:
+    """The `tlsConfig`: the files with their content, or with `--tls-paths` their paths."""
+    made: Json = {"insecure": args.insecure, "serverName": args.server_name}
+    for part, path in (("ca", args.ca), ("cert", args.client_cert), ("key", args.client_key)):
+        if path is not None and args.tls_paths:
+            made[f"{part}File"] = path
+        elif path is not None:
+            hint = "check the path, or write only the path with --tls-paths"
+            if not (content := read_file(path, hint)):
+                raise CommandError(f"`{path}` is empty", hint)
+            made[f"{part}Data"] = b64encode(content).decode("ascii")
+    return {name: value for name, value in made.items() if value}

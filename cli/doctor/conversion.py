@@ -1,51 +1,25 @@
 """Conversion: a KubeSchedulerConfiguration v1 from a Policy or from an older version.
 
-The extenders are taken whole, and fields that version v1 has. Of a Policy predicates and priorities
-are mapped by their names. A note names everything else: it is not converted.
+The extenders are taken whole, and fields that version v1 has. Of a Policy priorities are mapped by
+their names; its predicates are on in every profile. A note names everything else: it is not
+converted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import yaml
 
 from cli.doctor.configuration_text import SchedulerConfiguration
 from cli.doctor.extender import ExtenderEntry, is_extended, placets
-from cli.doctor.generator import KIND, VERSION, Extender, section
+from cli.doctor.generator import KIND, VERSION, Json
 from cli.doctor.schema import ExtenderFields, SchemaReader
 from engine.objects.api_types import mapping, mappings
-from grammar.messages.texts import named
 
 _FIT = "NodeResourcesFit"
-# The plugins of 1.36 that do what each predicate of a Policy did. All are on by default.
-PREDICATES: Mapping[str, str] = {
-    "CheckNodeUnschedulable": "NodeUnschedulable",
-    "GeneralPredicates": "NodeResourcesFit NodeName NodePorts NodeAffinity",
-    "HostName": "NodeName",
-    "PodFitsHostPorts": "NodePorts",
-    "PodFitsPorts": "NodePorts",
-    "MatchNodeSelector": "NodeAffinity",
-    "PodFitsResources": "NodeResourcesFit",
-    "NoDiskConflict": "VolumeRestrictions",
-    "PodToleratesNodeTaints": "TaintToleration",
-    "CheckNodeCondition": "TaintToleration",
-    "CheckNodeMemoryPressure": "TaintToleration",
-    "CheckNodeDiskPressure": "TaintToleration",
-    "CheckNodePIDPressure": "TaintToleration",
-    "MaxEBSVolumeCount": "NodeVolumeLimits",
-    "MaxGCEPDVolumeCount": "NodeVolumeLimits",
-    "MaxAzureDiskVolumeCount": "NodeVolumeLimits",
-    "MaxCinderVolumeCount": "NodeVolumeLimits",
-    "MaxCSIVolumeCountPred": "NodeVolumeLimits",
-    "CheckVolumeBinding": "VolumeBinding",
-    "NoVolumeZoneConflict": "VolumeZone",
-    "EvenPodsSpread": "PodTopologySpread",
-    "MatchInterPodAffinity": "InterPodAffinity",
-}
 # The plugin of 1.36 that scores as each priority of a Policy did, and its strategy if it has some.
 PRIORITIES: Mapping[str, str] = {
     "LeastRequestedPriority": f"{_FIT} LeastAllocated",
@@ -59,14 +33,9 @@ PRIORITIES: Mapping[str, str] = {
     "TaintTolerationPriority": "TaintToleration",
     "ImageLocalityPriority": "ImageLocality",
 }
-# A Policy could not turn these off.
-_ALWAYS = frozenset({"NodeUnschedulable", "TaintToleration"})
 _WHY_UNBOUND = (
-    "because `placet serve` binds no pod without `--bind`: to keep it, give `--bind` to doctor or "
-    "the verb to `--verbs`"
+    "because `placet serve` binds no pod without `--bind`: to keep it, give the verb to `--verbs`"
 )
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +52,12 @@ class Conversion:
 
 def convert(
     configuration: SchedulerConfiguration,
-    new: Extender,
+    new: Sequence[Json],
     *,
     url: str | None = None,
     binds: bool = False,
 ) -> Conversion:
-    """The conversion of any configuration. `new` is added if it has no extenders at all.
+    """The conversion of any configuration. `new` are its extenders if it has none at all.
 
     Only an extender with the `url` or with a URL of Placet is changed to what Placet needs. `binds`
     says whether Placet may bind pods.
@@ -100,7 +69,7 @@ def convert(
     is_placet = any(is_ours for _, is_ours in entries)
     if not entries:
         notes.append("it has no extenders: Placet is added")
-        known["extenders"] = yaml.safe_load(section(new))["extenders"]
+        known["extenders"] = [*new]
     elif not is_placet:
         notes.append("no extender has a URL of Placet, so that of each stays as it is")
     if (is_placet or not entries) and not _is_whole(known):
@@ -207,17 +176,13 @@ def _profile_of_policy(known: Json, notes: list[str]) -> Json:
     """The profile with the scores of a Policy. Its predicates are on in every profile."""
     others = ("hardPodAffinitySymmetricWeight", "alwaysCheckAllPredicates")
     notes += (f"`{name}` is not converted" for name in others if known.get(name))
-    checked = set(_ALWAYS)
-    for each in mappings(known, "predicates"):
-        name, plugins = str(each.get("name")), PREDICATES.get(str(each.get("name")), "").split()
-        if each.get("argument") or not plugins:
-            notes.append(f"the predicate `{name}` is not converted")
-        else:
-            notes.append(f"the predicate `{name}` is {_some(plugins)}")
-            checked.update(plugins)
-    every = dict.fromkeys(" ".join(PREDICATES.values()).split())
-    if known.get("predicates") is not None and (off := [p for p in every if p not in checked]):
-        notes.append(f"the Policy does not check {_some(off)}: they are on now, as by default")
+    if known.get("predicates") is not None:
+        notes.append("the predicates are plugins that are on, also those that the Policy left out")
+    notes += (
+        f"the predicate `{each.get('name')}` is not converted"
+        for each in mappings(known, "predicates")
+        if each.get("argument")
+    )
     if known.get("priorities") is None:
         return {}
     enabled: dict[str, Json] = {}
@@ -246,7 +211,3 @@ def _profile_of_policy(known: Json, notes: list[str]) -> Json:
 def _weight(priority: Json) -> int:
     found = priority.get("weight")
     return found if isinstance(found, int) else 0
-
-
-def _some(names: Sequence[str]) -> str:
-    return named([f"`{name}`" for name in names], len(names))

@@ -302,8 +302,6 @@ def no_extender(context: ConfigurationContext) -> Iterator[Found]:
         yield error("extenders", message, "add the output of `placet scheduler-config --section`")
     elif not context.entries:
         message = f"it is unclear which of the {count} extenders is Placet"
-        if count == 1:
-            message = "nothing in the URL of the only extender shows that it is Placet"
         hint = "give its `urlPrefix` with `--url`, or add the output of `placet scheduler-config"
         yield error("extenders", message, f"{hint} --section`")
 

@@ -56,9 +56,13 @@ def refusals(texts: Sequence[str], programs: Path, folder: Path) -> list[str | N
 
 
 def doctor(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return placet("doctor", *arguments, folder=folder)
+
+
+def placet(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Return how the command ended."""
     return subprocess.run(
-        [sys.executable, "-m", "cli", "doctor", *arguments],
+        [sys.executable, "-m", "cli", *arguments],
         cwd=folder,
         env={"PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
@@ -125,25 +129,20 @@ def test_published_configurations(programs: Path, tmp_path: Path) -> None:
     assert started == sum(each["starts"] for each in files)
 
 
-def test_fixed_configurations(programs: Path, tmp_path: Path) -> None:
-    """What `--fix` writes starts, or doctor says of it that it does not."""
+def test_converted_configurations(programs: Path, tmp_path: Path) -> None:
+    """What `scheduler-config --from` writes starts, or doctor says of it that it does not."""
     texts = [*(each["text"] for each in published()), *generated(24)]
-    fixed = list(filter(None, (fix(text, tmp_path) for text in texts)))
-    started, _ = compare(fixed, programs, tmp_path)
+    converted = list(filter(None, (convert(text, tmp_path) for text in texts)))
+    started, _ = compare(converted, programs, tmp_path)
     # Many can be mended, or the comparison would say little.
     assert started > len(texts) // 5
 
 
-def fix(text: str, folder: Path) -> str:
-    """Return what `doctor --fix` makes of a configuration; nothing if it leaves it as it is."""
-    file, original = folder / "fix.yaml", folder / "fix.yaml.orig"
+def convert(text: str, folder: Path) -> str:
+    """Return what `scheduler-config --from` makes of a configuration; nothing if it refuses it."""
+    file = folder / "old.yaml"
     file.write_text(text, encoding="utf-8")
-    original.unlink(missing_ok=True)
-    doctor("--fix", file.name, folder=folder)
-    found = file.read_text(encoding="utf-8")
-    assert original.exists() == (found != text)
-    assert found == text or original.read_text(encoding="utf-8") == text
-    return "" if found == text else found
+    return placet("scheduler-config", "--from", file.name, folder=folder).stdout
 
 
 @needs_known_fields

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cli.doctor.configuration_text import configurations
 from cli.doctor.context import ConfigurationContext
@@ -185,7 +186,8 @@ def test_gangs_of_kube_scheduler_alone(tmp_path: Path) -> None:
     assert examined(needs(tmp_path, WAIT), config) == []
 
 
-def test_fix_without_bind_leaves_no_entry_behind(placet: Placet, folder: Path) -> None:
+def test_a_conversion_without_bind_leaves_no_entry_behind(placet: Placet, folder: Path) -> None:
     (folder / "s.yaml").write_text(json.dumps(configuration(MAIN, BIND_APART)), encoding="utf-8")
-    assert placet("doctor", "--fix", "s.yaml").code == 0
-    assert json.loads((folder / "s.yaml").read_text(encoding="utf-8"))["extenders"] == [MAIN]
+    done = placet("scheduler-config", "--from", "s.yaml")
+    assert done.code == 0
+    assert yaml.safe_load(done.out)["extenders"] == [MAIN]

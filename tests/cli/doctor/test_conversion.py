@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cli.doctor.configuration_text import configurations
-from cli.doctor.conversion import PREDICATES, PRIORITIES, Conversion, convert
-from cli.doctor.generator import OUR_URL, Extender
+from cli.doctor.conversion import PRIORITIES, Conversion, convert
+from cli.doctor.generator import OUR_URL
 from tests.support.books import section
 from tests.support.scheduler_configs import OTHER, OURS, configuration
 
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 def converted(value: Json, *, url: str | None = None, binds: bool = False) -> Conversion:
     (found,) = configurations([("old", json.dumps(value))], lambda _path: None)
-    return convert(found, Extender(OUR_URL), url=url, binds=binds)
+    return convert(found, [{"urlPrefix": OUR_URL}], url=url, binds=binds)
 
 
 def profile(value: Json) -> Json:
@@ -39,16 +39,11 @@ def priority(name: str, weight: int = 1, **argument: Any) -> Json:
     }
 
 
-@pytest.mark.parametrize("name", PREDICATES)
-def test_a_predicate_is_on_in_every_profile(name: str) -> None:
-    made = converted(predicate(name))
-    plugins = PREDICATES[name].split()
-    shown = ", ".join(f"`{plugin}`" for plugin in plugins)
-    assert f"the predicate `{name}` is {shown}" in made.notes
+def test_a_predicate_is_on_in_every_profile() -> None:
+    made = converted(predicate("GeneralPredicates"))
+    note = "the predicates are plugins that are on, also those that the Policy left out"
+    assert note in made.notes
     assert "profiles" not in made.document
-    (off,) = [note for note in made.notes if note.startswith("the Policy does not check")]
-    assert off.endswith("they are on now, as by default")
-    assert not any(f"`{plugin}`" in off for plugin in plugins)
 
 
 @pytest.mark.parametrize("name", PRIORITIES)
@@ -69,7 +64,6 @@ def test_a_priority_keeps_its_weight(name: str) -> None:
         ),
         (predicate("mine", serviceAffinity={"labels": ["a"]}), "the predicate `mine`"),
         (predicate("HostName", labelsPresence={"labels": ["a"]}), "the predicate `HostName`"),
-        (predicate("Mine"), "the predicate `Mine`"),
         ({"predicates": [], "alwaysCheckAllPredicates": True}, "`alwaysCheckAllPredicates`"),
         ({"predicates": [], "hardPodAffinitySymmetricWeight": 5}, "`hardPodAffinitySymmetricW"),
         ({"predicates": [], "wieght": 5}, "`wieght` is not converted: there is no such field"),
@@ -211,5 +205,5 @@ def test_a_sound_configuration_stays_as_it_is() -> None:
 
 def test_every_row_of_the_tables_is_documented() -> None:
     page = section("operations", "From older configurations")
-    plugins = " ".join((*PREDICATES.values(), *PRIORITIES.values())).split()
-    assert [name for name in (*PREDICATES, *PRIORITIES, *plugins) if name not in page] == []
+    plugins = " ".join(PRIORITIES.values()).split()
+    assert [name for name in (*PRIORITIES, *plugins) if name not in page] == []

@@ -3,13 +3,15 @@
 import pytest
 import yaml
 
-from cli.doctor.generator import field_lines
+from cli.doctor.generator import yaml_of
 
 ODD_TEXTS = [
     "",
     "a b",
     "yes",
     "1.5",
+    "5s",
+    "1m",
     "#x",
     "x: y",
     "x #y",
@@ -33,4 +35,5 @@ ODD_TEXTS = [
 
 @pytest.mark.parametrize("text", ODD_TEXTS)
 def test_any_text_comes_back_as_it_was(text: str) -> None:
-    assert yaml.safe_load("\n".join(field_lines("x", text))) == {"x": text}
+    document = {"x": text, "y": [{"a": text, "b": {"c": text}}]}
+    assert yaml.safe_load(yaml_of(document)) == document
