@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import msgspec
-
 from cli.command import CommandError, Exit, given_path
 from cli.console import add_output_argument, put_item
 from cli.flag_table import add_flags, flags_of
-from cli.replicas import replicas
 from cli.simulation import (
     Inputs,
     difference,
@@ -23,7 +19,6 @@ from cli.simulation import (
     print_result,
     read_pods,
     what_if,
-    with_manifest,
 )
 from cli.sources import (
     add_cluster_arguments,
@@ -39,15 +34,12 @@ from cli.world import (
     read_policies,
     warn_of_lacks,
 )
-from engine.cache.cluster_file import documents
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.enforced import EnforcedPolicies
 from engine.simulation.cycle import SimulationOptions
 from engine.simulation.result import SimulationAnswer, answer_of, result
 from engine.simulation.what_if import NodesToAdd
 from grammar.meaning.schema import Schema, load_schema
-from server.answers.simulation_answers import AddedNodes, SimulationQuestion
-from server.view.page import DEFAULT_PORT
 
 EXAMPLES = """\
 examples:
@@ -59,7 +51,7 @@ examples:
 """
 
 
-_TABLE = f"""
+_TABLE = """
   --pods FILE
     the pods to schedule, in order: the output of kubectl or helm, with the pods of workloads; `-`
     reads standard input (default: the pending pods of the cluster)
@@ -77,9 +69,6 @@ _TABLE = f"""
     an instance type or a pool, or the manifest of a node in a file; may be repeated
   --drain NODE...
     first drain nodes, and schedule their pods
-  --url URL
-    ask the view of a server on this machine, as in http://127.0.0.1:{DEFAULT_PORT}, about the
-    cluster that it watches
 """
 
 
@@ -101,8 +90,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.url is not None:
-        return _shown(args, [asyncio.run(_asked(args))])
     schema = load_schema()
     return _simulate(args, *_read(args, schema), schema)
 
@@ -128,37 +115,8 @@ def _read(
         return Inputs(cluster, pods, what_if(args.add_nodes, args.drain, cluster)), sets
 
 
-async def _asked(args: argparse.Namespace) -> SimulationAnswer:
-    """The answer of a running server. Raises CommandError."""
-    for flag in ("cluster", "policies", "diff", "data", "ignore_resource"):
-        if getattr(args, flag):
-            name = f"--{flag.replace('_', '-')}"
-            message = f"`{name}` and `--url` do not go together"
-            raise CommandError(message, "the server at the URL has its own policies and cluster")
-    text = None
-    if args.pods is not None:
-        read = list(documents(args.pods))
-        text = b"\n---\n".join(bytes(each) for each in read).decode("utf-8", "replace")
-    added = []
-    for each in map(with_manifest, args.add_nodes):
-        node = msgspec.json.decode(each.body) if each.body else None
-        added.append(AddedNodes(each.count, each.template, node))
-    question = SimulationQuestion(
-        pods=text,
-        namespace=args.namespace or ("" if text is None else DEFAULT_NAMESPACE),
-        addNodes=added,
-        drain=args.drain,
-        weight=args.weight,
-        pluginScores=not args.no_plugin_scores,
-        preempt=args.preempt,
-    )
-    target = replicas.ReplicaTarget(replicas.checked(args.url))
-    async with replicas.replicas(target) as found:
-        return await found[0].simulation(question)
-
-
 def _shown(
-    args: argparse.Namespace, answers: Sequence[SimulationAnswer], names: Sequence[str] = ()
+    args: argparse.Namespace, answers: Sequence[SimulationAnswer], names: Sequence[str]
 ) -> int:
     """Shows an answer, or two under their names, and returns the exit code.
 
@@ -175,7 +133,7 @@ def _shown(
         put_item(answers[0], "json")
     else:
         print_result(answers[0])
-    asks = args.url is not None or args.add_nodes or args.drain
+    asks = args.add_nodes or args.drain
     return Exit.FINDINGS if asks and answers[-1].pending else Exit.OK
 
 

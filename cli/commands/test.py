@@ -1,4 +1,4 @@
-"""`placet test`: runs the tests of policy files."""
+"""Command `test`: runs the tests of policy files."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ from cli.render import (
     put_report,
     wants_colour,
 )
-from cli.sources import add_cluster_arguments, chosen_flag, opened
 from cli.streams import beneath
-from engine.cache.cluster_copy import ClusterDocuments
-from grammar.meaning.schema import Schema, load_schema
+from grammar.meaning.schema import load_schema
 from grammar.messages.texts import counted, escaped
 from grammar.tree.clauses import Test
 from policies.validation import Validator
@@ -35,7 +33,6 @@ examples:
   placet test
   placet test --threshold 90 -o junit policies/ > results.xml
   placet test -v -k spot policies/
-  placet test --cluster live policies/
 """
 
 
@@ -63,24 +60,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_format_argument(parser)
     add_flags(parser, flags_of(_TABLE, {"PERCENT": _percent}))
-    parser.add_argument(
-        "--cluster",
-        choices=["live"],
-        help="live: the cluster of the kubeconfig stands for the `cluster` files of the tests",
-    )
-    add_cluster_arguments(parser, live_namespace=False)
 
 
 def run(args: argparse.Namespace) -> int:
     schema = load_schema()
-    validator = Validator(schema)
-    if args.cluster is None and (flag := chosen_flag(args)) is not None:
-        raise CommandError(f"{flag} works only with --cluster live", "tests are not live otherwise")
-    return _tested(args, collect(args.paths, validator), schema)
-
-
-def _tested(args: argparse.Namespace, collection: Collection, schema: Schema) -> int:
-    """Runs the tests. Raises CommandError if there are none."""
+    collection = collect(args.paths, Validator(schema))
     started = time.perf_counter()
     matching = [(suite, _matching(suite, args.k)) for suite in collection.suites]
     chosen = [(suite, tests) for suite, tests in matching if tests or suite.errors]
@@ -90,7 +74,7 @@ def _tested(args: argparse.Namespace, collection: Collection, schema: Schema) ->
         if collection.problems:
             return Exit.ERROR
         raise _no_tests(args, collection)
-    runner = Runner(collection, schema, _running(args) if args.cluster is not None else None)
+    runner = Runner(collection, schema)
     results = _results(runner, chosen, args)
     suites = [suite for suite, _ in chosen]
     findings: list[Finding] = [error for suite in suites for error in suite.errors]
@@ -106,12 +90,6 @@ def _tested(args: argparse.Namespace, collection: Collection, schema: Schema) ->
     if collection.problems:
         return Exit.ERROR
     return Exit.FINDINGS if findings or not covered else Exit.OK
-
-
-def _running(args: argparse.Namespace) -> ClusterDocuments:
-    """The cluster of the kubeconfig. Raises CommandError."""
-    with opened(args) as live:
-        return live.read("").whole()
 
 
 _SIGNS: dict[Outcome, str] = {"passed": ".", "failed": "F", "error": "E"}

@@ -22,7 +22,7 @@ from cli.written_objects import (
     namespace_object,
     namespace_of,
 )
-from engine.cache.cluster_copy import ClusterCopy, ClusterDocuments, DataText, NamedPod
+from engine.cache.cluster_copy import ClusterCopy, DataText, NamedPod
 from engine.cache.cluster_file import ClusterFileError, bodies, documents, read_cluster
 from engine.errors import BadObjectError
 from engine.objects.codec import ObjectCodec, decode_namespace
@@ -47,18 +47,14 @@ class Fixture:
 class FixtureBuilder:
     """Builds the fixtures of tests, one after the other."""
 
-    def __init__(
-        self, schema: Schema, codec: ObjectCodec, running: ClusterDocuments | None = None
-    ) -> None:
-        """`running` is a running cluster, which stands for the `cluster` files of all tests."""
+    def __init__(self, schema: Schema, codec: ObjectCodec) -> None:
         self._schema = schema
         self._codec = codec
-        self._running = running
 
     def build(self, test: Test, file: Path) -> Fixture:
         """The fixture of a test in a file. Raises BadTestError."""
         _check_duplicates(test)
-        snapshot = _snapshot(test, file.parent, self._running)
+        snapshot = _snapshot(test, file.parent)
         now = self._now(test, snapshot)
         objects = ObjectBuilder(self._schema, now)
         items = [item for item in test.items if isinstance(item, TestObject)]
@@ -145,10 +141,8 @@ def _check_duplicates(test: Test) -> None:
         seen.add(key)
 
 
-def _snapshot(test: Test, folder: Path, running: ClusterDocuments | None) -> list[_Document]:
+def _snapshot(test: Test, folder: Path) -> list[_Document]:
     found: list[_Document] = []
-    if running is not None and any(isinstance(item, ClusterFile) for item in test.items):
-        return list(running.contents)
     for item in test.items:
         if isinstance(item, ClusterFile):
             file = folder / item.path

@@ -22,7 +22,6 @@ from cli.policy_tests.fixture import Fixture, FixtureBuilder, key_in_test
 from cli.render import Finding
 from cli.world import undeclared
 from cli.written_objects import BadTestError, bad_test
-from engine.cache.cluster_copy import ClusterDocuments
 from engine.decision.preemption import Victims
 from engine.decision.registry import Registry
 from engine.decision.verdict import Failed, Feasible, HeldBack, Rejected, message_of
@@ -141,13 +140,10 @@ class TestOutcome:
 class Runner:
     """A runner of the tests of a collection, which records their coverage."""
 
-    def __init__(
-        self, collection: Collection, schema: Schema, running: ClusterDocuments | None = None
-    ) -> None:
-        """`running` is a running cluster, which stands for the `cluster` files of the tests."""
+    def __init__(self, collection: Collection, schema: Schema) -> None:
         policies = [p for suite in collection.suites for p in suite.policies]
         self._codec = ObjectCodec(schema, needs_of(policies).annotations)
-        self._fixtures = FixtureBuilder(schema, self._codec, running)
+        self._fixtures = FixtureBuilder(schema, self._codec)
         self.coverage = Coverage(collection.files)
 
     def run(self, suite: Suite, tests: Iterable[Test]) -> Iterator[TestOutcome]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -30,16 +30,12 @@ from engine.drift.drift_document import DriftDocument
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, EngineError
 from engine.explanation.decided import AuditList, Listing
 from engine.explanation.document import PodDecision, PodExplanation
-from engine.simulation.result import SimulationAnswer
 from grammar.messages.texts import os_reason
-from server.answers.simulation_answers import SimulationQuestion
-from server.answers.view_answers import DraftSession, ReplicaStatus
+from server.answers.view_answers import ReplicaStatus
 from server.view.page import DEFAULT_PORT, HOST
-from server.view.routes import API, TOKEN_HEADER
+from server.view.routes import API
 
 TIMEOUT_SECONDS = 10.0
-# A simulation may wait for others, and an answer with these says in words what is wrong.
-_SIMULATION_SECONDS, _SAID = 30.0, frozenset({400, 413, 422, 429, 503})
 NAMESPACE, SELECTOR = "kube-system", "app.kubernetes.io/name=placet"
 # The most replicas of one command, and the longest answer.
 _MOST_REPLICAS = 16
@@ -194,28 +190,6 @@ class Replica:
         path = f"/explain/{quote(namespace, '')}/{quote(name, '')}"
         return await self._get(path, PodExplanation)
 
-    async def simulation(self, question: SimulationQuestion) -> SimulationAnswer:
-        """Where pods would go in its cluster. Raises CommandError."""
-        session = await self._get("/session", DraftSession)
-        headers = {TOKEN_HEADER: session.token if session is not None else ""}
-        timeout = aiohttp.ClientTimeout(total=_SIMULATION_SECONDS)
-        body, path = msgspec.json.encode(question), f"{API}/simulate"
-        try:
-            with waiting_for(self.name, _SIMULATION_SECONDS):
-                posted = self._session.post(path, data=body, headers=headers, timeout=timeout)
-                async with posted as response:
-                    status, answer = response.status, await response.read()
-        except (aiohttp.ClientError, OSError) as error:
-            raise self._unreachable(error, _SIMULATION_SECONDS) from None
-        if status == 200:
-            with suppress(msgspec.DecodeError, UnicodeDecodeError):
-                return msgspec.json.decode(answer, type=SimulationAnswer)
-        text = answer.decode("utf-8", "replace").strip()
-        if status in _SAID and text.isprintable():
-            message, _, hint = text.partition(" (")
-            raise CommandError(message, hint.removesuffix(")"))
-        raise self._strange(status)
-
     async def status(self) -> ReplicaStatus:
         """Raises CommandError."""
         return await self._always("/status", ReplicaStatus)
@@ -275,11 +249,11 @@ class Replica:
         hint = "this is not the view of a `placet serve` of this version; see --view-port there"
         return CommandError(f"`{self.name}` answers {status}, and not as a view does", hint)
 
-    def _unreachable(self, error: Exception, seconds: float = TIMEOUT_SECONDS) -> CommandError:
+    def _unreachable(self, error: Exception) -> CommandError:
         if self._forward is not None and self._forward.failure is not None:
             return _refused(self.name, self._forward)
         if isinstance(error, TimeoutError):
-            reason = f"no answer within {seconds:g} s"
+            reason = f"no answer within {TIMEOUT_SECONDS:g} s"
         elif isinstance(error, aiohttp.ClientConnectorError):
             reason = os_reason(error.os_error)
         elif isinstance(error, aiohttp.ClientResponseError):

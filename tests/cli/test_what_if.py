@@ -5,11 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.decision.journal import Journal
 from tests.cli.conftest import Placet
 from tests.support.builders import controller, kubectl_list, node, pod, raw
-from tests.support.engines import Known, cache_of
-from tests.support.view_server import Cluster, Parts, running
 
 RULE = 'policy p { for pods where pod.name != "" filter "zone" { require node.zone == "a" } }\n'
 OWNER = controller("ReplicaSet", "web")
@@ -56,24 +53,6 @@ def test_a_mistake_about_a_node_is_told(placet: Placet) -> None:
     done = placet("simulate", *FILES, "--drain", "n-9")
     assert (done.code, done.out) == (2, "")
     assert "there is no node `n-9`" in done.err
-
-
-def test_a_running_server_is_asked(placet: Placet) -> None:
-    cluster = Cluster(RULE, state=Known(cache_of(NODES, [WEB])), known={"default/web-1": raw(WEB)})
-    with running(Parts(Journal(), cluster=cluster)) as servers:
-        url = ("--url", servers.urls[0])
-        done = placet("simulate", *url, "--drain", "n-1", "-o", "json")
-        found = json.loads(done.out)
-        assert (done.code, found["replica"]) == (1, "placet-0")
-        assert found["summary"] == "the pod of 1 node finds no place: default/web-1"
-        done = placet("simulate", *url, "--drain", "n-9")
-        assert done.code == 2
-        assert "there is no node `n-9`" in done.err
-        assert "there is `n-1`, `n-2`" in done.err
-    done = placet("simulate", *url, "--drain", "n-1")
-    assert (done.code, "cannot reach" in done.err) == (2, True)
-    done = placet("simulate", *url, "--policies", "p.policy")
-    assert (done.code, "`--policies` and `--url` do not go together" in done.err) == (2, True)
 
 
 def test_a_template_that_cannot_be_looked_at(placet: Placet) -> None:

@@ -129,23 +129,6 @@ async def test_simulate_compares_files_on_a_running_cluster(placet: Placet, fold
     assert "n-2" in done.out
 
 
-async def test_tests_are_live_only_if_asked(placet: Placet, folder: Path) -> None:
-    (folder / "shop.policy").write_text(
-        'policy shop in namespace "shop" { filter "z" { require node.zone == "a" } }'
-    )
-    (folder / "shop_test.policy").write_text(TEST)
-    async with live_shop(folder) as server:
-        offline = await asked(placet, "test")
-        assert not server.requests
-        live = await asked(placet, "test", "--cluster", "live")
-        wrong = await asked(placet, "test", "--context", "test")
-    assert offline.code == 1
-    assert "cannot read `cluster.json`" in offline.out
-    assert live.code == 0, live.out
-    assert live.err.startswith("asking `test` at ")
-    assert "--context works only with --cluster live" in wrong.err
-
-
 CALM = """\
 cluster policy calm {
   for pods where true
