@@ -306,7 +306,7 @@ def explained(
     """
     extender = offline_engine(world.policies.registry, world.cluster, world.codec)
     analyst = Analyst(extender, world.policies, world.schema, now=lambda: world.cluster.now)
-    question = PodQuestion(pod, node, every_node=every_node, offers=True)
+    question = PodQuestion(pod, node, every_node=every_node, places=True)
     with world.cluster.asking(pod):
         try:
             return analyst.at_once(question, asker)

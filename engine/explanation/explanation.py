@@ -7,7 +7,6 @@ can do it. A command does both at once.
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +24,7 @@ from engine.decision.audit_log import AuditedClause
 from engine.decision.journal import recorded_counts
 from engine.decision.plugin_filters import unknown_resources
 from engine.decision.registry import Registry, Selection
-from engine.decision.verdict import Failed, Feasible, HeldBack, Verdict, full_reason, message_of
+from engine.decision.verdict import HeldBack, full_reason
 from engine.enforced import BrokenPolicy, EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import (
@@ -94,14 +93,14 @@ class PodQuestion:
     """A question about a pod, and how much of it is to be explained.
 
     `node` is the node to show in full. With `every_node` each node has a row, whatever their
-    number. With `offers` the engine is asked as kube-scheduler asks it, so that nodes are held
-    back; only for an engine that serves nobody else.
+    number. With `places` the gang of the pod gets its places; only for an engine that serves nobody
+    else.
     """
 
     pod: NamedPod
     node: str | None = None
     every_node: bool = False
-    offers: bool = False
+    places: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,14 +195,14 @@ class Analyst:
 
         return told
 
-    def _begun(self, pod: NamedPod, at: Timestamp, problem: str) -> PodExplanation:
+    def _begun(self, pod: NamedPod, at: Timestamp, problem: str | None = None) -> PodExplanation:
         """The beginning of an explanation, before anything is said of nodes."""
         return PodExplanation(
             pod=pod.key,
             at=at.to_second(),
             on=pod.node or None,
             notInForce=[each for where, each in self._broken if where in ("", pod.namespace)],
-            problem=problem or None,
+            problem=problem,
         )
 
     def _analysed(self, question: PodQuestion) -> Work[_Analysis]:
@@ -212,21 +211,13 @@ class Analyst:
         if question.node is not None and question.node not in table.rows:
             raise UnknownNodeError(f"there is no node `{shown(question.node)}`")
         objections = yield from inspection.objections()
-        gang = self._engine.gang_of(pod.body, places=question.offers)
+        gang = self._engine.gang_of(pod.body, places=question.places)
         if gang is not None:
             objections.append(inspection.gang_objection(gang))
-        verdicts, problem = self._offered(question, inspection.names)
-        if verdicts is None:
-            scored = ClauseResults(inspection, objections).passing()
-        else:
-            scored = [n for n, verdict in verdicts.items() if isinstance(verdict, Feasible)]
+        scored = ClauseResults(inspection, objections).passing()
         given = yield from inspection.contributions(scored)
         results = ClauseResults(inspection, objections, given, scored)
-        held: Mapping[str, HeldBack] = {}
-        if verdicts is not None:
-            held = {n: v for n, v in verdicts.items() if isinstance(v, HeldBack)}
-        elif not pod.node:
-            held = self._held_back(results)
+        held = self._held_back(results) if not pod.node or question.places else {}
         clauses, nearest = yield from self._clauses(results)
         whys = None
         if question.every_node or len(inspection.names) <= LISTED:
@@ -235,16 +226,16 @@ class Analyst:
         known_rows = KnownRows(table.find(inspection.names), table.rows)
         counts = recorded_counts(inspection.headrooms, known_rows)
         explained = msgspec.structs.replace(
-            self._begun(pod, inspection.frame.now, problem),
+            self._begun(pod, inspection.frame.now),
             exempt=inspection.selection.exempt or None,
             nodes=len(inspection.names),
             passing=int(results.passes.sum()),
-            heldBack=None if problem else len(held),
+            heldBack=len(held),
             clauses=clauses,
             nearest=nearest,
-            audits=(yield from self._audits(results, offers=question.offers)),
+            audits=(yield from self._audits(results)),
             counts=[ClauseCounts(*c.by_group()) for c in counts],
-            gang=None if gang is None else _gang(gang, inspection, offers=question.offers),
+            gang=None if gang is None else _gang(gang, inspection, places=question.places),
         )
         if (name := question.node) is not None:
             yield from count_pods_on(name, inspection)
@@ -255,7 +246,7 @@ class Analyst:
             node = NodeExplanation(
                 name,
                 results.holds(name),
-                "has no verdict" if problem else _outcome(results, held, verdicts, name),
+                _outcome(results, held, name),
                 results.scores.get(name),
                 said,
                 list(scores_on(self._written, results, name)),
@@ -289,27 +280,11 @@ class Analyst:
                 hold(headroom, kept)
         return found
 
-    def _offered(
-        self, question: PodQuestion, names: Sequence[str]
-    ) -> tuple[Mapping[str, Verdict] | None, str]:
-        """The answer of filter, and the error of a call; None where nothing is offered."""
-        if not question.offers:
-            return None, ""
-        body, verdicts = question.pod.body, dict[str, Verdict]()
-        try:
-            decided = self._engine.filter(body, names, None, math.inf)
-            verdicts = dict(zip(names, decided, strict=True))
-            passing = [n for n, verdict in verdicts.items() if isinstance(verdict, Feasible)]
-            self._engine.prioritize(body, passing, None, math.inf)
-        except EngineError as error:
-            return verdicts, str(error)
-        return verdicts, ""
-
-    def _audits(self, results: ClauseResults, *, offers: bool) -> Work[list[PolicyAudit]]:
+    def _audits(self, results: ClauseResults) -> Work[list[PolicyAudit]]:
         """What each policy in audit mode would reject, and since when it leaves the pod no node."""
         inspection, passing = results.inspection, ~results.refused.any(axis=0)
         audited = inspection.selection.audited
-        known = self._engine.audits.log.of(inspection.peer.uid) if audited and not offers else ()
+        known = self._engine.audits.log.of(inspection.peer.uid) if audited else ()
         since = {address: pod.since for address, pod in known if pod.wouldWait}
         audits = []
         for program in audited:
@@ -449,25 +424,13 @@ def _broken(results: ClauseResults) -> list[RejectingClause]:
     return [RejectingClause(address, "for", f"{address}: {text}") for address, text in pairs]
 
 
-def _outcome(
-    results: ClauseResults,
-    held: Mapping[str, HeldBack],
-    verdicts: Mapping[str, Verdict] | None,
-    name: str,
-) -> str:
-    verdict = verdicts.get(name) if verdicts is not None else None
-    if isinstance(verdict, Failed):
-        return f"fails by {verdict.policy}: {verdict.clause}: {verdict.error}"
+def _outcome(results: ClauseResults, held: Mapping[str, HeldBack], name: str) -> str:
     if name in held:
         return f"passes; {_held_text(held[name])}"
     if results.holds(name):
         return "passes"
     texts = [*(each.text for each in _broken(results)), *(o.text for o in results.against(name))]
-    if texts:
-        return f"fails by {texts[0]}"
-    assert verdict is not None, "a clause or an answer refuses it"
-    assert not isinstance(verdict, Feasible | HeldBack), "a clause or an answer refuses it"
-    return f"fails by {verdict.policy}: {message_of(verdict)}"
+    return f"fails by {texts[0]}"
 
 
 def _of_nodes(explained: PodExplanation, found: _Analysis) -> PodExplanation:
@@ -518,8 +481,7 @@ def _rows(found: _Analysis, whys: Mapping[str, Sequence[str]]) -> list[NodeRow]:
         why = [*broken, *([_held_text(held[name])] if name in held else ()), *whys[name]]
         why += [f"kube-scheduler: {reason}" for reason in found.unfit.get(name, ())]
         holds = results.holds(name)
-        offered = holds and name not in held and not found.explained.problem
-        rows.append(NodeRow(name, holds, offered, results.scores.get(name), why))
+        rows.append(NodeRow(name, holds, holds and name not in held, results.scores.get(name), why))
     return rows
 
 
@@ -555,9 +517,9 @@ def _unfit(inspection: Inspection, pod: NamedPod) -> Work[Mapping[str, Sequence[
     return found
 
 
-def _gang(gang: GangOfPod, inspection: Inspection, *, offers: bool) -> GangExplanation:
-    # Who was asked as kube-scheduler asks has placed the gang only now.
-    fits = gang.state == "gathering" and offers
+def _gang(gang: GangOfPod, inspection: Inspection, *, places: bool) -> GangExplanation:
+    # Who gives places has placed the gang only now.
+    fits = gang.state == "gathering" and places
     number = Counter(member.presence for member in gang.members)
     return GangExplanation(
         gang.program.policy,
