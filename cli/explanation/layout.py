@@ -343,16 +343,15 @@ def _nearest(found: PodExplanation) -> Iterator[Part]:
 
 
 def _relaxations(found: PodExplanation) -> Iterator[Part]:
-    if not found.relaxations:
+    if not (closest := found.closest):
         return
     yield ""
     yield "smallest relaxation"
-    for relaxation in found.relaxations[:_RELAXATIONS]:
-        names = " and ".join(f"{each.policy}: {each.clause}" for each in relaxation.without)
-        gained = counted(relaxation.gained, "more node")
-        yield f"  without {names}: {gained} would pass"
-    if (more := len(found.relaxations) - _RELAXATIONS) > 0:
-        yield f"  and {more} more of {counted(len(found.relaxations[0].without), 'clause')}"
+    for group in closest[:_RELAXATIONS]:
+        names = " and ".join(f"{each.policy}: {each.clause}" for each in group.rejectedBy)
+        yield f"  without {names}: {counted(group.nodes, 'more node')} would pass"
+    if (more := len(closest) - _RELAXATIONS) > 0:
+        yield f"  and {more} more of {counted(len(closest[0].rejectedBy), 'clause')}"
 
 
 # ---- what a running cluster says about a pod

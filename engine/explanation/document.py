@@ -156,13 +156,6 @@ class NearestMiss(msgspec.Struct, frozen=True):
     rejectedBy: Sequence[RejectionOfNode]
 
 
-class Relaxation(msgspec.Struct, frozen=True):
-    """A relaxation: the clauses without which `gained` more nodes would pass."""
-
-    without: Sequence[NamedClause]
-    gained: int
-
-
 class NodeRow(msgspec.Struct, frozen=True):
     """A row for a node: whether it passes and is offered, its score, and the reasons as lines.
 
@@ -402,7 +395,6 @@ class PodExplanation(PodAnswer, frozen=True, kw_only=True):
     unfit: Sequence[UnfitNodes] = ()
     clauses: Sequence[ClauseSummary] = ()
     nearest: Sequence[NearestMiss] = ()
-    relaxations: Sequence[Relaxation] = ()
     rows: Sequence[NodeRow] | None = None
     then: PodDecision | None = None
     changes: Sequence[Change] = ()
@@ -420,6 +412,13 @@ class PodExplanation(PodAnswer, frozen=True, kw_only=True):
         """The number of nodes that pass the policies, but not kube-scheduler's own plugins."""
         passing = {name for group in self.groups if not group.rejectedBy for name in group.names}
         return len(passing & {name for each in self.unfit for name in each.names})
+
+    @property
+    def closest(self) -> Sequence[NodeGroup]:
+        """The groups that the fewest clauses reject; without these clauses they would pass."""
+        rejected = [group for group in self.groups if group.rejectedBy]
+        fewest = min((len(group.rejectedBy) for group in rejected), default=0)
+        return [group for group in rejected if len(group.rejectedBy) == fewest]
 
     @property
     def offered(self) -> int:

@@ -6,7 +6,6 @@ A value is evaluated in its own frame for this node, which no clause or policy c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import assert_never
 
 import numpy as np
@@ -23,7 +22,7 @@ from engine.explanation.document import (
     ScoreTerm,
     TracedPart,
 )
-from engine.explanation.inspection import ClauseResults, Inspection, Objection
+from engine.explanation.inspection import ClauseResults, Objection
 from engine.explanation.written import Written, WrittenClauses
 from engine.objects.peer import Peer, key_of
 from engine.program.frame import Frame
@@ -38,7 +37,7 @@ from engine.program.program import (
     ShareProgram,
     SpreadProgram,
 )
-from engine.work import Work, finished
+from engine.work import Work
 from grammar.meaning import card_forms as cards
 from grammar.messages.texts import named
 from grammar.tree.ast import Expr, Ident
@@ -53,27 +52,34 @@ _PODS = 10
 KEPT_OUT = "a pod that is there, or may end there, has this limit"
 
 
-def clauses_on(written: WrittenClauses, found: ClauseResults, name: str) -> Iterator[ClauseOnNode]:
+def clauses_on(
+    written: WrittenClauses, found: ClauseResults, name: str
+) -> Work[list[ClauseOnNode]]:
     """What each filter and each strict count says about a node, in the order of the policies.
 
     Its expressions are those that can differ between nodes.
     """
     against, frame = found.against(name), found.inspection.frame_at(name)
+    said = []
     for objection in found.objections:
         clause = written.find(objection.policy, objection.name)
         refuses = objection in against
-        yield ClauseOnNode(
-            objection.policy,
-            objection.name,
-            objection.text,
-            not refuses,
-            clause.detail(frame) if refuses else "",
-            [
-                written.expression(part, clause.traced(expr, frame))
-                for part, expr in told(objection.program, clause.clause)
-            ],
-            counted_on(objection, clause, found, name),
+        said.append(
+            ClauseOnNode(
+                objection.policy,
+                objection.name,
+                objection.text,
+                not refuses,
+                clause.detail(frame) if refuses else "",
+                [
+                    written.expression(part, clause.traced(expr, frame))
+                    for part, expr in told(objection.program, clause.clause)
+                ],
+                (yield from counted_on(objection, clause, found, name)),
+            )
         )
+        yield from found.inspection.pause()
+    return said
 
 
 def scores_on(written: WrittenClauses, found: ClauseResults, name: str) -> Iterator[ScoreTerm]:
@@ -111,7 +117,7 @@ def told(program: RejectingProgram, clause: Clause) -> Iterator[tuple[TracedPart
 
 def counted_on(
     objection: Objection, written: Written, found: ClauseResults, name: str
-) -> NodeCounts | None:
+) -> Work[NodeCounts | None]:
     """What a clause counts for a node, of pods or of cards; None for one that counts nothing."""
     match objection.program:
         case FilterProgram():
@@ -119,7 +125,7 @@ def counted_on(
                 return _card_evidence(written.clause, written, found.inspection.frame_at(name))
             return None
         case ShareProgram() | SpreadProgram() | LimitProgram() as counting:
-            return _count_evidence(counting, objection, found, name)
+            return (yield from _count_evidence(counting, objection, found, name))
         case GangProgram() as gang:
             text = _gang_evidence(gang, written, found)
             if objection not in found.against(name):
@@ -224,34 +230,20 @@ def _left(card: Card, name: str) -> str:
 # ---- the counts of a share, spread or limit for one node
 
 
-def count_pods_on(name: str, inspection: Inspection) -> Work[None]:
-    """Works out which pods each clause counts for a node, before its evidence is asked for."""
-    for program in inspection.selection.enforced:
-        for clause in program.counts:
-            yield from inspection.again(partial(inspection.groups_of, clause))
-            counts, group = inspection.group_counts(clause, name)
-            yield
-            if group < 0:
-                continue
-            for wanted in _shown_groups(clause, counts, group):
-                for _ in inspection.counting(clause, wanted):
-                    yield from inspection.pause()
-
-
 def _count_evidence(
     clause: CountClause, objection: Objection, found: ClauseResults, name: str
-) -> NodeCounts:
+) -> Work[NodeCounts]:
     """The counts of a clause for one node, and the pods that make them up."""
     inspection = found.inspection
     if objection.is_mutual:
         return _counts(KEPT_OUT, inspection.keepers(clause, name))
-    counts, group = inspection.group_counts(clause, name)
+    counts, group = yield from inspection.group_counts(clause, name)
     text = count_text(clause, counts, group)
     if group < 0:
         return _counts(text)
     wanted, emptiest = _shown_groups(clause, counts, group)
-    pods = finished(inspection.counting(clause, wanted))
-    return _counts(text, pods, finished(inspection.counting(clause, emptiest)))
+    pods = yield from inspection.counting(clause, wanted)
+    return _counts(text, pods, (yield from inspection.counting(clause, emptiest)))
 
 
 def _shown_groups(

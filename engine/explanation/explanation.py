@@ -42,7 +42,6 @@ from engine.explanation.document import (
     ClauseSummary,
     ConcernedPolicy,
     GangExplanation,
-    NamedClause,
     NearestMiss,
     NodeExplanation,
     NodeGroup,
@@ -53,7 +52,6 @@ from engine.explanation.document import (
     PolicyNotInForce,
     RejectingClause,
     RejectionOfNode,
-    Relaxation,
     Requirement,
     ScoredNode,
     UnfitNodes,
@@ -62,11 +60,10 @@ from engine.explanation.document import (
 from engine.explanation.evidence import (
     clauses_on,
     count_lines,
-    count_pods_on,
     counted_on,
     scores_on,
 )
-from engine.explanation.inspection import ClauseResults, Inspection, Objection, relaxations
+from engine.explanation.inspection import ClauseResults, Inspection, Objection
 from engine.explanation.written import Values, Written, WrittenClauses
 from engine.gangs.gang import GangOfPod
 from engine.objects.codec import Pod
@@ -84,7 +81,7 @@ from grammar.values.time import Timestamp
 
 # Explanations of more nodes than this have no row for each, unless it is asked for.
 LISTED = 20
-_MOST_NEAREST = _MOST_RELAXATIONS = 20
+_MOST_NEAREST = 20
 _MOST_MEMBERS = 1000
 
 
@@ -238,11 +235,7 @@ class Analyst:
             gang=None if gang is None else _gang(gang, inspection, places=question.places),
         )
         if (name := question.node) is not None:
-            yield from count_pods_on(name, inspection)
-            said = []
-            for clause in clauses_on(self._written, results, name):
-                said.append(clause)
-                yield from inspection.pause()
+            said = yield from clauses_on(self._written, results, name)
             node = NodeExplanation(
                 name,
                 results.holds(name),
@@ -314,10 +307,10 @@ class Analyst:
         nearest = []
         for name in (results.names[index] for index in wanted):
             if not inspection.selection.unselectable:
-                reasons = [
-                    RejectionOfNode(*_named(o), "\n".join(self._shortfall(o, results, name)))
-                    for o in results.against(name)
-                ]
+                reasons = []
+                for each in results.against(name):
+                    lines = yield from self._shortfall(each, results, name)
+                    reasons.append(RejectionOfNode(*_named(each), "\n".join(lines)))
                 nearest.append(NearestMiss(name, reasons))
                 yield from inspection.pause()
         clauses = []
@@ -341,15 +334,17 @@ class Analyst:
             )
         return clauses, nearest
 
-    def _shortfall(self, objection: Objection, results: ClauseResults, name: str) -> Iterable[str]:
+    def _shortfall(
+        self, objection: Objection, results: ClauseResults, name: str
+    ) -> Work[Iterable[str]]:
         """The `detail` of a clause; else its counts, or the failing parts of its filter."""
         written = self._written.find(objection.policy, objection.name)
         frame = results.inspection.frame_at(name)
         if detail := written.detail(frame):
             return [detail]
-        if (counts := counted_on(objection, written, results, name)) is not None:
+        if (counts := (yield from counted_on(objection, written, results, name))) is not None:
             return count_lines(counts)
-        failing = finished(results.inspection.parts(objection.program, [name]))
+        failing = yield from results.inspection.parts(objection.program, [name])
         requires = zip(written.requires, failing, strict=True)
         return [self._because(written, r, frame) for (r, _), mask in requires if mask[0]]
 
@@ -436,7 +431,6 @@ def _outcome(results: ClauseResults, held: Mapping[str, HeldBack], name: str) ->
 def _of_nodes(explained: PodExplanation, found: _Analysis) -> PodExplanation:
     """The explanation with all that is said of nodes."""
     results = found.results
-    names = [NamedClause(each.policy, each.name) for each in results.objections]
     by_reason: dict[str, list[str]] = {}
     for name, reasons in found.unfit.items():
         for reason in reasons:
@@ -446,10 +440,6 @@ def _of_nodes(explained: PodExplanation, found: _Analysis) -> PodExplanation:
         explained,
         groups=_groups(found),
         unfit=sorted(unfit, key=lambda each: (-each.nodes, each.text)),
-        relaxations=[
-            Relaxation([names[index] for index in clauses], gained)
-            for clauses, gained in relaxations(results.refused)[:_MOST_RELAXATIONS]
-        ],
         rows=None if found.whys is None else _rows(found, found.whys),
         scores=_scores(results),
     )

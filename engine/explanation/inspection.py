@@ -306,28 +306,31 @@ class Inspection:
 
     # ---- what clauses count
 
-    def groups_of(self, clause: CountClause, evaluation: Evaluation) -> CountGroups:
-        """The groups of nodes of a clause. Raises as CountGroups.update; the next call goes on."""
-        groups = self._groups.setdefault(clause, CountGroups(clause))
-        groups.update(self.table, evaluation)
+    def _groups_of(self, clause: CountClause) -> Work[CountGroups]:
+        if (groups := self._groups.get(clause)) is None:
+            groups = CountGroups(clause)
+            yield from self.again(partial(groups.update, self.table))
+            self._groups[clause] = groups
         return groups
 
-    def group_counts(self, clause: CountClause, name: str) -> tuple[GroupCounts, int]:
-        """The pods in each group of a clause, and the group of a node, or -1."""
-        groups = self.groups_of(clause, self._unhurried)
+    def group_counts(self, clause: CountClause, name: str) -> Work[tuple[GroupCounts, int]]:
+        """The pods in each group of a strict clause, and the group of a node, or -1."""
+        groups = yield from self._groups_of(clause)
         row = int(self.table.find([name])[0])
-        strict = clause.count.weight is None
-        return self._counter.count(clause, groups, predicted=not strict), int(groups.ids[row])
+        return self._counter.count(clause, groups, predicted=False), int(groups.ids[row])
 
     def counting(self, clause: CountClause, wanted: Collection[int]) -> Work[list[PodInGroup]]:
-        """The pods that a clause counts in these groups, by name; a few at a time, and kept."""
+        """The pods that a strict clause counts in these groups, by name, and kept."""
         key = clause, tuple(wanted)
         if key not in self._counted:
-            groups = self.groups_of(clause, self._unhurried)
-            predicted = clause.count.weight is not None
-            self._counted[key] = yield from self._counter.counted_pods(
-                clause, groups, wanted, predicted=predicted
-            )
+            groups = yield from self._groups_of(clause)
+            work = self._counter.counted_pods(clause, groups, wanted, predicted=False)
+            while key not in self._counted:
+                try:
+                    next(work)
+                    yield from self.pause()
+                except StopIteration as end:
+                    self._counted[key] = end.value
         return self._counted[key]
 
     def keepers(self, clause: CountClause, name: str) -> list[PodInGroup]:
@@ -403,20 +406,3 @@ class Inspection:
 def _mask_of(found: Sequence[Rejection | None]) -> Mask:
     """The nodes that have a rejection."""
     return np.array([rejection is not None for rejection in found], np.bool_)
-
-
-def relaxations(refused: Mask) -> list[tuple[tuple[int, ...], int]]:
-    """The smallest sets of clauses whose removal frees a node, and how many nodes each frees.
-
-    A node is free once every clause that rejects it is removed. So the smallest sets are those that
-    reject the nodes with the fewest rejecting clauses. `refused` has a row for each clause.
-    """
-    counts = refused.sum(axis=0)
-    failing = counts[counts > 0]
-    if not len(failing):
-        return []
-    closest = refused[:, counts == failing.min()]
-    sets, gained = np.unique(closest, axis=1, return_counts=True)
-    columns = (tuple(np.nonzero(column)[0].tolist()) for column in sets.T)
-    found = zip(columns, gained.tolist(), strict=True)
-    return sorted(found, key=lambda pair: (-pair[1], pair[0]))

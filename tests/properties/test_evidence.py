@@ -167,7 +167,7 @@ def test_the_pods_of_a_count_are_as_many_as_it_says(
     with world.cluster.asking(asked):
         found, clauses = analysed(world)
         for name in found.names:
-            for said in clauses_on(clauses, found, name):
+            for said in finished(clauses_on(clauses, found, name)):
                 if said.counts is not None and said.counts.text != KEPT_OUT:
                     assert_as_many(said.counts)
 

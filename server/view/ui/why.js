@@ -57,7 +57,7 @@ export function Now({ found, chosen, one, link }) {
       <${Table} label="Nearest misses" head=${["Node", "Why"]}>${found.nearest.map((miss) => html`<tr key=${miss.node}><td><a href=${link(miss.node)}>${miss.node}</a></td>
         <td>${miss.rejectedBy.map((each) => html`<div>${each.text}
           ${each.detail && html`<div class="quiet shortfall">${each.detail}</div>`}</div>`)}</td></tr>`)}<//></section>`}
-    ${found.relaxations.length > 0 && html`<${Relaxations} relaxations=${found.relaxations} />`}
+    ${found.passing < found.nodes && html`<${Relaxations} groups=${found.groups} />`}
     ${found.clauses.length > 0 && html`<${Clauses} clauses=${found.clauses} nodes=${found.nodes} />`}
     ${found.scores && found.scores.length > 0 && html`<section><h2>Scores</h2>
       <ul class="scores">${found.scores.slice(0, 50).map(({ node, score }) => html`<li key=${node}>
@@ -138,10 +138,15 @@ const NotInForce = ({ policies }) => html`<section><h2>Not in force as written</
   <ul class="lines">${policies.map((each) => html`<li key=${each.policy}><a href=${policyAddress(each.policy)}>${each.policy}</a>
     <span>${each.instead}: ${each.because}</span></li>`)}</ul></section>`;
 
-const Relaxations = ({ relaxations }) => html`<section><h2>Smallest relaxations</h2>
-  <ul class="lines">${relaxations.slice(0, 3).map((each) => html`<li>
-    <span>${`Without ${each.without.map((clause) => `${clause.policy}: ${clause.clause}`).join(" and ")}, `
-      + `${count(each.gained, "more node")} would pass.`}</span></li>`)}</ul></section>`;
+// Without the clauses that reject a group, its nodes would pass.
+function Relaxations({ groups }) {
+  const rejected = groups.filter((group) => group.rejectedBy.length);
+  const fewest = Math.min(...rejected.map((group) => group.rejectedBy.length));
+  return html`<section><h2>Smallest relaxations</h2>
+    <ul class="lines">${rejected.filter((group) => group.rejectedBy.length === fewest).slice(0, 3).map((each) => html`<li>
+      <span>${`Without ${each.rejectedBy.map((clause) => `${clause.policy}: ${clause.clause}`).join(" and ")}, `
+        + `${count(each.nodes, "more node")} would pass.`}</span></li>`)}</ul></section>`;
+}
 
 function Group({ group, nodes, link }) {
   const passes = !group.rejectedBy.length;

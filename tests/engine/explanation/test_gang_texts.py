@@ -14,6 +14,7 @@ from engine.explanation.inspection import ClauseResults, Inspection, Objection
 from engine.explanation.written import Values, WrittenClauses
 from engine.offline import offline_engine
 from engine.program.policy_compiler import compile_policy
+from engine.work import finished
 from grammar.tree.source import Source
 from policies.validation import Validator
 from tests.support.builders import kubectl_list, node, pod, raw
@@ -37,7 +38,7 @@ def text_of(parts: str, **labels: str) -> str:
     (gang,) = compile_policy(policies.policies[0]).gangs
     objection = Objection("p", "g", gang, np.array([True]), {}, "6 of 8 members fit")
     written = WrittenClauses(policies.policies, policies.texts, Values(SCHEMA)).find("p", "g")
-    found = counted_on(objection, written, ClauseResults(inspection, [objection]), "a")
+    found = finished(counted_on(objection, written, ClauseResults(inspection, [objection]), "a"))
     assert found is not None
     return found.text
 

@@ -124,8 +124,6 @@ async def test_nodes_are_grouped_by_the_clauses_that_reject_them(view: Asked) ->
     fast = {"policy": "web", "clause": "fast", "text": "web: fast: wants a fast disk"}
     assert found["nearest"][0] == {"node": "n2", "rejectedBy": [fast | {"detail": "it has hdd"}]}
     assert [n["node"] for n in found["nearest"]] == ["n2", "n3", "n6", "n4"]
-    relaxed = [([w["clause"] for w in r["without"]], r["gained"]) for r in found["relaxations"]]
-    assert relaxed == [(["fast"], 1), (["cool"], 1), (["two"], 1)]
 
 
 async def test_each_policy_says_whether_and_why_it_applies(view: Asked) -> None:
