@@ -6,9 +6,8 @@ process of its own; `Examiner` then compares the result with the other policies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import msgspec
 
@@ -21,7 +20,7 @@ from grammar.tree.clauses import File
 from grammar.tree.source import Source
 from policies import validation as uses
 from policies.manifest_text import RULES, object_page, report
-from policies.manifests import ManifestReading, additions, manifest_from
+from policies.manifests import ManifestReading, manifest_from
 from policies.resource import Manifest, Metadata
 from policies.sugar import policy_of
 from policies.validation import CheckedFile, Validation, checked_file, identity, of_objects
@@ -245,18 +244,6 @@ def check_new(
         return None
     stored = bool(old) and _part(raw, "weight") == _part(old, "weight")
     return check_object(name, raw, schema, stored=stored, size=size).file
-
-
-def defaults(raw: bytes, old: bytes) -> Sequence[Any]:
-    """The JSON patch that adds the defaults of absent fields; `old` is as in `check_new`."""
-    if old and not changes_spec(raw, old):
-        return ()
-    try:
-        value = msgspec.json.decode(raw)
-    except (ValueError, RecursionError):
-        # The validating webhook says what is wrong.
-        return ()
-    return additions(value)
 
 
 def lines(file: CheckedFile, severity: Severity) -> tuple[str, ...]:

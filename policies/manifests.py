@@ -18,7 +18,6 @@ from msgspec.inspect import (
     VarTupleType,
     type_info,
 )
-from msgspec.structs import fields as struct_fields
 
 from grammar.messages.catalogue import listed
 from grammar.messages.diagnostics import Diagnostic, nearest
@@ -412,39 +411,3 @@ def _not_a_policy(value: object, page: ManifestText) -> Diagnostic:
     kinds = listed([f"`{kind}`" for kind in KINDS])
     hint = _kind_of_text(page.source) or f"a policy is a {kinds} of `{GROUP}`"
     return Diagnostic("P0502", "error", f"{what} is not a policy", page.place("kind"), hint=hint)
-
-
-# ---- defaults, as a JSON patch
-
-
-class PatchOperation(msgspec.Struct, frozen=True, tag_field="op", tag="add"):
-    """One operation of a patch (RFC 6902)."""
-
-    path: str
-    value: int | str
-
-
-def additions(value: object) -> tuple[PatchOperation, ...]:
-    """A patch that adds the defaults of absent fields.
-
-    It is empty if the API server has the CustomResourceDefinitions, which add them already.
-    """
-    spec = value.get("spec") if isinstance(value, dict) and is_ours(value) else None
-    if not isinstance(spec, dict):
-        return ()
-    found = [*_absent(Spec, spec, "/spec")]
-    for name in ("placementPolicy", "policy"):
-        if isinstance(target := spec.get(name), dict):
-            found += _absent(BoundedTarget, target, f"/spec/{name}")
-    return tuple(found)
-
-
-def _absent(
-    struct: type[msgspec.Struct], given: dict[str, object], path: str
-) -> Iterator[PatchOperation]:
-    for field in struct_fields(struct):
-        default = field.default
-        # An empty default needs no field.
-        has_default = isinstance(default, int | str) and bool(default)
-        if has_default and given.get(field.encode_name) is None:
-            yield PatchOperation(f"{path}/{field.encode_name}", default)

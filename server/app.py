@@ -36,13 +36,13 @@ Value = TypeVar("Value")
 
 # Extenders usually have `urlPrefix: http://…/api/scheduler`; a URL without a path works too.
 PREFIXES = ("/api/scheduler", "")
-MUTATE, VALIDATE = "/admission/mutate", "/admission/validate"
+VALIDATE = "/admission/validate"
 PODS, GATE = "/admission/pods", "/admission/gate"
 
 # A server with a client CA still serves these paths without a client certificate: probes have none,
 # and an API server has one only if it is configured for each webhook. A webhook's answer is about
 # the object in the request, and changes nothing.
-OPEN_PATHS = frozenset({"/livez", "/healthz", "/readyz", "/version", MUTATE, VALIDATE, PODS, GATE})
+OPEN_PATHS = frozenset({"/livez", "/healthz", "/readyz", "/version", VALIDATE, PODS, GATE})
 # These paths accept a certificate of the client CA with any name, so that a scraper does not need
 # the name of kube-scheduler.
 READING_PATHS = frozenset({"/metrics"})
@@ -108,7 +108,6 @@ def create_app(parts: AppParts) -> web.Application:
     verbs = dict(_by_path({name: (name, handler) for name, handler in handlers.items()}))
     if parts.webhooks is not None:
         webhooks = AdmissionWebhooks(parts.webhooks, settings, metrics, bodies)
-        verbs[MUTATE] = ("mutate", webhooks.mutate)
         verbs[VALIDATE] = ("validate", webhooks.validate)
         verbs[PODS] = ("pods", webhooks.pods)
         verbs[GATE] = ("gate", webhooks.gate)
@@ -133,7 +132,7 @@ def create_app(parts: AppParts) -> web.Application:
         alone[CONNECTIONS] = Connections(settings, budget, metrics, limited)
         alone.add_routes(
             web.post(path, by_path[path], expect_handler=_ask_later)
-            for path in (MUTATE, VALIDATE, PODS, GATE)
+            for path in (VALIDATE, PODS, GATE)
         )
         app[WEBHOOKS] = alone
     return app

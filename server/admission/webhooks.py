@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -22,7 +21,7 @@ from engine.objects.peer import DEFAULT_SCHEDULER
 from grammar.messages.texts import shown
 from grammar.values.errors import EvaluationError
 from grammar.values.time import SECOND, Duration
-from policies.admission import Examiner, check_new, defaults, lines
+from policies.admission import Examiner, check_new, lines
 from policies.manifest_text import GROUP
 from policies.validation import CheckedFile
 from server.admission.checking_process import CheckingProcess, CheckStoppedError, CheckTimeoutError
@@ -41,7 +40,6 @@ MOST_BYTES = 8 * 1024 * 1024
 WARNING_LENGTH, MOST_WARNINGS = 256, 16
 LINE_LENGTH, MOST_LINES = 1024, 64
 
-T = TypeVar("T")
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
@@ -238,13 +236,9 @@ class AdmissionWebhooks:
         self._processes = [*processes]
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def mutate(self, request: web.Request, call: CallRecord) -> web.Response:
-        """Adds the defaults of absent fields."""
-        return await self._answer(request, call, partial(self._ruling, self._mutated))
-
     async def validate(self, request: web.Request, call: CallRecord) -> web.Response:
         """Refuses an object that is not a valid policy."""
-        return await self._answer(request, call, partial(self._ruling, self._validated))
+        return await self._answer(request, call, self._ruling)
 
     async def pods(self, request: web.Request, call: CallRecord) -> web.Response:
         """Gives a new pod that names no scheduler the one that calls this server."""
@@ -287,7 +281,7 @@ class AdmissionWebhooks:
         change = {"op": "add", "path": "/spec/schedulerName", "value": self._scheduler}
         return Ruling(allow(review, patch=[change]))
 
-    async def _ruling(self, decide: Decide, review: Review, deadline: float) -> Ruling:
+    async def _ruling(self, review: Review, deadline: float) -> Ruling:
         if review.resource.group != GROUP:
             # A webhook whose rules match too much must not stop the cluster.
             group = review.resource.group or "the core group"
@@ -295,7 +289,7 @@ class AdmissionWebhooks:
         if review.operation not in {"CREATE", "UPDATE"} or review.sub_resource:
             return Ruling(allow(review))
         try:
-            return await decide(review, deadline)
+            return await self._validated(review, deadline)
         except CheckTimeoutError as error:
             text = f"{error.message}: {error.hint}"
             answer = deny(review, [text], code=504, reason="Timeout")
@@ -304,21 +298,8 @@ class AdmissionWebhooks:
             text = f"{error.message}: {error.hint}"
             return Ruling(deny(review, [text]), text)
 
-    async def _mutated(self, review: Review, deadline: float) -> Ruling:
-        def work(process: CheckingProcess, seconds: float) -> Sequence[Any]:
-            return process.run(seconds, defaults, review.new, review.old)
-
-        return Ruling(allow(review, patch=await self._in_turn(review.namespace, deadline, work)))
-
     async def _validated(self, review: Review, deadline: float) -> Ruling:
-        examiner = self._examiner
-
-        def work(process: CheckingProcess, seconds: float) -> CheckedFile | None:
-            arguments = (review.key, review.new, review.old, process.schema, examiner.size())
-            file = process.run(seconds, check_new, *arguments)
-            return None if file is None else examiner.examine(file)
-
-        file = await self._in_turn(review.namespace, deadline, work)
+        file = await self._in_turn(review, deadline)
         if file is None:
             return Ruling(allow(review))
         warnings = lines(file, "warning")
@@ -326,11 +307,9 @@ class AdmissionWebhooks:
             return Ruling(deny(review, errors, warnings), errors[0])
         return Ruling(allow(review, warnings))
 
-    async def _in_turn(
-        self, namespace: str, deadline: float, work: Callable[[CheckingProcess, float], T]
-    ) -> T:
+    async def _in_turn(self, review: Review, deadline: float) -> CheckedFile | None:
         """The result of a thread that waits for a process. Raises CheckStoppedError."""
-        turn = self._turns.setdefault(namespace, asyncio.Lock())
+        turn = self._turns.setdefault(review.namespace, asyncio.Lock())
         try:
             async with asyncio.timeout_at(deadline):
                 await turn.acquire()
@@ -350,10 +329,18 @@ class AdmissionWebhooks:
             turn.release()
 
         seconds = deadline - asyncio.get_running_loop().time()
-        working = asyncio.ensure_future(asyncio.to_thread(work, process, seconds))
+        working = asyncio.ensure_future(asyncio.to_thread(self._checked, review, process, seconds))
         # A caller that is gone leaves the process busy.
         working.add_done_callback(done)
         return await asyncio.shield(working)
+
+    def _checked(
+        self, review: Review, process: CheckingProcess, seconds: float
+    ) -> CheckedFile | None:
+        """The object as it would stand beside the others; None if nothing is to be checked."""
+        arguments = (review.key, review.new, review.old, process.schema, self._examiner.size())
+        file = process.run(seconds, check_new, *arguments)
+        return None if file is None else self._examiner.examine(file)
 
     def _seconds(self, request: web.Request) -> float:
         """Seconds for an answer: the API server sends its own timeout, as `?timeout=5s`."""

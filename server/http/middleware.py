@@ -49,7 +49,7 @@ _SAMPLED = (
 )
 
 
-_WEBHOOKS = frozenset({"mutate", "validate", "pods", "gate"})
+_WEBHOOKS = frozenset({"validate", "pods", "gate"})
 _FAILED = "the webhook `{}` failed: the log has the reason"
 # A sign is shown for so long after it was seen last.
 _SEEN_SECONDS = 900.0

@@ -59,7 +59,7 @@ def webhooks(
 def _configurations(port: int, authority: bytes) -> list[dict[str, Any]]:
     """Those that ship, but for where Placet is and who has issued its certificate."""
     made = []
-    for name in ("mutating", "pods", "validating"):
+    for name in ("pods", "validating"):
         configuration = yaml.safe_load((CONFIGURATIONS / f"{name}.yaml").read_text())
         for webhook in configuration["webhooks"]:
             path = webhook["clientConfig"]["service"]["path"]

@@ -10,8 +10,6 @@ from grammar.meaning.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
 from policies.admission import Examiner, changes_spec, check_new, check_object, lines
-from policies.manifests import additions
-from policies.resource import BoundedTarget, Spec
 from policies.validation import Validation, Validator
 from tests.support.builders import Object, raw
 from tests.support.manifests import on_wanted, placement_policy
@@ -139,26 +137,6 @@ def test_whether_the_spec_is_another(old: bytes, changes: bool) -> None:
 
 def test_what_cannot_be_read_is_another() -> None:
     assert changes_spec(b"{", b"{")
-
-
-def test_additions_are_the_defaults_of_the_structs() -> None:
-    value = placement_policy({"podSelector": {}, "policy": {"targetSize": 1}, "weight": None})
-    made = {each.path: each.value for each in additions(value)}
-    spec, target = Spec(), BoundedTarget(targetSize=1)
-    assert made == {
-        "/spec/weight": spec.weight,
-        "/spec/enforcementMode": spec.enforcementMode,
-        "/spec/failurePolicy": spec.failurePolicy,
-        "/spec/policy/action": target.action,
-        "/spec/policy/bound": target.bound,
-    }
-
-
-@pytest.mark.parametrize(
-    "value", [None, 1, [], {}, {"spec": {}}, placement_policy(GOOD) | {"spec": []}]
-)
-def test_nothing_is_added_to_what_is_no_policy(value: object) -> None:
-    assert additions(value) == ()
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-from typing import Any
-
-import msgspec
 import pytest
 
 from grammar.meaning.schema import load_schema
@@ -169,7 +165,6 @@ async def test_status_updates_are_not_checked(served: Served) -> None:
     broken = placement_policy(BAD["no syntax"][0])
     body = review(broken, "UPDATE", oldObject=placement_policy(GOOD), subResource="status")
     assert await responded(served, body) == ALLOWED
-    assert await responded(served, body, "mutate") == ALLOWED
 
 
 async def test_an_invalid_object_can_still_lose_its_finalizers(served: Served) -> None:
@@ -177,7 +172,6 @@ async def test_an_invalid_object_can_still_lose_its_finalizers(served: Served) -
     held = broken | {"metadata": broken["metadata"] | {"finalizers": ["a.example/b"]}}
     body = review(broken, "UPDATE", oldObject=held)
     assert await responded(served, body) == ALLOWED
-    assert await responded(served, body, "mutate") == ALLOWED
 
 
 async def test_a_stored_weight_of_v1alpha1_may_stay(served: Served) -> None:
@@ -212,7 +206,6 @@ HOSTILE = {
 @pytest.mark.parametrize(("value", "line"), HOSTILE.values(), ids=HOSTILE)
 async def test_hostile_objects_are_refused(served: Served, value: bytes, line: str) -> None:
     assert line in (await refused(served, raw_review(value)))[0]
-    assert (await responded(served, raw_review(value), "mutate"))["allowed"]
 
 
 async def test_objects_of_other_groups_are_allowed(served: Served) -> None:
@@ -220,35 +213,3 @@ async def test_objects_of_other_groups_are_allowed(served: Served) -> None:
     value = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}}
     found = await responded(served, review(value))
     assert found == ALLOWED | {"warnings": ["Placet does not check objects of apps"]}
-
-
-def patch(found: Any) -> Any:
-    assert found["allowed"]
-    assert found["patchType"] == "JSONPatch"
-    return msgspec.json.decode(base64.b64decode(found["patch"]))
-
-
-async def test_defaults_are_added(served: Served) -> None:
-    spec = without(on_wanted("40%"), "enforcementMode")
-    found = await responded(served, review(placement_policy(spec)), "mutate")
-    assert patch(found) == [
-        {"op": "add", "path": "/spec/weight", "value": 101},
-        {"op": "add", "path": "/spec/enforcementMode", "value": "BestEffort"},
-        {"op": "add", "path": "/spec/failurePolicy", "value": "Fail"},
-        {"op": "add", "path": "/spec/placementPolicy/action", "value": "Must"},
-        {"op": "add", "path": "/spec/placementPolicy/bound", "value": "Exactly"},
-    ]
-
-
-async def test_defaults_are_added_under_an_old_name(served: Served) -> None:
-    whole = {"weight": 100, "enforcementMode": "Strict", "failurePolicy": "Ignore"}
-    spec = {**whole, "podSelector": {}, "policy": {"action": "MustNot", "targetSize": 1}}
-    found = await responded(served, review(placement_policy(spec, version="v1alpha1")), "mutate")
-    assert patch(found) == [{"op": "add", "path": "/spec/policy/bound", "value": "Exactly"}]
-
-
-async def test_a_complete_object_is_not_changed(served: Served) -> None:
-    """An API server with the definitions completes every object itself."""
-    whole = {"weight": 101, "enforcementMode": "Strict", "failurePolicy": "Fail"}
-    spec = on_wanted(3, action="Must", bound="AtMost") | whole
-    assert await responded(served, review(placement_policy(spec)), "mutate") == ALLOWED

@@ -20,7 +20,7 @@ from policies.crds import definitions
 from policies.manifest_text import GROUP
 from policies.resource import VERSIONS
 from policies.validation import Validation
-from server.app import MUTATE, VALIDATE
+from server.app import VALIDATE
 from server.settings import Settings
 from tests.server.conftest import Serve
 from tests.support.builders import Object
@@ -78,11 +78,8 @@ def request_with(**request: Any) -> bytes:
     ],
     ids=lambda value: value.decode("latin-1")[:40] if isinstance(value, bytes) else None,
 )
-@pytest.mark.parametrize("path", ["mutate", "validate"])
-async def test_a_body_that_is_not_a_review(
-    served: Served, body: bytes, text: str, path: str
-) -> None:
-    answer = await served.post(f"/admission/{path}", body)
+async def test_a_body_that_is_not_a_review(served: Served, body: bytes, text: str) -> None:
+    answer = await served.post("/admission/validate", body)
     assert answer.status == 400
     assert answer.text.startswith(f"placet: {text}")
     assert answer.body.count(b"\n") == 1
@@ -110,7 +107,7 @@ async def test_the_api_server_needs_no_certificate(tmp_path: Path) -> None:
         secured(keyring.mutual("system:kube-scheduler"), examiner) as server,
         server.session(keyring.client()) as session,
     ):
-        for path in ("mutate", "validate"):
+        for path in ("pods", "validate"):
             async with session.post(f"/admission/{path}", data=request_with()) as answer:
                 assert (await answer.json())["response"]["allowed"]
 
@@ -122,11 +119,11 @@ async def test_admissions_are_counted_and_logged(
     bad = placement_policy(GOOD | {"weight": 1}, namespace="shop")
     await refused(served, review(bad))
     await responded(served, review(placement_policy(GOOD), "UPDATE"))
-    await responded(served, review(placement_policy(GOOD)), "mutate")
+    await responded(served, review(placement_policy(GOOD)), "pods")
     counted = [
         ("validate", "CREATE", "false"),
         ("validate", "UPDATE", "true"),
-        ("mutate", "CREATE", "true"),
+        ("pods", "CREATE", "true"),
     ]
     for verb, operation, allowed in counted:
         labels = {"verb": verb, "operation": operation, "allowed": allowed}
@@ -228,12 +225,11 @@ BOMB = b'{"apiVersion":"%s/v1","kind":"PlacementPolicy","spec":{"rules":[%s0]}}'
 )
 
 
-@pytest.mark.parametrize("path", ["validate", "mutate"])
-async def test_an_object_that_needs_much_memory(serve: Serve, path: str) -> None:
+async def test_an_object_that_needs_much_memory(serve: Serve) -> None:
     served = await serve(examiner=Examiner(SCHEMA, no_policies), settings=Settings(http_timeout=60))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     body = raw_review(BOMB).replace(b'"oldObject":null', b'"oldObject":{}')
-    answer = await served.request("POST", f"/admission/{path}?timeout=30s", io.BytesIO(body))
+    answer = await served.request("POST", "/admission/validate?timeout=30s", io.BytesIO(body))
     found = answer.json["response"]
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024
     assert not found["allowed"]
@@ -241,7 +237,7 @@ async def test_an_object_that_needs_much_memory(serve: Serve, path: str) -> None
         "the check needed more memory than 256 MiB:"
         " shorten the object, or divide it into several policies"
     )
-    assert (await responded(served, review(placement_policy(GOOD)), path))["allowed"]
+    assert (await responded(served, review(placement_policy(GOOD))))["allowed"]
 
 
 def broken() -> Validation:
@@ -262,12 +258,11 @@ async def test_without_an_examiner_there_are_no_webhooks(serve: Serve) -> None:
     assert (await served.post("/admission/validate", request_with())).status == 404
 
 
-@pytest.mark.parametrize(("name", "path"), [("mutating", MUTATE), ("validating", VALIDATE)])
-def test_shipped_configurations_match_the_server(name: str, path: str) -> None:
-    file = ROOT / "deploy" / "admission" / f"{name}.yaml"
+def test_the_shipped_configuration_matches_the_server() -> None:
+    file = ROOT / "deploy" / "admission" / "validating.yaml"
     configuration = yaml.safe_load(file.read_text(encoding="utf-8"))
     (webhook,) = configuration["webhooks"]
-    assert webhook["clientConfig"]["service"]["path"] == path
+    assert webhook["clientConfig"]["service"]["path"] == VALIDATE
     (rule,) = webhook["rules"]
     made = [each["spec"] for each in definitions().values()]
     assert rule["apiGroups"] == [GROUP]

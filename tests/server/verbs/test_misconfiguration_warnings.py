@@ -60,7 +60,7 @@ def test_what_was_seen_is_shown_for_a_quarter_of_an_hour(situation: Situation) -
     failed = CallRecord("validate", 0.0, GO)
     failed.outcome = Outcome.INTERNAL
     situation.warnings.look(failed)
-    situation.warnings.look(CallRecord("mutate", 0.0, GO))
+    situation.warnings.look(CallRecord("pods", 0.0, GO))
     (requests, nodes), (webhooks, text) = situation.warnings.seen
     assert (requests, webhooks) == ("requests", "webhooks")
     assert "nodeCacheCapable: true" in nodes

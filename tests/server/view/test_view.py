@@ -348,7 +348,9 @@ async def test_its_own_pages_get_an_answer(view: Asked) -> None:
         assert response.headers["X-Content-Type-Options"] == "nosniff"
 
 
-@pytest.mark.parametrize("path", ["/filter", "/api/scheduler/filter", "/bind", "/admission/mutate"])
+@pytest.mark.parametrize(
+    "path", ["/filter", "/api/scheduler/filter", "/bind", "/admission/validate"]
+)
 async def test_it_has_no_verbs(view: Asked, path: str) -> None:
     async with view.session.post(path, data=b"{}") as response:
         assert response.status == 404
