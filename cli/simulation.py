@@ -126,8 +126,6 @@ def _uids(cluster: ClusterDocuments) -> KnownUid:
     return lambda kind, key: every().get((kind, key))
 
 
-# ---- layout
-
 # ---- tables
 
 # Longer lists end with a count; the JSON has all rows.
@@ -140,12 +138,11 @@ _NUMBERS = ("pending", "nodes", "placed", "allocated", "of", "part", "allows now
 def print_result(found: SimulationAnswer) -> None:
     """The placed and pending pods, the allocation, and the pods of each policy."""
     pods, nodes = counted(len(found.pods), "pod"), counted(found.nodes, "node")
-    evicted = f", {counted(len(found.evictions), 'pod')} evicted" if found.evictions else ""
     changed = bool(found.added) or found.drained is not None
     if changed:
-        print(f"{found.summary}{evicted}")
+        print(found.summary)
     else:
-        print(f"{found.placed} of {pods} placed on {nodes}, {found.pending} pending{evicted}")
+        print(f"{found.placed} of {pods} placed on {nodes}, {found.pending} pending")
     if found.drained is not None:
         _print_drain(found, found.drained)
     if found.pending:
@@ -155,12 +152,6 @@ def print_result(found: SimulationAnswer) -> None:
         missed = [(each.pod, each.nearest) for each in found.pods if each.nearest is not None]
         rows = [(pod, nearest.node, ", ".join(nearest.reasons)) for pod, nearest in missed]
         _print_rows(("pod", "nearest", "which has against it"), rows)
-    because = "kube-scheduler's plugins"
-    victims = [
-        (it.pod, it.node, it.preemptor, f"{it.policy}: {it.clause}" if it.clause else because)
-        for it in found.evictions
-    ]
-    _print_rows(("evicted", "from", "for", "because of"), victims)
     amounts = [
         (name, _amount(name, its.requested), _amount(name, its.allocatable), _percent(its.part))
         for name, its in found.allocation.items()
@@ -176,8 +167,6 @@ def print_difference(names: Sequence[str], *answers: SimulationAnswer) -> None:
     sums = table("", *names, right=tuple(names))
     sums.add_row("placed", *(str(each.placed) for each in answers))
     sums.add_row("pending", *(str(each.pending) for each in answers))
-    if any(each.evictions for each in answers):
-        sums.add_row("evicted", *(str(len(each.evictions)) for each in answers))
     for name in answers[0].allocation:
         parts = (_percent(each.allocation[name].part) for each in answers)
         sums.add_row(f"{name} allocated", *parts)
@@ -236,8 +225,7 @@ def _print_changes(names: Sequence[str], found: Sequence[OutcomeChange]) -> None
         print("no pod moves")
         return
     by_kind = {kind: [c for c in found if c.kind == kind] for kind in KINDS}
-    shown = {k: some for k, some in by_kind.items() if some or k != "now evicted"}
-    print(", ".join(f"{counted(len(some), 'pod')} {kind}" for kind, some in shown.items()))
+    print(", ".join(f"{counted(len(some), 'pod')} {kind}" for kind, some in by_kind.items()))
     ordered = [change for some in by_kind.values() for change in some]
     rows = [(each.new.pod, each.kind, _where(each.old), _where(each.new)) for each in ordered]
     _print_rows(("pod", "", *names), rows)
@@ -246,8 +234,6 @@ def _print_changes(names: Sequence[str], found: Sequence[OutcomeChange]) -> None
 def _where(outcome: PodOutcome) -> str:
     if outcome.node is not None:
         return outcome.node
-    if outcome.evictedFor is not None:
-        return f"evicted for {outcome.evictedFor}"
     reason = next(iter(outcome.reasons), "")
     return f"pending: {reason}" if reason else "pending"
 

@@ -62,8 +62,6 @@ _TABLE = """
   --ignore-resource RESOURCE,
     a resource that kube-scheduler leaves to the extender (`ignoredByScheduler`), such as the whole
     cards of pods that share some; may be repeated
-  --preempt
-    evict pods of lower priority for a pod that finds no node, as kube-scheduler does
   --add-nodes TEMPLATE,
     first add nodes like a template, as in m5.large=3: a node by its name, or any that has a label,
     an instance type or a pool, or the manifest of a node in a file; may be repeated
@@ -145,7 +143,6 @@ def _simulate(
         weight=args.weight,
         plugins=not args.no_plugin_scores,
         ignored=tuple(args.ignore_resource),
-        preempts=args.preempt,
     )
     ready = {name: prepare(inputs, read, schema, options) for name, read in sets.items()}
     warn_of_lacks(next(iter(ready.values())).cluster, next(iter(sets.values())))

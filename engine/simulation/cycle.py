@@ -1,6 +1,7 @@
 """Simulation: kube-scheduler's cycle for one pod after another: filter, score, choose, bind.
 
-What it evicts is the dry run of DefaultPreemption, as far as resources of nodes are concerned.
+Nobody is evicted. Whom kube-scheduler would propose is the dry run of DefaultPreemption, as far as
+resources of nodes are concerned.
 """
 
 from __future__ import annotations
@@ -39,7 +40,6 @@ from engine.simulation.node_resources import (
     resources_of,
 )
 from engine.work import Work, finished
-from grammar.values.time import NEVER
 
 # ---- outcomes, as documents have them
 
@@ -55,30 +55,15 @@ class PodOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """A pod, as `namespace/name`, and the node where it goes; null if it finds none.
 
     Of a pending pod `reasons` has the number of nodes by reason, and `nearest` the node with the
-    fewest of them. `evictedFor` is the pod for which it was evicted again, and `leaves` the drained
-    node that it was on. What does not apply is left out.
+    fewest of them. `leaves` is the drained node that it was on. What does not apply is left out.
     """
 
     pod: str
     policy: str | None
     node: str | None
     reasons: Mapping[str, int] = msgspec.field(default_factory=dict)
-    evictedFor: str | None = None
     leaves: str | None = None
     nearest: NearestNode | None = None
-
-
-class SimulatedEviction(msgspec.Struct, frozen=True, rename={"preemptor": "for"}):
-    """A pod that is evicted for another one, and the clause that needs it gone.
-
-    `policy` and `clause` are null if kube-scheduler's plugins do.
-    """
-
-    pod: str
-    node: str
-    preemptor: str
-    policy: str | None
-    clause: str | None
 
 
 # ---- eligibility: cordons, taints, selectors and affinity
@@ -190,17 +175,15 @@ class SimulationOptions:
 
     `plugins` says whether the score of kube-scheduler's plugin counts. Of nodes with equal scores
     the first by name is taken, or `ties` draws one. Nodes need not have room for `ignored`
-    resources, which kube-scheduler leaves to the extender. With `preempts` pods of lower priority
-    are evicted for a pod without a feasible node, and are gone. No pod goes to a `drained` node. At
-    most so many pods are scheduled. A verb is asked for `portion` seconds of a `real` clock at a
-    time. `tables` are those of a server, in place of those beside the cluster.
+    resources, which kube-scheduler leaves to the extender. No pod goes to a `drained` node. At most
+    so many pods are scheduled. A verb is asked for `portion` seconds of a `real` clock at a time.
+    `tables` are those of a server, in place of those beside the cluster.
     """
 
     weight: int = 1
     plugins: bool = True
     ties: Random | None = None
     ignored: Collection[str] = ()
-    preempts: bool = False
     drained: frozenset[str] = frozenset()
     most: int = MOST_PODS
     portion: float = math.inf
@@ -280,8 +263,6 @@ class Simulation:
             _LISTS, lambda key, _: _BYTES_OF_A_NAME * len(key)
         )
         self.resources = resources
-        # In order; a pod that others were evicted for may have been evicted itself since.
-        self.evictions = list[SimulatedEviction]()
         self._eligibility = NodeEligibility(nodes, options.drained)
 
     def run(self) -> Iterator[PodOutcome]:
@@ -336,10 +317,6 @@ class Simulation:
                 row = yield from self._choose(pod, needed, feasible)
                 is_admitted = bool(call.plan.gangs) or self._engine.cards.are_used
                 return self._bind(pod, policy, row, is_admitted=is_admitted)
-            # The members of gangs evict nobody.
-            preempts = self._options.preempts and not call.plan.gangs
-            if preempts and (found := (yield from self._preempt(pod, policy))):
-                return found
         except EngineError as error:
             return PodOutcome(pod.key, policy, None, {f"Placet's error: {error}": len(fitting)})
         lacking = [(insufficient(r), lacks) for r, lacks in self.resources.lacking(needed)]
@@ -387,7 +364,7 @@ class Simulation:
         best = np.flatnonzero(totals == totals.max())
         return int(rows[best[options.ties.randrange(len(best)) if options.ties else 0]])
 
-    # ---- preemption
+    # ---- whom kube-scheduler would evict
 
     def proposed(self, pod: Waiting) -> Mapping[str, Victims]:
         """The victims that kube-scheduler proposes by itself, by node.
@@ -408,41 +385,6 @@ class Simulation:
             if (victims := dry_run(priority, node, budgets, fits)) is not None:
                 found[node.name] = victims
         return found
-
-    def _preempt(self, pod: Waiting, policy: str | None) -> Work[PodOutcome | None]:
-        """The pod on a node from which others were evicted for it; None if that is not possible."""
-        proposed, snapshot = self.proposed(pod), self._cache.snapshot()
-        # With less time it would be cut short.
-        kept = self._engine.preempt(pod.body, proposed, math.inf) if proposed else {}
-        there = {
-            name: [p for p in (view.pods or ()) if p.uid in set(kept[name].uids)]
-            for name in kept
-            if (view := snapshot.node(name)) is not None
-        }
-        if not there:
-            return None
-        violations = {name: victims.pdb_violations for name, victims in kept.items()}
-        name = preferred(there, violations)
-        row, added = self._rows[name], {each.uid: each for each in kept[name].added}
-        for victim in there[name]:
-            self._evict(row, victim)
-        decided = yield from self._filter(pod, np.array([row], np.intp))
-        assert not decided.codes.any(), "preempt has asked the same with these pods gone"
-        for victim in sorted(there[name], key=importance):
-            because = added[victim.uid].because if victim.uid in added else None
-            clause = (because.policy, because.clause) if because is not None else (None, None)
-            self.evictions.append(SimulatedEviction(key_of(victim), name, pod.key, *clause))
-        placed = self._bind(pod, policy, row, is_admitted=self._engine.cards.are_used)
-        assert placed is not None, "it is in no gang"
-        return placed
-
-    def _evict(self, row: int, victim: Peer) -> None:
-        self._cache.remove_pod(key_of(victim))
-        self.resources.add(row, demand(victim), -1)
-        if self._engine.cards.are_used:
-            node = self._cache.snapshot().node(self.names[row])
-            assert node is not None, "the nodes stay as they are"
-            self.resources.recount_cards(row, self._engine.cards.sums([node])[0])
 
     def _bind(
         self, pod: Waiting, policy: str | None, row: int, *, is_admitted: bool
@@ -521,12 +463,10 @@ def _text(verdict: Verdict) -> str:
     return full_reason(verdict.policy, verdict.clause, verdict.reason)
 
 
-# ---- eviction
+# ---- whom kube-scheduler would evict
 
 # Whether the pod has room on a node without some pods.
 Fits = Callable[[Collection[Peer]], bool]
-# Makes every priority positive, so that a node with fewer pods wins (pickOneNodeForPreemption).
-_SHIFT = 2**31
 
 
 def dry_run(priority: int, node: NodeWithPods, budgets: Budgets, fits: Fits) -> Victims | None:
@@ -545,20 +485,3 @@ def dry_run(priority: int, node: NodeWithPods, budgets: Budgets, fits: Fits) -> 
         return None
     victims = sorted(gone.values(), key=importance)
     return Victims([pod.uid for pod in victims], len(gone.keys() & breaks))
-
-
-def preferred(candidates: Mapping[str, Sequence[Peer]], violations: Mapping[str, int]) -> str:
-    """The node that kube-scheduler takes of these, each with its victims; of equals the first."""
-
-    def rank(name: str) -> tuple[int, int, int, int, int]:
-        victims = candidates[name]
-        highest = max(pod.priority for pod in victims)
-        started = (
-            pod.started.nanos if pod.started is not None else NEVER
-            for pod in victims
-            if pod.priority == highest
-        )
-        total = sum(pod.priority + _SHIFT for pod in victims)
-        return violations[name], highest, total, len(victims), -min(started)
-
-    return min(candidates, key=rank)

@@ -147,12 +147,6 @@ class NodeResources:
         for resource, needed in demanded.scored.items():
             self._scored[resource][node] += sign * needed
 
-    def recount_cards(self, node: int, sums: Mapping[str, Sums]) -> None:
-        """The cards of a node are used otherwise than by the pods that were counted."""
-        for name, (_, used) in sums.items():
-            self._totals[name] += used - self._requested[name].item(node)
-            self._requested[name][node] = used
-
     def allocatable(self, resource: str) -> int:
         """The allocatable amount of all nodes together."""
         column = self._allocatable.get(resource, self._none)

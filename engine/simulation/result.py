@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from engine.simulation.cycle import PodOutcome, SimulatedEviction, Simulation
+from engine.simulation.cycle import PodOutcome, Simulation
 from engine.simulation.what_if import UNCHANGED, Changed, SimulatedDrain
 from engine.work import Work, finished
 from grammar.messages.texts import counted, named
@@ -38,12 +38,11 @@ class PendingBecause(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
-    """Result of a simulation: outcomes in the order of the pods, evictions, and node resources."""
+    """Result of a simulation: outcomes in the order of the pods, and node resources."""
 
     nodes: int
     outcomes: Sequence[PodOutcome]
     allocation: Mapping[str, AllocatedResource]
-    evictions: Sequence[SimulatedEviction] = ()
 
     @property
     def placed(self) -> Sequence[PodOutcome]:
@@ -51,7 +50,7 @@ class SimulationResult:
 
     @property
     def pending(self) -> Sequence[PodOutcome]:
-        return [o for o in self.outcomes if o.node is None and o.evictedFor is None]
+        return [o for o in self.outcomes if o.node is None]
 
     def pending_reasons(self) -> Sequence[PendingBecause]:
         """The reasons of pending pods, by the number of pods, then of nodes, largest first."""
@@ -82,19 +81,13 @@ def played(simulation: Simulation) -> Work[SimulationResult]:
         if outcome is not None:
             outcomes[outcome.pod] = outcome
         yield
-    for each in simulation.evictions:
-        if (evicted := outcomes.get(each.pod)) is not None:
-            lost = msgspec.structs.replace(evicted, node=None, evictedFor=each.preemptor)
-            outcomes[each.pod] = lost
     resources = simulation.resources
     allocation = {
         name: AllocatedResource(used := resources.requested(name), has, round(used / has, 6))
         for name in resources.resources
         if (has := resources.allocatable(name))
     }
-    return SimulationResult(
-        len(simulation.names), [*outcomes.values()], allocation, simulation.evictions
-    )
+    return SimulationResult(len(simulation.names), [*outcomes.values()], allocation)
 
 
 # ---- the document
@@ -125,7 +118,6 @@ class SimulationAnswer(msgspec.Struct, frozen=True, kw_only=True):
     allocation: Mapping[str, AllocatedResource]
     policies: Sequence[SimulatedPolicy]
     pods: Sequence[PodOutcome]
-    evictions: Sequence[SimulatedEviction]
     added: Sequence[str] = ()
     drained: SimulatedDrain | None = None
     notes: Sequence[str] = ()
@@ -153,7 +145,6 @@ def answer_of(
         allocation=found.allocation,
         policies=found.policies(),
         pods=pods,
-        evictions=found.evictions,
         added=changed.added,
         drained=changed.drained,
         notes=notes,
@@ -192,8 +183,8 @@ _SHOWN = 5
 
 # ---- changes
 
-Kind = Literal["now pending", "now placed", "moved", "now evicted"]
-KINDS: tuple[Kind, ...] = ("now pending", "now placed", "moved", "now evicted")
+Kind = Literal["now pending", "now placed", "moved"]
+KINDS: tuple[Kind, ...] = ("now pending", "now placed", "moved")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,5 +207,5 @@ def changes(old: SimulationAnswer, new: SimulationAnswer) -> Sequence[OutcomeCha
 
 def _kind(old: PodOutcome, new: PodOutcome) -> Kind:
     if new.node is None:
-        return "now evicted" if new.evictedFor is not None else "now pending"
+        return "now pending"
     return "now placed" if old.node is None else "moved"

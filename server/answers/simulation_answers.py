@@ -31,8 +31,7 @@ class SimulationQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     that of objects without one. Without `pods` they are those that leave drained nodes, or, if no
     node is drained, those of the cluster that wait: of the namespace, or of all if it is empty.
     `drain` names nodes, which take no pods. `weight` is that of the extender in kube-scheduler's
-    configuration. `pluginScores` says whether kube-scheduler's own score counts, and `preempt`
-    whether pods of lower priority are evicted.
+    configuration. `pluginScores` says whether kube-scheduler's own score counts.
     """
 
     pods: str | list[dict[str, Any]] | None = None
@@ -41,4 +40,3 @@ class SimulationQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     drain: Annotated[Sequence[_Name], Meta(max_length=MOST_DRAINED)] = ()
     weight: Annotated[int, Meta(ge=1, lt=2**31)] = 1
     pluginScores: bool = True
-    preempt: bool = False

@@ -111,7 +111,6 @@ class Simulator:
             options = SimulationOptions(
                 weight=question.weight,
                 plugins=question.pluginScores,
-                preempts=question.preempt,
                 most=MOST_PODS,
                 portion=_STEP_SECONDS,
                 real=self._clock,

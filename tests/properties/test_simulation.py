@@ -113,7 +113,6 @@ def test_pods_are_where_they_may_be_and_pending_where_they_may_be_nowhere(seed: 
     for item, outcome in zip(queue, done.outcomes, strict=True):
         views = snapshot_of(cluster, there).nodes
         why = {name: refused(item, view, oracle) for name, view in views.items()}
-        assert outcome.evictedFor is None, "nobody is evicted where that is not asked for"
         if (where := outcome.node) is not None:
             assert why[where] == ""
             there.append(placed(item, where))

@@ -29,14 +29,13 @@ def simulation(
     weight: int = 1,
     plugins: bool = True,
     ties: Random | None = None,
-    preempts: bool = False,
 ) -> Simulation:
     """`pods` wait, whatever node they name; those that are `there` are left alone."""
     cache = cache_of(nodes, there)
     clock = SimulatedClock()
     engine = engine_over(policies, cache, time=DecisionTime(clock, lambda: NOW))
     queue = [waiting(raw(_unplaced(pod)), CODEC) for pod in pods]
-    options = SimulationOptions(weight, plugins, ties, preempts=preempts)
+    options = SimulationOptions(weight, plugins, ties)
     return finished(begin(engine, cache, queue, options, clock))
 
 

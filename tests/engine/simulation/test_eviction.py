@@ -1,8 +1,8 @@
-"""Eviction: victims as kube-scheduler chooses them, and further ones as policies need them."""
+"""Eviction: the victims that kube-scheduler proposes on each node."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, combinations
 
 import msgspec
@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.cache.node_table import with_pods
+from engine.decision.preemption import Victims
 from engine.objects.disruption_budget import by_namespace, decode_budget
 from engine.objects.peer import Peer, importance
-from engine.simulation.cycle import PodOutcome, SimulatedEviction, dry_run, preferred
-from engine.simulation.result import answer_of, changes, result
-from tests.support.builders import Object, node, pod
-from tests.support.engines import node_of, peer_of
+from engine.simulation.cycle import dry_run, waiting
+from tests.support.builders import Object, node, pod, raw
+from tests.support.engines import CODEC, node_of, peer_of
 from tests.support.examples import examples
 from tests.support.simulated import simulation
 
@@ -93,26 +93,7 @@ def test_the_dry_run_is_the_best_of_all_sets_of_pods(
     assert victims.pdb_violations == len({peer.uid for peer in best} & set(breaks))
 
 
-@pytest.mark.parametrize(
-    ("other", "violations", "best"),
-    [
-        ([there("b", 1)], 0, "n-1"),
-        ([there("b", 0)], 0, "n-2"),
-        ([there("b", 0)], 1, "n-1"),
-        # As many of the highest priority, and more in all.
-        ([there("b", 1), there("c", 0)], 0, "n-1"),
-        ([there("b", 1, second=30)], 0, "n-2"),
-    ],
-    ids=["the first", "priority", "budgets", "fewer", "started later"],
-)
-def test_the_node_that_kube_scheduler_prefers(
-    other: Sequence[Object], violations: int, best: str
-) -> None:
-    candidates = {"n-1": peers(there("a", 1)), "n-2": peers(*other)}
-    assert preferred(candidates, {"n-1": 0, "n-2": violations}) == best
-
-
-# ---- the cycle
+# ---- a cluster
 
 WEB = [there("w-1", 10, app="web"), there("w-2", 20, app="web"), there("other", 1)]
 
@@ -121,88 +102,24 @@ def important(name: str = "asked", cpu: str = "1", **spec: object) -> Object:
     return pod(name, cpu=cpu, memory="1Gi", labels={"app": "web"}, priority=100, spec=spec)
 
 
-def test_a_policy_has_one_more_victim_than_kube_scheduler() -> None:
-    """As in the cluster: one pod goes for the CPU, another one for the limit."""
-    nodes = [node("n-1", cpu="3")]
-    found = simulation(nodes, [important()], TWO, there=WEB, preempts=True)
-    assert list(found.run()) == [PodOutcome("default/asked", "web", "n-1")]
-    by_kube_scheduler = SimulatedEviction("default/other", "n-1", "default/asked", None, None)
-    by_policy = SimulatedEviction("default/w-1", "n-1", "default/asked", "web", "two")
-    assert found.evictions == [by_policy, by_kube_scheduler]
-    without = simulation(nodes, [important()], "", there=WEB, preempts=True)
-    (placed,) = without.run()
-    assert placed.node == "n-1"
-    assert without.evictions == [by_kube_scheduler]
+def proposed(nodes: Sequence[Object], asked: Object) -> Mapping[str, Victims]:
+    return simulation(nodes, (), TWO, there=WEB).proposed(waiting(raw(asked), CODEC))
+
+
+def test_of_pods_without_need_the_least_important_one_is_proposed() -> None:
+    assert proposed([node("n-1", cpu="3")], important()) == {"n-1": Victims(["other"], 0)}
 
 
 @pytest.mark.parametrize(
-    ("asked", "preempts"),
+    ("asked", "cpu"),
     [
-        (important(), False),
-        (important(preemptionPolicy="Never"), True),
-        (important(cpu="4"), True),
-        (pod("asked", cpu="1", labels={"app": "web"}, priority=1), True),
+        (important(preemptionPolicy="Never"), "3"),
+        (important(cpu="4"), "3"),
+        (pod("asked", cpu="1", labels={"app": "web"}, priority=1), "3"),
+        (important(), "8"),
     ],
-    ids=["not asked for", "never", "too large for the node", "not more important"],
+    ids=["never", "too large for the node", "not more important", "a policy alone rejects it"],
 )
-def test_nobody_is_evicted(asked: Object, preempts: bool) -> None:
-    (outcome,) = simulation(
-        [node("n-1", cpu="3")], [asked], TWO, there=WEB, preempts=preempts
-    ).run()
-    assert outcome.node is None
-
-
-def test_a_node_that_only_a_policy_rejects_is_no_candidate() -> None:
+def test_nobody_is_proposed(asked: Object, cpu: str) -> None:
     """C48: kube-scheduler takes the rejections of an extender for final."""
-    (outcome,) = simulation(
-        [node("n-1", cpu="8")], [important()], TWO, there=WEB, preempts=True
-    ).run()
-    assert outcome.node is None
-    assert list(outcome.reasons) == ["web: two"]
-
-
-def test_a_pod_that_was_placed_before_can_be_evicted() -> None:
-    pods = [pod("early", cpu="2", memory="1Gi", priority=1), important("late", cpu="2")]
-    nodes = [node("n-1", cpu="3")]
-    plain = result(simulation(nodes, pods))
-    found = result(simulation(nodes, pods, preempts=True))
-    evicted = PodOutcome("default/early", None, None, evictedFor="default/late")
-    placed = PodOutcome("default/late", None, "n-1")
-    assert list(found.outcomes) == [evicted, placed]
-    assert list(found.placed) == [placed]
-    assert found.evictions == [
-        SimulatedEviction("default/early", "n-1", "default/late", None, None)
-    ]
-    assert found.allocation["cpu"].requested == 2000
-    assert [each.kind for each in changes(answer_of(plain), answer_of(found))] == [
-        "now evicted",
-        "now placed",
-    ]
-
-
-@settings(max_examples=examples(60))
-@given(
-    queue=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3), st.booleans()), max_size=10),
-    sizes=st.lists(st.integers(2, 5), min_size=1, max_size=3),
-)
-def test_bounds_hold_whoever_is_evicted(
-    queue: list[tuple[int, int, bool]], sizes: list[int]
-) -> None:
-    """At the end no node has more than two pods of web, or less than nothing of a resource."""
-    priorities = {f"default/p{i}": rank for i, (rank, _, _) in enumerate(queue)}
-    kinds = {f"default/p{i}": (cpu, web) for i, (_, cpu, web) in enumerate(queue)}
-    pods = [
-        pod(f"p{i}", cpu=str(cpu), priority=rank, labels={"app": "web"} if web else {"app": "db"})
-        for i, (rank, cpu, web) in enumerate(queue)
-    ]
-    nodes = [node(f"n-{i}", cpu=str(size)) for i, size in enumerate(sizes)]
-    found = result(simulation(nodes, pods, TWO, preempts=True))
-    assert len(found.outcomes) == len(queue)
-    for name, size in ((f"n-{i}", size) for i, size in enumerate(sizes)):
-        here = [kinds[o.pod] for o in found.placed if o.node == name]
-        assert sum(cpu for cpu, _ in here) <= size
-        assert sum(web for _, web in here) <= 2
-    for each in found.evictions:
-        assert priorities[each.pod] < priorities[each.preemptor]
-    used = sum(kinds[o.pod][0] for o in found.placed)
-    assert found.allocation["cpu"].requested == 1000 * used
+    assert proposed([node("n-1", cpu=cpu)], asked) == {}
