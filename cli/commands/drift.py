@@ -14,7 +14,7 @@ from cli.replicas import replicas
 from cli.replicas.replicas import Replica
 from cli.sources import AskedCluster
 from cli.world import World, add_arguments
-from engine.drift.drift_document import CAUSES, DriftDocument, DriftedPod, clauses_of
+from engine.drift.drift_document import DriftDocument, DriftedPod, clauses_of
 from engine.drift.survey import Survey, answered
 from engine.errors import EngineError
 from engine.offline import offline_engine
@@ -138,11 +138,10 @@ def _clauses(found: DriftDocument) -> Part:
 
 
 def _pods(pods: Sequence[DriftedPod]) -> Part:
-    rows = table("order", "pod", "is on", "breaks", "because", "would go to", right=("order",))
+    rows = table("order", "pod", "is on", "breaks", "would go to", right=("order",))
     for pod in pods:
         broken = [f"{each.policy}: {each.clause}" for each in pod.clauses]
-        causes = [CAUSES[each.by] for each in pod.clauses]
-        rows.add_row(str(pod.order), pod.pod, pod.node, lines(broken), lines(causes), _place(pod))
+        rows.add_row(str(pod.order), pod.pod, pod.node, lines(broken), _place(pod))
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Drift document: which pods break which rules now, since when and why, and what a repair would do.
+"""Drift document: which pods break which rules now, since when, and what a repair would do.
 
 The terminal, the view's API, the page, metrics and statuses show a DriftDocument and nothing else.
 `version` changes where one of its keys means something else.
@@ -12,37 +12,21 @@ from typing import Literal as OneOf
 import msgspec
 
 VERSION = 1
-# What has changed so that a rule does not hold any more.
-Cause = OneOf["policy", "node", "labels", "scale-down", "other pods", "bound", "unknown"]
 ClauseKind = OneOf["filter", "share", "spread", "limit", "cards", "gang"]
 RepairMode = OneOf["off", "dry-run", "on"]
 RepairState = OneOf[
     "idle", "off", "dry run", "waiting", "moving", "no place", "stopped", "may not evict"
 ]
-CAUSES: dict[Cause, str] = {
-    "policy": "the policy is new or was edited",
-    "node": "the node was changed",
-    "labels": "the pod or its namespace was relabelled",
-    "scale-down": "other pods were deleted",
-    "other pods": "other pods came or moved",
-    "bound": "it was bound there all the same",
-    "unknown": "nobody saw it happen",
-}
 
 
 class BrokenClause(msgspec.Struct, frozen=True):
-    """A clause that would not let the pod on its node now.
-
-    `since` is the time when that was seen first, and `by` what had changed: `unknown` for what
-    there was before the replica looked first.
-    """
+    """A clause that would not let the pod on its node now; `since` is when that was seen first."""
 
     policy: str
     clause: str
     kind: ClauseKind
     text: str
     since: str
-    by: Cause
 
 
 class DriftedPod(msgspec.Struct, frozen=True):

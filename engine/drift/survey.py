@@ -7,26 +7,25 @@ priority, then young ones.
 
 A Survey belongs to one replica, or to a command. It is done in steps of some milliseconds. Pods of
 one template are told apart by their labels and requests alone, so that the whole JSON of one of
-them is enough. What was seen last is kept, to tell what has changed since.
+them is enough. Since when a pod breaks a rule is kept from one survey to the next.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar, cast
 
 import msgspec
 
-from engine.cache.node_table import NodeWithPods, Snapshot
+from engine.cache.node_table import Snapshot
 from engine.counting.domains import shared_value
 from engine.decision.moves import BrokenRule, MovedPods, OtherNodes
 from engine.decision.verb_call import ClusterState, VerbCall
 from engine.drift.drift_document import (
     BrokenClause,
-    Cause,
     ClauseKind,
     DriftDocument,
     DriftedPod,
@@ -35,7 +34,6 @@ from engine.drift.drift_document import (
 from engine.engine import Engine
 from engine.errors import BadObjectError, DeadlineExceededError, EngineError
 from engine.gangs.members import GangName, Members
-from engine.objects.eligibility import bars
 from engine.objects.kept_pods import kept
 from engine.objects.peer import Peer, key_of
 from engine.objects.remembered import Remembered
@@ -85,15 +83,6 @@ def _cost(suspect: _Suspect) -> tuple[bool, int, int, str]:
     return pod.ready, pod.priority, -created, key_of(pod)
 
 
-@dataclass(frozen=True, slots=True)
-class _LastSurvey:
-    """The last survey, to tell what has changed at the next."""
-
-    snapshot: Snapshot | None = None
-    digests: Mapping[str, str] = field(default_factory=dict)
-    pods: int = 0
-
-
 class Survey:
     """The surveys of one engine, one after another."""
 
@@ -117,11 +106,12 @@ class Survey:
             _MOST_TEMPLATES, lambda _, each: each.pod.undecoded_bytes
         )
         self._members = Members(lambda: engine.registry.slots)
-        self._seen = _LastSurvey()
-        # By the address of a policy, of what there was before the first survey.
+        # Whether the next survey is the first one of a term. What there was before has its time
+        # from `drifting`, by the address of a policy.
+        self._is_first = True
         self._before: Mapping[str, str] = {}
         # By uid, policy and clause.
-        self._since: dict[tuple[str, str, str], tuple[str, Cause]] = {}
+        self._since: dict[tuple[str, str, str], str] = {}
         self._lost: Mapping[str, BrokenRule] = {}
         # The gangs that have had as many members on nodes as are placed together.
         self._whole: frozenset[GangName] = frozenset()
@@ -133,14 +123,14 @@ class Survey:
 
     def forget(self) -> None:
         """Forgets what was seen: the next survey is the first one of a term."""
-        self._seen, self._since, self._whole = _LastSurvey(), {}, frozenset()
+        self._is_first, self._since, self._whole = True, {}, frozenset()
 
     def look(self) -> Steps[DriftDocument]:
         """What has drifted now. Raises NotSyncedError."""
         began, at = self._clock(), self._now().to_second()
-        self._before = self._drifting() if self._seen.snapshot is None else {}
+        self._before = self._drifting() if self._is_first else {}
         self._step_ends = began + _STEP_SECONDS
-        snapshot, registry = self._cluster.snapshot(), self._engine.registry
+        snapshot = self._cluster.snapshot()
         templates, looked = yield from self._by_template(snapshot)
         self._lost = yield from self._on_lost_cards(snapshot)
         runs, gangs, skipped = list[list[_Suspect]](), dict[GangName, list[_Suspect]](), list[str]()
@@ -156,15 +146,14 @@ class Survey:
             for begin in range(0, len(suspects), _RUN):
                 runs.append(sorted(suspects[begin : begin + _RUN], key=_cost))
                 yield from self._rest()
-        seen = _LastSurvey(snapshot, {p.address: p.digest for p in registry.programs}, looked)
         # One by one: to sort all of them would be a long step.
         ordered, number = heapq.merge(*runs, key=_cost), sum(map(len, runs))
-        found, left = yield from self._found(ordered, at, seen, skipped)
+        found, left = yield from self._found(ordered, at, skipped)
         more = number - left if left else 0
-        found += yield from self._broken_gangs(gangs, at, seen, len(found))
+        found += yield from self._broken_gangs(gangs, at, len(found))
         current = {(p.uid, c.policy, c.clause) for p in found for c in p.clauses}
         self._since = {key: known for key, known in self._since.items() if key in current}
-        self._seen = seen
+        self._is_first = False
         return DriftDocument(
             replica=self._replica,
             at=at,
@@ -254,7 +243,7 @@ class Survey:
     # ---- what they break
 
     def _found(
-        self, suspects: Iterable[_Suspect], at: str, seen: _LastSurvey, skipped: list[str]
+        self, suspects: Iterable[_Suspect], at: str, skipped: list[str]
     ) -> Steps[tuple[list[DriftedPod], int]]:
         """The pods that break rules, one after the other moved on paper.
 
@@ -265,7 +254,7 @@ class Survey:
             if len(found) >= _MOST_FOUND:
                 return found, number
             try:
-                one = yield from self._drifted(suspect, moved, at, seen, len(found) + 1)
+                one = yield from self._drifted(suspect, moved, at, len(found) + 1)
             except EngineError as error:
                 skipped.append(f"{key_of(suspect.pod)}: {error}")
                 continue
@@ -274,7 +263,7 @@ class Survey:
         return found, 0
 
     def _drifted(
-        self, suspect: _Suspect, moved: MovedPods, at: str, seen: _LastSurvey, order: int
+        self, suspect: _Suspect, moved: MovedPods, at: str, order: int
     ) -> Steps[DriftedPod | None]:
         pod, moves = suspect.pod, self._engine.moves
         now = self._cluster.pods.pod(key_of(pod))
@@ -289,7 +278,7 @@ class Survey:
         other = yield from self._again(lambda: moves.others(asked, pod, moved))
         moved.move(pod, other.names[0] if other.names else other.paper)
         yield from self._rest()
-        return self._document_of(suspect, rules, other, at, seen, order)
+        return self._document_of(suspect, rules, other, at, order)
 
     def _document_of(
         self,
@@ -297,11 +286,10 @@ class Survey:
         rules: Iterable[BrokenRule],
         other: OtherNodes,
         at: str,
-        seen: _LastSurvey,
         order: int,
     ) -> DriftedPod:
         pod = suspect.pod
-        broken = [self._clause(pod, rule, at, seen) for rule in rules]
+        broken = [self._clause(pod, rule, at) for rule in rules]
         workload = pod.workload
         return DriftedPod(
             order,
@@ -317,7 +305,7 @@ class Survey:
         )
 
     def _broken_gangs(
-        self, gangs: Mapping[GangName, Sequence[_Suspect]], at: str, seen: _LastSurvey, found: int
+        self, gangs: Mapping[GangName, Sequence[_Suspect]], at: str, found: int
     ) -> Steps[list[DriftedPod]]:
         """The members of gangs that are torn apart, or have lost some of those they need."""
         broken, whole = list[DriftedPod](), set[GangName]()
@@ -337,7 +325,7 @@ class Survey:
             rule = BrokenRule(program.policy, program.name, "gang", text)
             for each in apart[: _MOST_FOUND - len(broken) - found]:
                 order = found + len(broken) + 1
-                broken.append(self._document_of(each, [rule], nowhere, at, seen, order))
+                broken.append(self._document_of(each, [rule], nowhere, at, order))
         self._whole = frozenset(whole)
         return broken
 
@@ -370,33 +358,13 @@ class Survey:
         apart = [each for those in by_value.values() if those is not most for each in those]
         return apart, f"{len(most)} of {len(members)} members share another value"
 
-    # ---- since when, and why
+    # ---- since when
 
-    def _clause(self, pod: Peer, rule: BrokenRule, at: str, seen: _LastSurvey) -> BrokenClause:
+    def _clause(self, pod: Peer, rule: BrokenRule, at: str) -> BrokenClause:
         key = pod.uid, rule.policy, rule.clause
-        first = self._before.get(rule.policy, at), self._cause(pod, rule, seen)
-        since, by = self._since.setdefault(key, first)
+        since = self._since.setdefault(key, self._before.get(rule.policy, at))
         kind = cast("ClauseKind", rule.kind)
-        return BrokenClause(rule.policy, rule.clause, kind, rule.text, since, by)
-
-    def _cause(self, pod: Peer, rule: BrokenRule, seen: _LastSurvey) -> Cause:
-        """What has changed since the last survey, in which the pod did not break the rule."""
-        last, snapshot = self._seen, seen.snapshot
-        if last.snapshot is None or snapshot is None:
-            return "unknown"
-        if last.digests.get(rule.policy) != seen.digests.get(rule.policy):
-            return "policy"
-        before, after = last.snapshot.node(pod.nodeName), snapshot.node(pod.nodeName)
-        if before is None or after is None or _differ(before, after):
-            return "node"
-        known = next((p for p in before.pods or () if p.uid == pod.uid), None)
-        if known is None:
-            return "bound"
-        if (known.labels, known.namespaceLabels) != (pod.labels, pod.namespaceLabels):
-            return "labels"
-        if rule.kind in ("filter", "cards"):
-            return "other pods"
-        return "scale-down" if seen.pods < last.pods else "other pods"
+        return BrokenClause(rule.policy, rule.clause, kind, rule.text, since)
 
     # ---- steps
 
@@ -439,15 +407,6 @@ def unplaced(body: bytes) -> bytes:
     pod = msgspec.json.decode(body)
     pod.get("spec", {}).pop("nodeName", None)
     return msgspec.json.encode(pod)
-
-
-def _differ(before: NodeWithPods, after: NodeWithPods) -> bool:
-    """Whether rules may see another node, its pods aside."""
-    return (
-        before.labels != after.labels
-        or bars(before) != bars(after)
-        or before.allocatable != after.allocatable
-    )
 
 
 def answered(steps: Steps[T], pods: Callable[[str], bytes | None]) -> T:

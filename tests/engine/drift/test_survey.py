@@ -96,7 +96,6 @@ def test_a_share_names_the_fewest_and_youngest_pods() -> None:
     (clause,) = found.clauses
     assert (clause.policy, clause.clause, clause.kind) == ("web", "spot", "share")
     assert (clause.pods, clause.movable, clause.stuck) == (6, 6, 0)
-    assert {each.clauses[0].by for each in found.pods} == {"unknown"}
 
 
 def test_a_bound_that_holds_names_nobody() -> None:
@@ -159,11 +158,11 @@ def test_a_filter_is_asked_about_the_node_without_the_pod() -> None:
     world.cache.put_node(node_of(node("a", cpu="1", ready=False)))
     (one,) = world.look().pods
     (broken,) = one.clauses
-    assert (broken.clause, broken.kind, broken.by) == ("ready", "filter", "unknown" and broken.by)
+    assert (broken.clause, broken.kind) == ("ready", "filter")
     assert one.places == ["b"]
 
 
-def test_causes_are_told_from_what_changed() -> None:
+def test_what_changes_makes_pods_drift_from_then_on() -> None:
     nodes = [node("a", labels={"gpu": "yes"}), node("b", labels={"gpu": "yes"})]
     text = """
     policy web {
@@ -179,7 +178,7 @@ def test_causes_are_told_from_what_changed() -> None:
     assert not world.look().pods
     world.cache.put_node(node_of(node("a", labels={"gpu": "no"})))
     found = world.look()
-    assert {c.by for p in found.pods for c in p.clauses} == {"node"}
+    assert {c.clause for p in found.pods for c in p.clauses} == {"gpu"}
     assert names(found)[:2] == ["web-1", "web-0"]
     since = found.pods[0].clauses[0].since
     assert world.look().pods[0].clauses[0].since == since
@@ -188,14 +187,11 @@ def test_causes_are_told_from_what_changed() -> None:
     world.remove("default/web-0")
     world.remove("default/web-1")
     (one,) = world.look().pods
-    assert [(each.clause, each.by) for each in one.clauses] == [("spot", "scale-down")]
+    assert [each.clause for each in one.clauses] == ["spot"]
     world.engine.adopt(registry_of(text.replace("50%", "0%")))
-    found = world.look()
-    assert {c.by for p in found.pods for c in p.clauses} == {"policy", "scale-down"}
+    assert len(world.look().pods) == 2
     world.put(web(5, "b"))
-    assert {c.by for p in world.look().pods if p.pod == "default/web-5" for c in p.clauses} == {
-        "bound"
-    }
+    assert "web-5" in names(world.look())
 
 
 def test_a_pod_that_changes_its_labels() -> None:
@@ -211,7 +207,7 @@ def test_a_pod_that_changes_its_labels() -> None:
     assert not world.look().pods
     world.put(web(0, "a", labels=labels | {"tier": "b"}))
     (one,) = world.look().pods
-    assert (one.places, one.clauses[0].by) == (["b"], "labels")
+    assert one.places == ["b"]
 
 
 def test_gangs_that_are_torn_apart() -> None:
@@ -247,7 +243,7 @@ def test_gangs_that_have_lost_members() -> None:
     assert names(found) == ["web-1", "web-2"]
     (broken,) = found.pods[0].clauses
     assert broken.text == "2 of 3 members that are placed together have nodes"
-    assert (broken.kind, broken.by, found.pods[0].moves) == ("gang", "scale-down", False)
+    assert (broken.kind, found.pods[0].moves) == ("gang", False)
     world.put(web(3, "a"))
     assert not world.look().pods
 
@@ -317,5 +313,5 @@ def test_pods_on_cards_that_are_gone() -> None:
     world.cache.put_node(node_of(node("a", labels={"cards": "1"})))
     (found,) = world.look().pods
     (broken,) = found.clauses
-    assert (broken.kind, broken.clause, broken.by) == ("cards", "gpu", "node")
+    assert (broken.kind, broken.clause) == ("cards", "gpu")
     assert (broken.text, found.places) == ("it is on a card that its node does not have", ["b"])
