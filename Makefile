@@ -42,7 +42,7 @@ HOSTILE_SOURCES = tests/e2e/test_data_hostile.py
 REPAIR_FAULTS = tests/e2e/test_repair_faults.py
 
 # No test of these folders runs here, and reading them takes time.
-OTHERS = tests/e2e tests/benchmarks tests/image
+OTHERS = tests/e2e tests/benchmarks tests/image tests/browser
 
 # Random worlds and texts; recorded answers are compared by `processes`.
 PROPERTIES = tests/properties tests/chaos tests/recorder tests/differential

@@ -25,18 +25,17 @@ OF_TARGETS = {"job", "instance", "namespace"}
 SEVERITIES = {"critical", "warning", "info"}
 
 
-@pytest.mark.parametrize("name", expressions())
-def test_an_expression_names_metrics_and_labels_that_there_are(name: str) -> None:
-    known, expression = series(every_metric()), expressions()[name]
-    named = selectors(expression)
-    assert named
-    missing = {metric for metric, _ in named} - known.keys()
-    assert not missing
-    for metric, labels in named:
-        allowed = known[metric].labels | OF_TARGETS
-        assert labels <= allowed, metric
-    every = OF_TARGETS | {"le"} | {label for m, _ in named for label in known[m].labels}
-    assert grouping(expression) <= every
+def test_an_expression_names_metrics_and_labels_that_there_are() -> None:
+    known = series(every_metric())
+    for name, expression in expressions().items():
+        named = selectors(expression)
+        assert named, name
+        missing = {metric for metric, _ in named} - known.keys()
+        assert not missing, name
+        for metric, labels in named:
+            assert labels <= known[metric].labels | OF_TARGETS, (name, metric)
+        every = OF_TARGETS | {"le"} | {label for m, _ in named for label in known[m].labels}
+        assert grouping(expression) <= every, name
 
 
 @pytest.mark.parametrize(("title", "query", "legend"), list(panels()))

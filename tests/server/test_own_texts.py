@@ -102,35 +102,26 @@ def error_of(kind: type[Exception]) -> Exception:
     return RequestError("the words")
 
 
-RAISED = sites(*ERRORS)
+def test_each_error_is_answered_in_the_words_of_placet_or_of_a_clause() -> None:
+    """An error of a clause begins with what a policy says; any other one gets the mark.
 
-
-@pytest.mark.parametrize("site", RAISED, ids=[f"{each.place} {each.made}" for each in RAISED])
-def test_each_error_is_answered_in_the_words_of_placet_or_of_a_clause(site: Site) -> None:
-    """An error of a clause begins with what a policy says; any other one gets the mark."""
-    kind = ERRORS[site.made]
-    if site.of_clause or kind is WaitedInVainError:
-        assert site.begins is None or site.begins.startswith((OF_POLICY, own_text("")))
-        return
-    assert failure_of(error_of(kind)).text == own_text("the words")
-    assert not (site.begins or "").startswith(own_text("")), "the mark comes twice"
-
-
-def test_there_are_errors_of_both_kinds() -> None:
-    of_clauses = [each for each in RAISED if each.of_clause or each.made == "WaitedInVainError"]
-    assert len(of_clauses) >= 12
-    assert len(RAISED) - len(of_clauses) >= 50
-
-
-@pytest.mark.parametrize("site", sites(*VERDICTS), ids=lambda site: site.place)
-def test_a_rejection_of_nodes_has_the_words_of_a_policy_or_the_mark(site: Site) -> None:
-    assert site.begins is None or site.begins.startswith((OF_POLICY, own_text("")))
-
-
-@pytest.mark.parametrize("site", sites(*ENCODERS), ids=lambda site: site.place)
-def test_nothing_else_is_answered(site: Site) -> None:
-    """The text of an answer is that of a failure, none, or marked."""
-    assert site.begins in (None, "", own_text(""))
+    The text of an answer is that of a failure, none, or marked.
+    """
+    of_clauses = others = 0
+    marked = (OF_POLICY, own_text(""))
+    for site in sites(*ERRORS, *VERDICTS, *ENCODERS):
+        kind = ERRORS.get(site.made)
+        if site.made in ENCODERS:
+            assert site.begins in (None, "", own_text("")), site
+        elif kind is None or site.of_clause or kind is WaitedInVainError:
+            of_clauses += kind is not None
+            assert site.begins is None or site.begins.startswith(marked), site
+        else:
+            others += 1
+            assert failure_of(error_of(kind)).text == own_text("the words"), site
+            assert not (site.begins or "").startswith(own_text("")), f"the mark twice: {site}"
+    assert of_clauses >= 12
+    assert others >= 50
 
 
 @pytest.mark.parametrize(
