@@ -26,7 +26,7 @@ from server.http.sockets import CONNECTIONS, Shutdown
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
 from server.settings import Settings
-from server.verbs.answering import Decider, DecisionQueue, PromptVerb, Verb, VerbAnswerer
+from server.verbs.answering import Decider, DecisionQueue, Verb, VerbAnswerer
 from server.verbs.bind import BindVerb, PodBinder, not_offered
 from server.verbs.filter import AnsweredNames, FilterVerb, NameFragments
 from server.verbs.preempt import PreemptVerb
@@ -95,7 +95,7 @@ def create_app(parts: AppParts) -> web.Application:
     answerer = VerbAnswerer(queue, settings, bodies, recorder)
     answered, fragments = AnsweredNames(), NameFragments()
     resolvable = settings.resolvable_rejections
-    prompt: dict[str, PromptVerb] = {
+    prompt: dict[str, Verb] = {
         "filter": FilterVerb(decider, queue, answered, fragments, resolvable_rejections=resolvable),
         "prioritize": PrioritizeVerb(decider, answered, fragments),
     }

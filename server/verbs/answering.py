@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Protocol
@@ -18,7 +18,7 @@ from aiohttp import web
 
 from engine.decision.preemption import Victims
 from engine.decision.verdict import Decision, Scores
-from engine.errors import BriefWaitError, DeadlineExceededError, HandoverError
+from engine.errors import DeadlineExceededError, HandoverError
 from server.call import Aside, CallRecord
 from server.errors import CallFailure, Outcome, RequestError
 from server.http.bodies import BodyReader, refuse_encoded
@@ -61,27 +61,21 @@ class Decider(Protocol):
         ...
 
 
+Answer = bytes | Coroutine[None, None, bytes]
+
+
 class Verb(Protocol):
     """One verb: from the body of a request to that of its answer."""
 
-    def decide(self, body: bytes, call: CallRecord) -> bytes | Awaitable[bytes]:
-        """The answer. Fills in the call. Raises RequestError, EngineError and others."""
+    def decide(self, body: bytes, call: CallRecord) -> Answer:
+        """The answer, or what waits for it. Fills in the call.
+
+        Raises RequestError, EngineError and others.
+        """
         ...
 
-    def refuse(self, failure: CallFailure) -> web.Response:
-        """The answer of a call that failed."""
-        ...
-
-
-class PromptVerb(Verb, Protocol):
-    """A verb that mostly decides without waiting, and whose answers all have the status 200."""
-
-    def decide_at_once(self, body: bytes, call: CallRecord) -> bytes:
-        """The answer, as `decide`. Raises BriefWaitError where that would wait."""
-        ...
-
-    def refusal(self, failure: CallFailure) -> bytes:
-        """The body of the answer of a call that failed."""
+    def refuse(self, failure: CallFailure) -> tuple[int, bytes]:
+        """The status of the answer of a call that failed, and its body."""
         ...
 
 
@@ -123,14 +117,15 @@ class VerbAnswerer:
                     self._queue.end()
                 return json_response(answer if isinstance(answer, bytes) else await answer)
         except Exception as error:  # noqa: BLE001  # whatever it is, kube-scheduler gets its answer
-            response = verb.refuse(call.fail(error))
+            status, text = verb.refuse(call.fail(error))
+            response = json_response(text) if status == 200 else _plain(status, text)
             if isinstance(error, HandoverError):
                 # A balancer has the client connect to the replica that decides.
                 response.force_close()
             return response
 
-    def at_once(self, name: str, verb: PromptVerb) -> AnswerAtOnce:
-        """What answers the whole requests of a verb that need not wait. It never raises.
+    def at_once(self, name: str, verb: Verb) -> AnswerAtOnce:
+        """What answers the whole requests of a verb that mostly need not wait. It never raises.
 
         An interrupted call has changed nothing that `answer` does not change again.
         """
@@ -149,11 +144,14 @@ class VerbAnswerer:
             call.deadline = call.arrived + self._seconds
             in_flight.value += 1
             try:
-                found = verb.decide_at_once(body, call)
-            except (BriefWaitError, HandoverError):
+                found = verb.decide(body, call)
+                if not isinstance(found, bytes):
+                    found.close()
+                    return None
+            except HandoverError:
                 return None
             except Exception as error:  # noqa: BLE001  # as in `VerbAnswerer.answer`
-                found = verb.refusal(call.fail(error))
+                _, found = verb.refuse(call.fail(error))
             finally:
                 in_flight.value -= 1
                 queue.rest()
@@ -169,6 +167,10 @@ def json_response(body: bytes) -> web.Response:
         return web.Response(body=body, content_type="application/json")
     length = {"Content-Length": str(len(body))}
     return web.Response(body=_parts(body), headers=length, content_type="application/json")
+
+
+def _plain(status: int, text: bytes) -> web.Response:
+    return web.Response(status=status, body=text, content_type="text/plain", charset="utf-8")
 
 
 async def _parts(body: bytes) -> AsyncIterator[memoryview]:

@@ -5,7 +5,6 @@ A server has the verb only if it is told to bind. Otherwise the paths of the ver
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import Protocol
 
 import msgspec
@@ -17,7 +16,7 @@ from engine.errors import own_text
 from grammar.values.named_formats import is_label, is_subdomain
 from server.call import CallRecord
 from server.errors import CallFailure, Outcome, RequestError
-from server.verbs.answering import json_response
+from server.verbs.answering import Answer, json_response
 from server.wire import BIND, decode
 
 
@@ -51,7 +50,7 @@ class BindVerb:
     def __init__(self, binder: PodBinder) -> None:
         self._binder = binder
 
-    def decide(self, body: bytes, call: CallRecord) -> Awaitable[bytes]:
+    def decide(self, body: bytes, call: CallRecord) -> Answer:
         binding = decode_binding(body)
         call.binds = binding
         return self._bound(binding, call)
@@ -60,8 +59,8 @@ class BindVerb:
         await self._binder.bind(binding, call.deadline, BindClient(call.ended, call.held_aside))
         return encode_binding("")
 
-    def refuse(self, failure: CallFailure) -> web.Response:
-        return json_response(encode_binding(failure.text))
+    def refuse(self, failure: CallFailure) -> tuple[int, bytes]:
+        return 200, encode_binding(failure.text)
 
 
 class _Binding(Struct, rename="pascal"):

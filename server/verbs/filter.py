@@ -1,9 +1,9 @@
 """Filter: the nodes of a request that a pod may run on, each accepted or rejected with a reason.
 
-A node is in exactly one part of the answer (C22, C24). Thousands of names are in an answer, and the
-same ones in the next: encoding them costs more than the decision. So in names mode, where the nodes
-are known by rows, NameFragments puts the answer together from JSON made once per node; any other
-answer is encoded name by name.
+A node is in exactly one part of the answer (C22, C24): in none, it would fail without a reason.
+Thousands of names are in an answer, and the same ones in the next: encoding them costs more than
+the decision. So NameFragments puts the answer together from JSON, which it makes once per node
+where the nodes are known by rows.
 
 kube-scheduler asks prioritize about the pod that filter was asked about, and about the nodes that
 filter has accepted, in that order. AnsweredNames recognises both by their bytes. It and the
@@ -14,15 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import compress
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from aiohttp import web
-from msgspec import Struct
 
 from engine.cache.node_table import KnownRows, ListedNames
 from engine.cluster.client import TokenBucket
@@ -30,14 +26,13 @@ from engine.decision.verdict import FEW_NODES, FEW_VERDICTS, Decision, Feasible,
 from engine.errors import BriefWaitError
 from server.call import CallRecord
 from server.errors import CallFailure
-from server.verbs.answering import Decider, DecisionQueue, json_response
+from server.verbs.answering import Answer, Decider, DecisionQueue
 from server.wire import ExtenderArgs, decode_args
 
 # The pause before each further look of a call, and the most looks. kube-scheduler asks about no
 # other pod meanwhile, so all calls together wait for a tenth of the time at most.
 _PAUSE_SECONDS, _MOST_LOOKS = 0.01, 10
 _LOOKS_PER_SECOND, _LOOKS_AT_ONCE = 10.0, 20
-_ENCODER = msgspec.json.Encoder()
 
 
 class FilterVerb:
@@ -59,36 +54,31 @@ class FilterVerb:
         self._resolvable = resolvable_rejections
         self._looks = TokenBucket(_LOOKS_PER_SECOND, _LOOKS_AT_ONCE, time.monotonic)
 
-    def decide(self, body: bytes, call: CallRecord) -> bytes | Awaitable[bytes]:
+    def decide(self, body: bytes, call: CallRecord) -> Answer:
         args = self._answered.decode(body, call)
         try:
             return self._decided(args, call)
-        except BriefWaitError:
-            if not self._looks.try_take():
-                raise
-        return self._waited(args, call)
+        except BriefWaitError as error:
+            return self._waited(args, call, error)
 
-    def decide_at_once(self, body: bytes, call: CallRecord) -> bytes:
-        return self._decided(self._answered.decode(body, call), call)
-
-    async def _waited(self, args: ExtenderArgs, call: CallRecord) -> bytes:
+    async def _waited(self, args: ExtenderArgs, call: CallRecord, why: BriefWaitError) -> bytes:
         """The answer once in-flight pods are bound, or the pod's ReplicaSet is known.
 
         After an error, kube-scheduler would ask again after one to ten seconds, about all pods of a
         burst at once.
         """
-        looks = 1
-        while True:
+        looks = 0
+        while looks < _MOST_LOOKS and self._looks.try_take():
+            looks += 1
             await asyncio.sleep(_PAUSE_SECONDS)
             await self._queue.begin(call.deadline, call.client)
             try:
                 return self._decided(args, call)
-            except BriefWaitError:
-                if looks == _MOST_LOOKS or not self._looks.try_take():
-                    raise
+            except BriefWaitError as error:
+                why = error
             finally:
                 self._queue.end()
-            looks += 1
+        raise why
 
     def _decided(self, args: ExtenderArgs, call: CallRecord) -> bytes:
         answered = self._answered
@@ -98,105 +88,14 @@ class FilterVerb:
         if call.returned == call.offered and type(args.names) is ListedNames:
             answered.names = args.names
             return echoed(args.names)
-        if decided.known_rows is not None:
-            answer, answered.names = self._fragments.filter(
-                decided, decided.known_rows, resolvable_rejections=self._resolvable
-            )
-            return answer
-        parts = partition(args.names, decided, resolvable_rejections=self._resolvable)
-        call.returned = len(parts.accepted)
-        return encode_filter(args, parts)
-
-    def refuse(self, failure: CallFailure) -> web.Response:
-        return json_response(self.refusal(failure))
-
-    def refusal(self, failure: CallFailure) -> bytes:
-        return encode_filter_error(failure.text)
-
-
-class _FilterResult(Struct, rename="pascal"):
-    nodes: None
-    node_names: Sequence[str] | None
-    failed_nodes: Mapping[str, str]
-    failed_and_unresolvable_nodes: Mapping[str, str]
-    error: str
-
-
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """A partition of names: the accepted in the order of the request, the rejected with reasons.
-
-    A name is in exactly one of the three. In none, its node would fail without a reason (C22); in
-    two, it would be both feasible and failed (C24).
-    """
-
-    accepted: Sequence[str]
-    resolvable: Mapping[str, str]
-    unresolvable: Mapping[str, str]
-
-
-def partition(names: Sequence[str], decided: Decision, *, resolvable_rejections: bool) -> Partition:
-    """The names by their verdicts; of a repeated name the first counts.
-
-    Every rejection is unresolvable unless `resolvable_rejections`: kube-scheduler up to 1.36 would
-    look for victims on nodes that only we reject, find none, and ask again at once (C48).
-
-    Raises ValueError if there are not as many names as verdicts.
-    """
-    codes = decided.codes
-    if len(names) != len(codes):
-        raise ValueError(f"{len(names)} names and {len(codes)} verdicts")
-    if len(set(names)) != len(names):
-        first = dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True))
-        firsts = sorted(first.values())
-        names, codes = [names[i] for i in firsts], codes[firsts]
-    # Often every node passes; then there is nothing to sort.
-    if not codes.any():
-        return Partition(names, {}, {})
-    accepted = list(compress(names, (codes == 0).tolist()))
-    resolvable: dict[str, str] = {}
-    unresolvable: dict[str, str] = {}
-    for code, (verdict, text) in enumerate(zip(decided.verdicts, texts(decided), strict=True)):
-        if isinstance(verdict, Feasible):
-            continue
-        here = compress(names, (codes == code).tolist())
-        rejected = resolvable if resolvable_rejections and verdict.resolvable else unresolvable
-        rejected.update(dict.fromkeys(here, text))
-    return Partition(accepted, resolvable, unresolvable)
-
-
-def encode_filter(args: ExtenderArgs, partition: Partition) -> bytes:
-    """The answer in the form of its request, names or nodes (C21)."""
-    names = partition.accepted if args.nodes is None else None
-    answer = _ENCODER.encode(
-        _FilterResult(None, names, partition.resolvable, partition.unresolvable, "")
-    )
-    if args.nodes is None:
+        answer, answered.names = self._fragments.filter(
+            args, decided, resolvable_rejections=self._resolvable
+        )
         return answer
-    rejected = partition.unresolvable
-    if partition.resolvable:
-        rejected = {**partition.resolvable, **rejected}
-    pairs = zip(args.names, args.nodes, strict=True)
-    return _with_nodes(answer, [node for name, node in pairs if name not in rejected])
 
+    def refuse(self, failure: CallFailure) -> tuple[int, bytes]:
+        return 200, encode_filter_error(failure.text)
 
-def encode_filter_error(text: str) -> bytes:
-    """The answer without a decision: kube-scheduler tries again later (C30)."""
-    return _ENCODER.encode(_FilterResult(None, None, {}, {}, text))
-
-
-def _with_nodes(answer: bytes, nodes: list[bytes]) -> bytes:
-    """The answer with these nodes, byte for byte (C20), in place of null.
-
-    Ten megabytes are ordinary here, and every copy costs as much as decoding them: so one join.
-    """
-    pieces = [b","] * (2 * len(nodes))
-    pieces[1::2] = nodes
-    tail = answer.removeprefix(b'{"Nodes":null')
-    return b"".join([b'{"Nodes":{"metadata":{},"items":[', *pieces[1:], b"]}", tail])
-
-
-# ---- names mode
 
 _Pieces = npt.NDArray[np.object_]
 _Rows = npt.NDArray[np.uint8]
@@ -287,11 +186,23 @@ class NameFragments:
         self._hosts: _Rows | None = None
 
     def filter(
-        self, decided: Decision, known: KnownRows, *, resolvable_rejections: bool
+        self, args: ExtenderArgs, decided: Decision, *, resolvable_rejections: bool
     ) -> tuple[bytes, ListedNames | None]:
-        """The answer of filter, equal to `encode_filter`'s, and the accepted names."""
-        self._update(known)
-        rows, codes = known.rows, decided.codes
+        """The answer of filter, and the accepted names if their rows are known.
+
+        Every rejection is unresolvable unless `resolvable_rejections`: kube-scheduler up to 1.36
+        would look for victims on nodes that only we reject, find none, and ask again at once (C48).
+        Raises ValueError if there are not as many names as verdicts.
+        """
+        codes, known = decided.codes, decided.known_rows
+        if known is not None:
+            self._update(known)
+            names, rows = self._names, known.rows
+        else:
+            if len(args.names) != len(codes):
+                raise ValueError(f"{len(args.names)} names and {len(codes)} verdicts")
+            names, rows = _encoded(args.names)
+            codes = codes[rows]
         failed: dict[bool, list[bytes]] = {True: [], False: []}
         if np.count_nonzero(codes):
             is_long = len(decided.verdicts) > FEW_VERDICTS or len(codes) > FEW_NODES
@@ -299,7 +210,7 @@ class NameFragments:
             for code, verdict in enumerate(decided.verdicts):
                 if isinstance(verdict, Feasible):
                     continue
-                here: list[bytes] = self._names.take(rows[codes == code]).tolist()
+                here: list[bytes] = names.take(rows[codes == code]).tolist()
                 if here:
                     text = bounded[code] if bounded else verdict.reason
                     reason = b":" + msgspec.json.encode(text)
@@ -307,8 +218,13 @@ class NameFragments:
                     members = (reason + b",").join(here) + reason
                     failed[resolvable_rejections and verdict.resolvable].append(members)
             rows = rows[codes == 0]
-        listed = b"".join((b"[", b",".join(self._names.take(rows).tolist()), b"]"))
-        accepted = ListedNames(listed, KnownRows(rows, known.nodes)) if len(rows) else None
+        if args.nodes is not None:
+            nodes = [args.nodes[row] for row in rows.tolist()]
+            return filtered(b"null", failed[True], failed[False], nodes), None
+        listed = b"".join((b"[", b",".join(names.take(rows).tolist()), b"]"))
+        accepted = None
+        if known is not None and len(rows):
+            accepted = ListedNames(listed, KnownRows(rows, known.nodes))
         return filtered(listed, failed[True], failed[False]), accepted
 
     def priorities(self, scores: Scores, known: KnownRows) -> bytes | None:
@@ -348,16 +264,51 @@ def echoed(names: ListedNames) -> bytes:
     return filtered(names.json, (), ())
 
 
-def filtered(names: bytes, resolvable: Sequence[bytes], unresolvable: Sequence[bytes]) -> bytes:
-    """The answer of a filter call, from JSON: a list of names, and members of the two objects."""
+def encode_filter_error(text: str) -> bytes:
+    """The answer without a decision: kube-scheduler tries again later (C30)."""
+    return filtered(b"null", (), (), error=msgspec.json.encode(text))
+
+
+def filtered(
+    names: bytes,
+    resolvable: Sequence[bytes],
+    unresolvable: Sequence[bytes],
+    nodes: Sequence[bytes] | None = None,
+    error: bytes = b'""',
+) -> bytes:
+    """The answer of a filter call, from JSON: a list of names, and members of the two objects.
+
+    It has the form of its request, names or nodes (C21), and nodes byte for byte (C20): ten
+    megabytes are ordinary, and every copy costs as much as decoding them, so there is one join.
+    """
+    items = [b"null"]
+    if nodes is not None:
+        pieces = [b","] * (2 * len(nodes))
+        pieces[1::2] = nodes
+        items = [b'{"metadata":{},"items":[', *pieces[1:], b"]}"]
     return b"".join(
         (
-            b'{"Nodes":null,"NodeNames":',
+            b'{"Nodes":',
+            *items,
+            b',"NodeNames":',
             names,
             b',"FailedNodes":{',
             b",".join(resolvable),
             b'},"FailedAndUnresolvableNodes":{',
             b",".join(unresolvable),
-            b'},"Error":""}',
+            b'},"Error":',
+            error,
+            b"}",
         )
     )
+
+
+def _encoded(names: Sequence[str]) -> tuple[_Pieces, npt.NDArray[np.intp]]:
+    """The JSON of each name, and the positions of the names; of a repeated name the first counts.
+
+    A name in two parts of an answer would be both feasible and failed (C24).
+    """
+    pieces = np.empty(len(names), object)
+    pieces[:] = [msgspec.json.encode(name) for name in names]
+    first = dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True))
+    return pieces, np.array(sorted(first.values()), np.intp)

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
-from aiohttp import web
 from msgspec import Raw, Struct, field
 
 from engine.decision.preemption import Victims
 from engine.errors import HandoverError
 from server.call import CallRecord
 from server.errors import CallFailure, Outcome, RequestError
-from server.verbs.answering import Decider, DecisionQueue
+from server.verbs.answering import Answer, Decider, DecisionQueue
 from server.wire import PREEMPT, ApiObject, check_pod, decode
 
 # The pause between two tries while another replica hands over.
@@ -33,7 +32,7 @@ class PreemptVerb:
         self._decider = decider
         self._queue = queue
 
-    def decide(self, body: bytes, call: CallRecord) -> Awaitable[bytes]:
+    def decide(self, body: bytes, call: CallRecord) -> Answer:
         args = decode_preemption(body)
         call.pod = args.pod
         call.offered = len(args.victims)
@@ -59,11 +58,10 @@ class PreemptVerb:
                 self._queue.end()
             await asyncio.sleep(_HANDOVER_SECONDS)
 
-    def refuse(self, failure: CallFailure) -> web.Response:
+    def refuse(self, failure: CallFailure) -> tuple[int, bytes]:
         # The answer has no field for an error, so the status has to say it (C37).
         statuses = {Outcome.INTERNAL: 500, Outcome.OVERLOADED: 503}
-        status = statuses.get(failure.outcome, 400)
-        return web.Response(status=status, text=f"{failure.text}\n")
+        return statuses.get(failure.outcome, 400), f"{failure.text}\n".encode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from aiohttp import web
 from msgspec import Struct
 
 from engine.cache.node_table import KnownRows
@@ -21,7 +20,7 @@ from engine.decision.verdict import Scores
 from engine.program.frame import Points
 from server.call import CallRecord
 from server.errors import CallFailure
-from server.verbs.answering import Decider, json_response
+from server.verbs.answering import Decider
 from server.verbs.filter import AnsweredNames, NameFragments
 
 NO_SCORES = b"[]"
@@ -43,9 +42,6 @@ class PrioritizeVerb:
         self._chance = np.random.default_rng()
 
     def decide(self, body: bytes, call: CallRecord) -> bytes:
-        return self.decide_at_once(body, call)
-
-    def decide_at_once(self, body: bytes, call: CallRecord) -> bytes:
         args = self._answered.decode(body, call)
         scores = self._decider.prioritize(args.pod, args.names, args.nodes, call.deadline)
         if scores is None:
@@ -65,11 +61,8 @@ class PrioritizeVerb:
             answer = encode_priorities(list(by_name), list(by_name.values()))
         return answer
 
-    def refuse(self, failure: CallFailure) -> web.Response:
-        return json_response(self.refusal(failure))
-
-    def refusal(self, _failure: CallFailure) -> bytes:
-        return NO_SCORES
+    def refuse(self, _failure: CallFailure) -> tuple[int, bytes]:
+        return 200, NO_SCORES
 
 
 def listed_hosts(points: Points, chance: np.random.Generator) -> _Positions | None:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from engine.decision.preemption import Victims
 from engine.decision.verdict import Decision, Failed, Feasible, Rejected, decision
-from server.verbs.filter import encode_filter, partition
+from server.verbs.filter import NameFragments
 from server.verbs.preempt import decode_preemption, encode_preemption
 from server.verbs.prioritize import encode_priorities
-from server.wire import decode_args
+from server.wire import ExtenderArgs, decode_args
 from tests.support.scheduler_side import read_filter, read_scores
 
 # JSON cannot carry a lone surrogate as UTF-8, and so no request can name a node so.
@@ -37,12 +37,15 @@ def judged(draw: st.DataObject, unique: Sequence[str]) -> Decision:
     return decision(draw.draw(st.lists(verdicts, min_size=len(unique), max_size=len(unique))))
 
 
+def answered(args: ExtenderArgs, decided: Decision, *, resolvable: bool) -> bytes:
+    return NameFragments().filter(args, decided, resolvable_rejections=resolvable)[0]
+
+
 @given(names, st.booleans(), st.data())
 def test_names_mode(offered: list[str], resolvable: bool, data: st.DataObject) -> None:
     """C19, C21, C22, C24."""
     args = decode_args(msgspec.json.encode({"Pod": {}, "Nodes": None, "NodeNames": offered}))
-    found = partition(args.names, judged(data, args.names), resolvable_rejections=resolvable)
-    answer = read_filter(encode_filter(args, found), offered)
+    answer = read_filter(answered(args, judged(data, args.names), resolvable=resolvable), offered)
     parts = [*answer.feasible, *answer.failed, *answer.unresolvable]
     assert len(parts) == len(set(parts))
     assert set(parts) == set(offered)
@@ -54,8 +57,8 @@ def test_verdicts_decide(offered: list[str], data: st.DataObject) -> None:
     """A node is accepted if and only if it is feasible, and otherwise has the verdict's reason."""
     args = decode_args(msgspec.json.encode({"Pod": {}, "NodeNames": offered}))
     judgement = judged(data, args.names)
-    found = partition(args.names, judgement, resolvable_rejections=data.draw(st.booleans()))
-    answer = read_filter(encode_filter(args, found), offered)
+    resolvable = data.draw(st.booleans())
+    answer = read_filter(answered(args, judgement, resolvable=resolvable), offered)
     failed = {**answer.failed, **answer.unresolvable}
     # Of a name that came twice the first counts.
     firsts = dict(reversed(list(zip(args.names, judgement, strict=True))))
@@ -75,8 +78,7 @@ def test_full_node_mode(offered: dict[str, dict[str, object]], data: st.DataObje
     request = {"Pod": {}, "Nodes": {"metadata": {}, "items": nodes}, "NodeNames": None}
     args = decode_args(msgspec.json.encode(request))
     judgement = judged(data, args.names)
-    found = partition(args.names, judgement, resolvable_rejections=False)
-    answer = encode_filter(args, found)
+    answer = answered(args, judgement, resolvable=False)
     accepted = [
         node
         for node, verdict in zip(nodes, judgement, strict=True)

@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from engine.cluster.binding import Binding
+from engine.decision.verdict import FEASIBLE, Verdict, decision
 from server.errors import RequestError
 from server.verbs.bind import decode_binding, encode_binding
-from server.verbs.filter import Partition, encode_filter, encode_filter_error
+from server.verbs.filter import NameFragments, encode_filter_error
 from server.verbs.prioritize import encode_priorities
 from server.wire import (
     BIND,
@@ -23,6 +24,7 @@ from server.wire import (
     pod_key,
     respell,
 )
+from tests.support.table_decider import rejected
 
 KEYS = ["Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error"]
 NODES = [b'{"metadata":{"name":"a"}}', b'{ "metadata" : {"name": "b"}, "n": 1.0 }']
@@ -201,7 +203,8 @@ def test_bytes_that_are_not_utf_8_are_refused() -> None:
 def test_filter_answer_in_names_mode() -> None:
     """C5, C21: every key, capitalised; names for a request with names."""
     args = ExtenderArgs(b"{}", ["a", "b", "c"], None)
-    answer = encode_filter(args, Partition(["a"], {"b": "full"}, {"c": "no ssd"}))
+    verdicts: list[Verdict] = [FEASIBLE, rejected("full", resolvable=True), rejected("no ssd")]
+    answer, _ = NameFragments().filter(args, decision(verdicts), resolvable_rejections=True)
     assert answer == (
         b'{"Nodes":null,"NodeNames":["a"],"FailedNodes":{"b":"full"},'
         b'"FailedAndUnresolvableNodes":{"c":"no ssd"},"Error":""}'
@@ -212,9 +215,8 @@ def test_filter_answer_in_names_mode() -> None:
 def test_filter_answer_in_full_node_mode(kept: tuple[int, ...]) -> None:
     """C20: the bytes of the request."""
     args = ExtenderArgs(b"{}", ["a", "b"], NODES)
-    accepted = [args.names[i] for i in kept]
-    rejected = {name: "no" for name in args.names if name not in accepted}
-    answer = encode_filter(args, Partition(accepted, {}, rejected))
+    decided = decision(FEASIBLE if i in kept else rejected("no") for i in range(2))
+    answer, _ = NameFragments().filter(args, decided, resolvable_rejections=False)
     items = b",".join(NODES[i] for i in kept)
     assert answer.startswith(b'{"Nodes":{"metadata":{},"items":[%b]},"NodeNames":null,' % items)
     assert list(json.loads(answer)) == KEYS

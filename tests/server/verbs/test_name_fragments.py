@@ -1,4 +1,4 @@
-"""NameFragments: its answers equal those that are encoded name by name."""
+"""NameFragments: its answers by rows equal those that are encoded name by name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
 from policies.validation import check_source
 from server import wire
-from server.verbs.filter import NameFragments, encode_filter, partition
+from server.verbs.filter import NameFragments
 from server.verbs.prioritize import encode_priorities
 from tests.support import builders
 from tests.support.engines import Known, Silent
@@ -43,16 +43,18 @@ def where(names: list[str]) -> KnownRows:
 @given(_names, st.booleans(), st.data())
 def test_filter(names: list[str], resolvable: bool, data: st.DataObject) -> None:
     codes = [data.draw(st.integers(0, len(VERDICTS) - 1)) for _ in names]
-    decided = Decision(np.array(codes, np.int32), VERDICTS)
-    slow = encode_filter(
-        wire.ExtenderArgs(b"{}", names, None),
-        partition(names, decided, resolvable_rejections=resolvable),
-    )
-    fast, accepted = NameFragments().filter(decided, where(names), resolvable_rejections=resolvable)
-    assert json.loads(fast) == json.loads(slow)
-    assert list(accepted or ()) == json.loads(slow)["NodeNames"]
-    # Objects have no order, and a key that came twice would be lost in them.
-    assert len(fast) == len(slow)
+    slow = Decision(np.array(codes, np.int32), VERDICTS)
+    known = Decision(slow.codes, VERDICTS, where(names))
+    args = wire.ExtenderArgs(b"{}", names, None)
+    by_name, none = NameFragments().filter(args, slow, resolvable_rejections=resolvable)
+    by_row, accepted = NameFragments().filter(args, known, resolvable_rejections=resolvable)
+    assert by_row == by_name
+    found = json.loads(by_name)
+    assert (none, list(accepted or ())) == (None, found["NodeNames"])
+    assert found["NodeNames"] == [n for n, c in zip(names, codes, strict=True) if c == 0]
+    failed = {n: VERDICTS[c].reason for n, c in zip(names, codes, strict=True) if c}  # type: ignore[union-attr]
+    assert found["FailedNodes"] | found["FailedAndUnresolvableNodes"] == failed
+    assert len(found["FailedNodes"]) == (codes.count(2) if resolvable else 0)
 
 
 @given(_names, st.data())
@@ -89,7 +91,8 @@ def test_nodes_that_change_between_filter_and_prioritize() -> None:
     assert asked is not None
     decided = engine.filter(pod, asked, None, math.inf)
     assert decided.known_rows is not None
-    _, answered = fragments.filter(decided, decided.known_rows, resolvable_rejections=False)
+    args = wire.ExtenderArgs(pod, asked, None)
+    _, answered = fragments.filter(args, decided, resolvable_rejections=False)
     assert answered is not None
 
     cache.remove_node("a")
