@@ -1,4 +1,4 @@
-"""Rules: the mistakes of a policy that type-checks, each with a wrong and a right example.
+"""Rules: the mistakes of a policy that type-checks.
 
 Belongs here: texts that are legal, and seldom what their author means. Must not: evaluate against a
 cluster, be imported by anybody but `policies`.
@@ -14,59 +14,14 @@ from grammar.messages.diagnostics import Diagnostic
 from grammar.rules import amounts, conditions, costs, counts, pods, texts, words
 from grammar.rules.rule import Rule, Tree, tree_of
 
-# Of the rules with the same code, the first has the example of the book of diagnostics.
-RULES: tuple[Rule, ...] = (
-    conditions.AbsentNegation(),
-    conditions.LabelInProtect(),
-    conditions.NullComparison(),
-    conditions.ConstantCondition(),
-    conditions.UnusedLet(),
-    conditions.NoNodePasses(),
-    conditions.NeverRejects(),
-    conditions.AlwaysTheSame(),
-    counts.ConflictingShares(),
-    counts.ShareWithoutPercent(),
-    counts.BadNumber(),
-    counts.EmptyRange(),
-    counts.DeadlockedLimit(),
-    counts.BoundWithoutEffect(),
-    counts.SumInFilter(),
-    counts.CountInFilter(),
-    pods.PodsThatNeverCount(),
-    pods.AboutThePodAlone(),
-    pods.FilterOfOnePod(),
-    pods.MutualParts(),
-    pods.MutualReads(),
-    pods.ValueOfNoGang(),
-    pods.TwoGangs(),
-    words.UnknownWord(),
-    words.UnknownResource(),
-    words.LabelOfOtherName(),
-    pods.StateAfterPlacement(),
-    texts.BadRegularExpression(),
-    texts.PatternAsText(),
-    texts.TemplateInText(),
-    texts.PlaceholderInText(),
-    amounts.PercentageOfPart(),
-    amounts.PartAsScore(),
-    amounts.NarrowScore(),
-    counts.EqualScore(),
-    texts.NumbersAsTexts(),
-    texts.SuffixedVersion(),
-    amounts.AmountWithoutUnit(),
-    amounts.BoundWithoutUnit(),
-    amounts.WrongCondition(),
-    amounts.TwoResources(),
-    words.UnknownTime(),
-    words.UnknownZone(),
-    counts.ConstantDomain(),
-    costs.ExpensiveExpression(),
-)
 # The rules about a policy in a cluster.
-IN_CLUSTER: tuple[Rule, ...] = (
-    counts.UnknownLabel(),
-    counts.VanishingPercentage(),
-    costs.SlowPolicy(),
+IN_CLUSTER = (counts.unknown_label, counts.vanishing_percentage, costs.slow_policy)
+# All others. Of those with the same code, the first one's line is the heading in the book.
+RULES = tuple(
+    each
+    for topic in (conditions, counts, pods, words, texts, amounts, costs)
+    for each in vars(topic).values()
+    if isinstance(each, Rule) and each not in IN_CLUSTER
 )
 
 
@@ -86,7 +41,7 @@ def run_in_cluster(checked: Checked, cluster: ClusterFacts) -> list[Diagnostic]:
 def slow(checked: Checked, size: ClusterSize) -> list[Diagnostic]:
     """The warning that a policy can be slow in a cluster of this size, by size alone."""
     tree = Tree(checked, checked.policy, {}, cluster=ClusterFacts({}, 0, size))
-    return [*costs.SlowPolicy().look(tree)]
+    return [*costs.slow_policy.look(tree)]
 
 
 def _once(found: Iterable[Diagnostic]) -> list[Diagnostic]:

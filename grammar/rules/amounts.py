@@ -22,7 +22,7 @@ from grammar.rules.ranges import (
     said,
     scale_of,
 )
-from grammar.rules.rule import ExpressionRule, Rule, Tree
+from grammar.rules.rule import Tree, finding, instead, on, rule
 from grammar.rules.words import compared, root_of, unwrapped
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bounds
@@ -95,67 +95,58 @@ def _meant(value: ast.Expr, found: ast.Literal) -> _Meant | None:
     return None
 
 
-class AmountWithoutUnit(ExpressionRule):
+@on("P0343", ast.Binary)
+def amount_without_unit(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
     """An amount of memory or cpu without the unit that is meant."""
-
-    code = "P0343"
-    wrong = 'filter "room" { require node.free["memory"] > 16 }'
-    right = 'filter "room" { require node.free["memory"] > "16Gi" }'
-
-    def at(self, expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
-        if not isinstance(expr, ast.Binary) or expr.op not in _RELATIONS:
-            return
-        for value, other in ((expr.left, expr.right), (expr.right, expr.left)):
-            if value.type == QUANTITY:
-                yield from self._compared(expr, value, other, tree)
-
-    def _compared(
-        self, expr: ast.Binary, value: ast.Expr, other: ast.Expr, tree: Tree
-    ) -> Iterator[Diagnostic]:
-        listed = other.elements if isinstance(other, ast.ListLiteral) else (other,)
-        amounts = [c for each in listed for c in constants(each, tree.environment)]
-        wrong = [(a, meant) for a in amounts if (meant := _meant(value, a)) is not None]
-        if not wrong:
-            return
-        found, meant = wrong[0]
-        shown, right = tree.shown(value), f'"{meant.text}"'
-        message = f"`{shown}` is compared with {meant.said}"
-        if len(amounts) > 1:
-            # All constants of a list, and all results of a `?:`, are of one type.
-            yield self.found(message, other.span, f"write each with its unit, as in `{right}`")
-            return
-        text = f" {expr.op} ".join((shown, right) if value is expr.left else (right, shown))
-        hint = f"write `{right if meant.beside else text}`{meant.beside}"
-        yield self.found(message, found.span, hint, Fix(found.span, right))
+    if not isinstance(expr, ast.Binary) or expr.op not in _RELATIONS:
+        return
+    for value, other in ((expr.left, expr.right), (expr.right, expr.left)):
+        if value.type == QUANTITY:
+            yield from _compared(expr, value, other, tree)
 
 
-class BoundWithoutUnit(Rule):
+def _compared(
+    expr: ast.Binary, value: ast.Expr, other: ast.Expr, tree: Tree
+) -> Iterator[Diagnostic]:
+    listed = other.elements if isinstance(other, ast.ListLiteral) else (other,)
+    amounts = [c for each in listed for c in constants(each, tree.environment)]
+    wrong = [(a, meant) for a in amounts if (meant := _meant(value, a)) is not None]
+    if not wrong:
+        return
+    found, meant = wrong[0]
+    shown, right = tree.shown(value), f'"{meant.text}"'
+    message = f"`{shown}` is compared with {meant.said}"
+    if len(amounts) > 1:
+        # All constants of a list, and all results of a `?:`, are of one type.
+        yield finding(message, other.span, f"write each with its unit, as in `{right}`")
+        return
+    text = f" {expr.op} ".join((shown, right) if value is expr.left else (right, shown))
+    hint = f"write `{right if meant.beside else text}`{meant.beside}"
+    yield finding(message, found.span, hint, Fix(found.span, right))
+
+
+@rule("P0343")
+def bound_without_unit(tree: Tree) -> Iterator[Diagnostic]:
     """A bound of a sum, or the end of a range of memory, of a few bytes or many cores."""
-
-    code = "P0343"
-    wrong = 'score "room" weight 10 { value node.free["memory"] range 0 .. 64 }'
-    right = 'score "room" weight 10 { value node.free["memory"] range 0 .. "64Gi" }'
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for clause in tree.clauses(Score):
-            if clause.value.type != QUANTITY or not isinstance(clause.range, Bounds):
-                continue
-            for found in (c for end in clause.ends for c in constants(end, tree.environment)):
-                if (meant := _meant(clause.value, found)) is not None:
-                    message = f"`{tree.shown(clause.value)}` is compared with {meant.said}"
-                    yield self.instead(message, found.span, f'"{meant.text}"')
-        for limit in tree.clauses(Limit):
-            bound, added = limit.bound, limit.pods.amount if limit.pods is not None else None
-            # The pods of a zone or of a cluster may well have thousands of cores.
-            if added is None or (resource_of(added) == "cpu" and limit.per.scope != "node"):
-                continue
-            given = bound.amount
-            if not isinstance(given, ast.Expr):
-                given = ast.Literal(Quantity(int(given * NANO)), QUANTITY, bound.span)
-            for found in constants(given, tree.environment):
-                if (meant := _meant(added, found)) is not None:
-                    message = f"this sum is bounded by {meant.said}"
-                    yield self.instead(message, bound.span, f'{bound.kind} "{meant.text}"')
+    for clause in tree.clauses(Score):
+        if clause.value.type != QUANTITY or not isinstance(clause.range, Bounds):
+            continue
+        for found in (c for end in clause.ends for c in constants(end, tree.environment)):
+            if (meant := _meant(clause.value, found)) is not None:
+                message = f"`{tree.shown(clause.value)}` is compared with {meant.said}"
+                yield instead(message, found.span, f'"{meant.text}"')
+    for limit in tree.clauses(Limit):
+        bound, added = limit.bound, limit.pods.amount if limit.pods is not None else None
+        # The pods of a zone or of a cluster may well have thousands of cores.
+        if added is None or (resource_of(added) == "cpu" and limit.per.scope != "node"):
+            continue
+        given = bound.amount
+        if not isinstance(given, ast.Expr):
+            given = ast.Literal(Quantity(int(given * NANO)), QUANTITY, bound.span)
+        for found in constants(given, tree.environment):
+            if (meant := _meant(added, found)) is not None:
+                message = f"this sum is bounded by {meant.said}"
+                yield instead(message, bound.span, f'{bound.kind} "{meant.text}"')
 
 
 # ---- directions
@@ -166,81 +157,72 @@ _OFTEN_EMPTY = frozenset("conditions hostPorts ownerReferences taints toleration
 _TELLS_APART = frozenset({"key", "kind", "name", "type"})
 
 
-class WrongCondition(Rule):
+@rule("P0352")
+def wrong_condition(tree: Tree) -> Iterator[Diagnostic]:
     """A condition that is the wrong way round, or about amounts of two resources."""
-
-    code = "P0352"
-    wrong = 'filter "room" { require node.free["memory"] < pod.requests["memory"] }'
-    right = 'filter "room" { require node.free["memory"] >= pod.requests["memory"] }'
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for condition in tree.conditions():
-            for part in conjuncts(condition.expr):
-                yield from self._all_of_none(part, tree)
-                if condition.word == "require" and isinstance(part, ast.Binary):
-                    yield from self._too_small(part, tree)
-
-    def _too_small(self, part: ast.Binary, tree: Tree) -> Iterator[Diagnostic]:
-        """`node.free["memory"] < pod.requests["memory"]`, which passes where there is no room."""
-        held, asked, op = part.left, part.right, part.op
-        if root_of(held) == "pod":
-            held, asked, op = asked, held, MIRRORED.get(op, op)
-        match held, asked:
-            case (
-                ast.Index(ast.Select(kept, name), one),
-                ast.Index(ast.Select(_, "requests"), other),
-            ) if name in _HELD and one == other and held.type == QUANTITY:
-                if root_of(kept) == "node" and root_of(asked) == "pod" and op in ("<", "<="):
-                    meant = f" {NEGATED[part.op]} ".join(map(tree.shown, (part.left, part.right)))
-                    message = f"`{tree.shown(part)}` is true where the pod has no room"
-                    yield self.instead(message, part.span, meant)
-
-    def _all_of_none(self, part: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
-        """`node.spec.taints.all(t, t.key == "gpu")`, which is true of nodes without taints."""
-        match part:
-            case ast.Comprehension("all", ast.Select(_, name) as listed, (item,), (said,)) if (
-                name in _OFTEN_EMPTY
-            ):
-                pass
-            case _:
-                return
-        for each in conjuncts(said):
-            for read, _ in compared(each, tree.environment):
-                match each, unwrapped(read):
-                    case ast.Binary("=="), ast.Select(ast.Ident(found), field) if (
-                        found == item and field in _TELLS_APART
-                    ):
-                        head = tree.shown(listed)
-                        meant = f"{head}.exists({item}, {tree.shown(said)})"
-                        where = f"`{head}` is empty, and false where others are in it"
-                        yield self.instead(f"this is true where {where}", part.span, meant)
-                        return
+    for condition in tree.conditions():
+        for part in conjuncts(condition.expr):
+            yield from _all_of_none(part, tree)
+            if condition.word == "require" and isinstance(part, ast.Binary):
+                yield from _too_small(part, tree)
 
 
-class TwoResources(ExpressionRule):
+def _too_small(part: ast.Binary, tree: Tree) -> Iterator[Diagnostic]:
+    """`node.free["memory"] < pod.requests["memory"]`, which passes where there is no room."""
+    held, asked, op = part.left, part.right, part.op
+    if root_of(held) == "pod":
+        held, asked, op = asked, held, MIRRORED.get(op, op)
+    match held, asked:
+        case (
+            ast.Index(ast.Select(kept, name), one),
+            ast.Index(ast.Select(_, "requests"), other),
+        ) if name in _HELD and one == other and held.type == QUANTITY:
+            if root_of(kept) == "node" and root_of(asked) == "pod" and op in ("<", "<="):
+                meant = f" {NEGATED[part.op]} ".join(map(tree.shown, (part.left, part.right)))
+                message = f"`{tree.shown(part)}` is true where the pod has no room"
+                yield instead(message, part.span, meant)
+
+
+def _all_of_none(part: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
+    """`node.spec.taints.all(t, t.key == "gpu")`, which is true of nodes without taints."""
+    match part:
+        case ast.Comprehension("all", ast.Select(_, name) as listed, (item,), (said,)) if (
+            name in _OFTEN_EMPTY
+        ):
+            pass
+        case _:
+            return
+    for each in conjuncts(said):
+        for read, _ in compared(each, tree.environment):
+            match each, unwrapped(read):
+                case ast.Binary("=="), ast.Select(ast.Ident(found), field) if (
+                    found == item and field in _TELLS_APART
+                ):
+                    head = tree.shown(listed)
+                    meant = f"{head}.exists({item}, {tree.shown(said)})"
+                    where = f"`{head}` is empty, and false where others are in it"
+                    yield instead(f"this is true where {where}", part.span, meant)
+                    return
+
+
+@on("P0352", ast.Binary, ast.Chain)
+def two_resources(expr: ast.Expr, _: Tree) -> Iterator[Diagnostic]:
     """Amounts of two resources that are compared, or added up."""
-
-    code = "P0352"
-    wrong = 'filter "room" { require node.free["cpu"] >= pod.requests["memory"] }'
-    right = 'filter "room" { require node.free["cpu"] >= pod.requests["cpu"] }'
-    kinds = (ast.Binary, ast.Chain)
-
-    def at(self, expr: ast.Expr, _: Tree) -> Iterator[Diagnostic]:
-        match expr:
-            case ast.Binary(op, left, right) if op in MIRRORED:
-                named = [resource_of(left), resource_of(right)]
-            case ast.Chain("+", operands) if all(o.type == QUANTITY for o in operands):
-                named = [resource_of(each) for each in operands]
-            case _:
-                return
-        found = list(dict.fromkeys(name for name in named if name is not None))
-        if len(found) > 1 and {*found} <= {"cpu", "memory", "ephemeral-storage"}:
-            does = "compares" if isinstance(expr, ast.Binary) else "adds"
-            message = f"this {does} `{found[0]}` {'with' if does == 'compares' else 'to'}"
-            hint = "write the same resource on both sides"
-            if does == "adds":
-                hint = "write parts of a whole, as in `node.free[…] / node.allocatable[…]`"
-            yield self.found(f"{message} `{found[1]}`", expr.span, hint)
+    match expr:
+        case ast.Binary(op, left, right) if op in MIRRORED:
+            named = [resource_of(left), resource_of(right)]
+        case ast.Chain("+", operands) if all(o.type == QUANTITY for o in operands):
+            named = [resource_of(each) for each in operands]
+        case _:
+            return
+    found = list(dict.fromkeys(name for name in named if name is not None))
+    if len(found) > 1 and {*found} <= {"cpu", "memory", "ephemeral-storage"}:
+        does = "compares" if isinstance(expr, ast.Binary) else "adds"
+        message = f"this {does} `{found[0]}` {'with' if does == 'compares' else 'to'}"
+        hint = "write the same resource on both sides"
+        if does == "adds":
+            hint = "write parts of a whole, as in `node.free[…] / node.allocatable[…]`"
+        yield finding(f"{message} `{found[1]}`", expr.span, hint)
 
 
 # ---- scores
@@ -254,111 +236,99 @@ _FAR = 2
 # ---- parts and percentages
 
 
-class PercentageOfPart(ExpressionRule):
+@on("P0332", ast.Binary)
+def percentage_of_part(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
     """A part of a node, from 0 to 1, that is compared with a percentage.
 
     Parts of a node are `node.usage["cpu"]`, and a quantity divided by what the node has.
     """
-
-    code = "P0332"
-    wrong = 'filter "not full" { require node.usage["cpu"] <= 90 }'
-    right = 'filter "not full" { require node.usage["cpu"] <= 0.9 }'
-
-    def at(self, expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
-        if not isinstance(expr, ast.Binary):
+    if not isinstance(expr, ast.Binary):
+        return
+    match expr.op, expr.left, expr.right:
+        case "/", ast.Literal(int() as part), ast.Literal(int() as whole) if 0 < part < whole:
+            message = "this is 0: whole numbers are divided without a rest"
+            percent = f"{_MOST * part // whole}%"
+            hint = f"write `{part}.0 / {whole}.0`, or a percentage in a bound: `{percent}`"
+            yield finding(message, expr.span, hint)
+        case op, left, right if op in MIRRORED:
+            for part_, other in ((left, right), (right, left)):
+                yield from _far(part_, other, tree)
+        case _:
             return
-        match expr.op, expr.left, expr.right:
-            case "/", ast.Literal(int() as part), ast.Literal(int() as whole) if 0 < part < whole:
-                message = "this is 0: whole numbers are divided without a rest"
-                percent = f"{_MOST * part // whole}%"
-                hint = f"write `{part}.0 / {whole}.0`, or a percentage in a bound: `{percent}`"
-                yield self.found(message, expr.span, hint)
-            case op, left, right if op in MIRRORED:
-                for part_, other in ((left, right), (right, left)):
-                    yield from self._far(part_, other, tree)
-            case _:
-                return
-
-    def _far(self, part: ast.Expr, other: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
-        """The constants that are of another scale than a part of a node."""
-        most = scale_of(part) if part.type.name in ("double", "dyn") else None
-        if most is None or most <= 0:
-            return
-        for constant in constants(other, tree.environment):
-            number = constant.value
-            if isinstance(number, bool) or not isinstance(number, int | float):
-                continue
-            if number >= _FAR * most:
-                meant, why = min(float(number) * most / _MOST, most), "far above"
-            elif most >= _MOST and 0 < number < 1:
-                meant, why = float(number) * most, "next to nothing of it"
-            else:
-                continue
-            message = f"`{tree.shown(part)}` is from 0 to {most:g}, and {number:g} is {why}"
-            right = f"{meant:.15g}"
-            hint = f"write `{right if '.' in right else right + '.0'}`"
-            yield self.found(message, constant.span, hint)
 
 
-class PartAsScore(PercentageOfPart):
+def _far(part: ast.Expr, other: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
+    """The constants that are of another scale than a part of a node."""
+    most = scale_of(part) if part.type.name in ("double", "dyn") else None
+    if most is None or most <= 0:
+        return
+    for constant in constants(other, tree.environment):
+        number = constant.value
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            continue
+        if number >= _FAR * most:
+            meant, why = min(float(number) * most / _MOST, most), "far above"
+        elif most >= _MOST and 0 < number < 1:
+            meant, why = float(number) * most, "next to nothing of it"
+        else:
+            continue
+        message = f"`{tree.shown(part)}` is from 0 to {most:g}, and {number:g} is {why}"
+        right = f"{meant:.15g}"
+        hint = f"write `{right if '.' in right else right + '.0'}`"
+        yield finding(message, constant.span, hint)
+
+
+@rule("P0332")
+def part_as_score(tree: Tree) -> Iterator[Diagnostic]:
     """A part of a node that is scored as a percentage."""
-
-    wrong = 'score "full" weight 10 { value node.usage["cpu"] }'
-    right = 'score "full" weight 10 { value node.usage["cpu"] range 0 .. 1 }'
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for clause in tree.clauses(Score):
-            value, ends = clause.value, clause.range
-            if isinstance(ends, Bounds):
-                for end in (ends.low, ends.high):
-                    yield from self._far(value, end, tree)
-            elif ends is None and 0 < (scale_of(value) or 0) <= 1:
-                shown = tree.shown(value)
-                message = f"`{shown}` is from 0 to 1, and a score from 0 to 100"
-                yield self.found(message, value.span, f"write `{shown} range 0 .. 1`")
+    for clause in tree.clauses(Score):
+        value, ends = clause.value, clause.range
+        if isinstance(ends, Bounds):
+            for end in (ends.low, ends.high):
+                yield from _far(value, end, tree)
+        elif ends is None and 0 < (scale_of(value) or 0) <= 1:
+            shown = tree.shown(value)
+            message = f"`{shown}` is from 0 to 1, and a score from 0 to 100"
+            yield finding(message, value.span, f"write `{shown} range 0 .. 1`")
 
 
 # ---- ranges of scores
 
 
-class NarrowScore(Rule):
+@rule("P0337")
+def narrow_score(tree: Tree) -> Iterator[Diagnostic]:
     """A score with which all nodes get nearly the same answer, by its values or its range."""
+    for clause in tree.clauses(Score):
+        value = clause.value
+        ends = extent(value, _UP_TO_FULL)
+        if ends is None and isinstance(value, ast.Unary) and clause.range is None:
+            # What is scored below 0 is meant to be more than that.
+            ends = (-inf, 0.0)
+        if ends is None or value.type == BOOL or isinstance(value, ast.Literal):
+            continue
+        if clause.range is None and not 0 < (scale_of(value) or _MOST) <= 1:
+            yield from _without_range(clause, ends, tree)
 
-    code = "P0337"
-    wrong = 'score "zone" weight 10 { value node.zone == "a" ? 1 : 0 }'
-    right = 'score "zone" weight 10 { value node.zone == "a" ? 1 : 0 range 0 .. 1 }'
 
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for clause in tree.clauses(Score):
-            value = clause.value
-            ends = extent(value, _UP_TO_FULL)
-            if ends is None and isinstance(value, ast.Unary) and clause.range is None:
-                # What is scored below 0 is meant to be more than that.
-                ends = (-inf, 0.0)
-            if ends is None or value.type == BOOL or isinstance(value, ast.Literal):
-                continue
-            if clause.range is None and not 0 < (scale_of(value) or _MOST) <= 1:
-                yield from self._without_range(clause, ends, tree)
-
-    def _without_range(self, clause: Score, ends: Extent, tree: Tree) -> Iterator[Diagnostic]:
-        value, (low, high) = clause.value, ends
-        same = high - low < _POINTS and round(low / _POINTS) == round(high / _POINTS)
-        # What is above or below the scale is cut off, and up to ten points is the scale of answers.
-        if not same and low < _MOST and high > _POINTS:
-            return
-        shown = tree.shown(value)
-        effect = "every node gets the same answer"
-        if not same and low < _MOST and high > 0:
-            effect = "it changes an answer by one of ten points"
-        message = f"this is {said(low, high)}, and a score from 0 to {_MOST}"
-        scale = f"{low:g} .. {high:g}" if isfinite(low) and isfinite(high) else "minmax"
-        hint = f"write `{shown} range {scale}`, or {effect}"
-        edit: Fix | None = Fix(Span(value.span.end, value.span.end), f" range {scale}")
-        weight = clause.weight
-        if high <= 0 and isinstance(value, ast.Unary) and not isinstance(weight, ast.Expr):
-            message, edit = f"a score below 0 counts as 0, so {effect}", None
-            hint = f"write `weight {-weight:g}` and `value {tree.shown(value.operand)}`"
-        elif low == high:
-            message, edit = f"this is {low:g} on every node", None
-            hint = "write two values that differ by ten points or more"
-        yield self.found(message, value.span, hint, edit)
+def _without_range(clause: Score, ends: Extent, tree: Tree) -> Iterator[Diagnostic]:
+    value, (low, high) = clause.value, ends
+    same = high - low < _POINTS and round(low / _POINTS) == round(high / _POINTS)
+    # What is above or below the scale is cut off, and up to ten points is the scale of answers.
+    if not same and low < _MOST and high > _POINTS:
+        return
+    shown = tree.shown(value)
+    effect = "every node gets the same answer"
+    if not same and low < _MOST and high > 0:
+        effect = "it changes an answer by one of ten points"
+    message = f"this is {said(low, high)}, and a score from 0 to {_MOST}"
+    scale = f"{low:g} .. {high:g}" if isfinite(low) and isfinite(high) else "minmax"
+    hint = f"write `{shown} range {scale}`, or {effect}"
+    edit: Fix | None = Fix(Span(value.span.end, value.span.end), f" range {scale}")
+    weight = clause.weight
+    if high <= 0 and isinstance(value, ast.Unary) and not isinstance(weight, ast.Expr):
+        message, edit = f"a score below 0 counts as 0, so {effect}", None
+        hint = f"write `weight {-weight:g}` and `value {tree.shown(value.operand)}`"
+    elif low == high:
+        message, edit = f"this is {low:g} on every node", None
+        hint = "write two values that differ by ten points or more"
+    yield finding(message, value.span, hint, edit)

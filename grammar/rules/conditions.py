@@ -25,7 +25,7 @@ from grammar.rules.ranges import (
     said,
     scale_of,
 )
-from grammar.rules.rule import ExpressionRule, Rule, Tree, conditions
+from grammar.rules.rule import Tree, conditions, finding, instead, on, rule
 from grammar.tree import ast
 from grammar.tree.clauses import Def, Filter, Let, of_kind
 from grammar.tree.data import Count, Group
@@ -39,42 +39,32 @@ from grammar.tree.walk import children, rewritten, walk
 _WORDS = frozenset({"require", "for", "when", "pods where"})
 
 
-class AbsentNegation(Rule):
+@rule("P0301")
+def absent_negation(tree: Tree) -> Iterator[Diagnostic]:
     """A negation of a key that may be absent, which is missing then, and not true."""
-
-    code = "P0301"
-    wrong = 'filter "no spinning disks" { require node.labels["disk"] != "hdd" }'
-    right = 'filter "no spinning disks" { require node.labels[?"disk"].orValue("") != "hdd" }'
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for condition in conditions(tree.written):
-            if condition.missing is not None or condition.word not in _WORDS:
-                continue
-            for key, negation in unguarded(condition.expr, _negated_key):
-                message = (
-                    f"`{tree.shown(key)}` may be absent: the condition is then missing and does"
-                    " not hold"
-                )
-                safe = _safe(key, negation, tree)
-                hint = f"write `{safe}`, or add `missing pass` or `missing fail`"
-                yield self.found(message, negation.span, hint)
+    for condition in conditions(tree.written):
+        if condition.missing is not None or condition.word not in _WORDS:
+            continue
+        for key, negation in unguarded(condition.expr, _negated_key):
+            message = (
+                f"`{tree.shown(key)}` may be absent: the condition is then missing and does"
+                " not hold"
+            )
+            safe = _safe(key, negation, tree)
+            hint = f"write `{safe}`, or add `missing pass` or `missing fail`"
+            yield finding(message, negation.span, hint)
 
 
-class LabelInProtect(Rule):
+@rule("P0317")
+def label_in_protect(tree: Tree) -> Iterator[Diagnostic]:
     """A label that may be absent in `protect`, so that every victim without it is protected."""
-
-    code = "P0317"
-    wrong = 'preempt "databases" { protect victim where victim.labels["db"] == "1" }'
-    right = 'preempt "databases" { protect victim where victim.labels[?"db"].orValue("") == "1" }'
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for condition in tree.conditions():
-            if condition.word == "protect" and condition.missing is None:
-                for key, read in unguarded(condition.expr, key_read):
-                    shown, safe = tree.shown(key), _safe(key, read, tree)
-                    message = f"`{shown}` may be absent: every victim without it is then protected"
-                    hint = f"write `{safe}`, or add `missing pass`, or `missing fail` to keep it so"
-                    yield self.found(message, read.span, hint)
+    for condition in tree.conditions():
+        if condition.word == "protect" and condition.missing is None:
+            for key, read in unguarded(condition.expr, key_read):
+                shown, safe = tree.shown(key), _safe(key, read, tree)
+                message = f"`{shown}` may be absent: every victim without it is then protected"
+                hint = f"write `{safe}`, or add `missing pass`, or `missing fail` to keep it so"
+                yield finding(message, read.span, hint)
 
 
 def _negated_key(expr: ast.Expr) -> Key | None:
@@ -101,22 +91,15 @@ def _safe(key: Key, whole: ast.Expr, tree: Tree) -> str:
     return tree.shown(rewritten(whole, lambda node: safe if node is key else node))
 
 
-class NullComparison(ExpressionRule):
+@on("P0330", ast.Binary)
+def null_comparison(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
     """A comparison of null with what is never null."""
-
-    code = "P0330"
-    wrong = 'filter "not dedicated" { require node.labels["dedicated"] == null }'
-    right = 'filter "not dedicated" { require !has(node.labels["dedicated"]) }'
-
-    def at(self, expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
-        match expr:
-            case ast.Binary("==" | "!=", left, right) if (left.type == NULL) != (
-                right.type == NULL
-            ):
-                value = right if left.type == NULL else left
-                if value.type.name not in ("dyn", "error", "null"):
-                    meant = _test(value, tree, there=expr.op == "!=")
-                    yield self.instead(f"`{tree.shown(value)}` is never null", expr.span, meant)
+    match expr:
+        case ast.Binary("==" | "!=", left, right) if (left.type == NULL) != (right.type == NULL):
+            value = right if left.type == NULL else left
+            if value.type.name not in ("dyn", "error", "null"):
+                meant = _test(value, tree, there=expr.op == "!=")
+                yield instead(f"`{tree.shown(value)}` is never null", expr.span, meant)
 
 
 def _test(value: ast.Expr, tree: Tree, *, there: bool) -> str:
@@ -207,35 +190,30 @@ _MEANING = {
 _TRUE = ast.Literal(True, BOOL)
 
 
-class ConstantCondition(Rule):
+@rule("P0302")
+def constant_condition(tree: Tree) -> Iterator[Diagnostic]:
     """A condition that is always true, or always false.
 
     `for pods where true` is legal: it selects all pods. So is `for pods where false`, in a policy
     that only other policies use.
     """
+    for condition in conditions(tree.written):
+        expr = condition.expr
+        # That all pods count, or that all are protected, cannot be said in another way.
+        if condition.word in ("pods where", "protect") and expr == _TRUE:
+            continue
+        folded = fold(expr, tree.environment)
+        if (value := _truth(folded)) is not None:
+            if condition.word != "for" or not (value or expr == folded):
+                yield _always(expr, value, _MEANING.get((condition.word, value)))
+        elif isinstance(expr, ast.Chain):
+            for operand in expr.operands:
+                if (value := _truth(fold(operand, tree.environment))) is not None:
+                    yield _always(operand, value, f"remove it from the `{expr.op}`")
 
-    code = "P0302"
-    wrong = 'filter "ready" { require node.ready || true }'
-    right = 'filter "ready" { require node.ready }'
 
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for condition in conditions(tree.written):
-            expr = condition.expr
-            # That all pods count, or that all are protected, cannot be said in another way.
-            if condition.word in ("pods where", "protect") and expr == _TRUE:
-                continue
-            folded = fold(expr, tree.environment)
-            if (value := _truth(folded)) is not None:
-                if condition.word != "for" or not (value or expr == folded):
-                    yield self._always(expr, value, _MEANING.get((condition.word, value)))
-            elif isinstance(expr, ast.Chain):
-                for operand in expr.operands:
-                    if (value := _truth(fold(operand, tree.environment))) is not None:
-                        yield self._always(operand, value, f"remove it from the `{expr.op}`")
-
-    def _always(self, expr: ast.Expr, value: bool, hint: str | None) -> Diagnostic:
-        message = f"this is always {str(value).lower()}"
-        return Diagnostic(self.code, "warning", message, expr.span, hint=hint)
+def _always(expr: ast.Expr, value: bool, hint: str | None) -> Diagnostic:
+    return finding(f"this is always {str(value).lower()}", expr.span, hint)
 
 
 def _truth(expr: ast.Expr) -> bool | None:
@@ -243,32 +221,21 @@ def _truth(expr: ast.Expr) -> bool | None:
     return expr.value if isinstance(expr, ast.Literal) and isinstance(expr.value, bool) else None
 
 
-class UnusedLet(Rule):
+@rule("P0303")
+def unused_let(tree: Tree) -> Iterator[Diagnostic]:
     """A `let`, `def`, `group`, `count` or parameter that nothing uses."""
-
-    code = "P0303"
-    wrong = (
-        'let spare = node.free["memory"] - pod.requests["memory"]\n'
-        'filter "room" { require node.free["memory"] >= "1Gi" }'
-    )
-    right = (
-        'let spare = node.free["memory"] - pod.requests["memory"]\n'
-        'filter "room" { require spare >= "1Gi" }'
-    )
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        used = _used(tree)
-        for item in tree.written.items:
-            if isinstance(item, Let | Def | Group | Count) and item.name not in used:
-                message = f"{type(item).__name__.lower()} `{item.name}` is never used"
-                yield self.found(message, item.name_span, "delete it", Fix(item.span, ""))
-        if (template := tree.checked.template) is None:
-            return
-        named = {e.name for e in walk(template.items) if isinstance(e, ast.Ident)}
-        for parameter in template.parameters:
-            if parameter.name not in named:
-                message = f"parameter `{parameter.name}` is never used"
-                yield self.found(message, parameter.name_span, "delete it")
+    used = _used(tree)
+    for item in tree.written.items:
+        if isinstance(item, Let | Def | Group | Count) and item.name not in used:
+            message = f"{type(item).__name__.lower()} `{item.name}` is never used"
+            yield finding(message, item.name_span, "delete it", Fix(item.span, ""))
+    if (template := tree.checked.template) is None:
+        return
+    named = {e.name for e in walk(template.items) if isinstance(e, ast.Ident)}
+    for parameter in template.parameters:
+        if parameter.name not in named:
+            message = f"parameter `{parameter.name}` is never used"
+            yield finding(message, parameter.name_span, "delete it")
 
 
 def _used(tree: Tree) -> set[str]:
@@ -305,57 +272,41 @@ class _Comparison:
     clause: Filter
 
 
-class NoNodePasses(Rule):
+@rule("P0310")
+def no_node_passes(tree: Tree) -> Iterator[Diagnostic]:
     """Conditions that no node passes together."""
-
-    code = "P0310"
-    wrong = (
-        'filter "first zone" { require node.zone == "eu-1a" }\n'
-        'filter "second zone" { require node.zone == "eu-1b" }'
-    )
-    right = 'filter "either zone" { require node.zone in ["eu-1a", "eu-1b"] }'
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for clause in _filters(tree):
-            for require in clause.requires if clause.when is not None else ():
-                if clause.when is not None and exclude_each_other(clause.when, require):
-                    message = "no node for which the `when` is true passes this"
-                    hint = "correct one of them, or turn the `when` into the opposite `require`"
-                    yield self.found(message, require.span, hint)
-        for earlier, later, is_empty in _pairs(tree):
-            if is_empty:
-                message = "no node can pass both conditions"
-                hint = "correct one of them: otherwise every pod of this policy stays pending"
-                notes = (_requirement(earlier, tree),)
-                found = self.found(message, later.expr.span, hint)
-                yield replace(found, label="and this one", notes=notes)
+    for clause in _filters(tree):
+        for require in clause.requires if clause.when is not None else ():
+            if clause.when is not None and exclude_each_other(clause.when, require):
+                message = "no node for which the `when` is true passes this"
+                hint = "correct one of them, or turn the `when` into the opposite `require`"
+                yield finding(message, require.span, hint)
+    for earlier, later, is_empty in _pairs(tree):
+        if is_empty:
+            message = "no node can pass both conditions"
+            hint = "correct one of them: otherwise every pod of this policy stays pending"
+            notes = (_requirement(earlier, tree),)
+            found = finding(message, later.expr.span, hint)
+            yield replace(found, label="and this one", notes=notes)
 
 
-class NeverRejects(Rule):
+@rule("P0311")
+def never_rejects(tree: Tree) -> Iterator[Diagnostic]:
     """A filter that rejects no node, because an earlier one or its `when` says the same."""
-
-    code = "P0311"
-    wrong = (
-        'filter "room" { require node.free["memory"] >= "8Gi" }\n'
-        'filter "some room" { require node.free["memory"] >= "4Gi" }'
-    )
-    right = 'filter "room" { require node.free["memory"] >= "8Gi" }'
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for clause in _filters(tree):
-            if clause.when is None or not clause.requires:
-                continue
-            known = conjuncts(clause.when)
-            parts = (part for each in clause.requires for part in conjuncts(each))
-            if all(_implied_by(known, part) for part in parts):
-                message = "this is what the `when` says, so the filter rejects no node"
-                hint = "leave out the `when`, or require something else"
-                edit = Fix(Span(clause.name_span.end, clause.when.span.end), "")
-                yield self.found(message, clause.requires[0].span, hint, edit)
-        for earlier, later, is_empty in _pairs(tree):
-            if not is_empty:
-                hint = f"delete it: {_requirement(earlier, tree)}"
-                yield self.found("this condition never rejects a node", later.expr.span, hint)
+    for clause in _filters(tree):
+        if clause.when is None or not clause.requires:
+            continue
+        known = conjuncts(clause.when)
+        parts = (part for each in clause.requires for part in conjuncts(each))
+        if all(_implied_by(known, part) for part in parts):
+            message = "this is what the `when` says, so the filter rejects no node"
+            hint = "leave out the `when`, or require something else"
+            edit = Fix(Span(clause.name_span.end, clause.when.span.end), "")
+            yield finding(message, clause.requires[0].span, hint, edit)
+    for earlier, later, is_empty in _pairs(tree):
+        if not is_empty:
+            hint = f"delete it: {_requirement(earlier, tree)}"
+            yield finding("this condition never rejects a node", later.expr.span, hint)
 
 
 def _filters(tree: Tree) -> tuple[Filter, ...]:
@@ -419,96 +370,95 @@ _OF_ALL_TEXTS = frozenset({"", ".*", "^", "$", "^.*", ".*$", "^.*$"})
 _OF_POD_ITSELF = ast.Select(ast.Ident("pod"), "metadata")
 
 
-class AlwaysTheSame(Rule):
+@rule("P0348")
+def always_the_same(tree: Tree) -> Iterator[Diagnostic]:
     """A condition that is always true or false by the values that it compares."""
+    for condition in tree.conditions():
+        for expr in walk(condition.expr):
+            match expr:
+                case ast.Chain("&&" | "||" as op, operands):
+                    if condition.word != "require" or op == "||":
+                        yield from _twice(operands)
+                    yield from _together(expr, tree)
+                case ast.Binary("in", _, ast.ListLiteral(operands)) if operands:
+                    yield from _twice(operands)
+                case _ if (why := _by_form(expr)) is not None:
+                    yield finding(why, expr.span, "correct it, or leave it out")
+                case ast.Binary(op) if op in NEGATED:
+                    yield from _alone(expr, tree)
 
-    code = "P0348"
-    wrong = 'filter "night" when now.getHours() >= 22 && now.getHours() < 6 { require node.ready }'
-    right = 'filter "night" when now.getHours() >= 22 || now.getHours() < 6 { require node.ready }'
 
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for condition in tree.conditions():
-            for expr in walk(condition.expr):
-                match expr:
-                    case ast.Chain("&&" | "||" as op, operands):
-                        if condition.word != "require" or op == "||":
-                            yield from self._twice(operands)
-                        yield from self._together(expr, tree)
-                    case ast.Binary("in", _, ast.ListLiteral(operands)) if operands:
-                        yield from self._twice(operands)
-                    case _ if (why := _by_form(expr)) is not None:
-                        yield self.found(why, expr.span, "correct it, or leave it out")
-                    case ast.Binary(op) if op in NEGATED:
-                        yield from self._alone(expr, tree)
+def _twice(parts: Sequence[ast.Expr]) -> Iterator[Diagnostic]:
+    """`x == "a" || x == "a"` and `x in ["a", "a"]`, of which one was to be another."""
+    for number, part in enumerate(parts):
+        if part in parts[:number]:
+            hint = "correct one of them, or leave it out"
+            yield finding("this is here twice", part.span, hint)
 
-    def _twice(self, parts: Sequence[ast.Expr]) -> Iterator[Diagnostic]:
-        """`x == "a" || x == "a"` and `x in ["a", "a"]`, of which one was to be another."""
-        for number, part in enumerate(parts):
-            if part in parts[:number]:
-                hint = "correct one of them, or leave it out"
-                yield self.found("this is here twice", part.span, hint)
 
-    def _together(self, whole: ast.Chain, tree: Tree) -> Iterator[Diagnostic]:
-        """`x >= 22 && x < 6`, which is never true, and `x != "a" || x != "b"`, which always is."""
-        known: dict[str, tuple[Allowed, ast.Expr]] = {}
-        for operand in whole.operands:
-            if isinstance(operand, ast.Unary) and operand.operand in whole.operands:
-                value = "true" if whole.op == "||" else "false"
-                shown = tree.shown(operand.operand)
-                message = f"this is always {value}: `{shown}` and its opposite are in it"
-                yield self.found(message, whole.span, "leave one of them out")
-                return
-            opposite = _opposite(operand)
-            found = allowed_by(_opposite(opposite) if whole.op == "&&" else opposite)
-            if found is None:
-                continue
-            path, allowed = found
-            before, first = known.get(path, (allowed, operand))
-            merged = before.both(allowed)
-            if merged.empty and not before.empty and not allowed.empty:
-                yield self._never(first, operand, whole, tree)
-                return
-            known[path] = merged, first
-
-    def _never(self, first: ast.Expr, second: ast.Expr, whole: ast.Chain, tree: Tree) -> Diagnostic:
-        is_and = whole.op == "&&"
-        sides = [tree.shown(side) for side in (first, second)]
-        message = (
-            f"this is always {'false' if is_and else 'true'}: `{sides[0]}` and `{sides[1]}` are"
-            f" never {'true' if is_and else 'false'} together"
-        )
-        ranges = [found[1] for side in (first, second) if (found := allowed_by(side)) is not None]
-        if not is_and and len(ranges) == _BOTH and ranges[0].both(ranges[1]).empty:
-            # Each is the opposite of the other.
-            return self.found(message, whole.span, "leave one of them out")
-        made = replace(whole, op="||" if is_and else "&&", operands=(first, second))
-        rest = (o for o in whole.operands if o is not second)
-        mended = replace(whole, operands=tuple(made if o is first else o for o in rest))
-        meant = tree.shown(mended if len(whole.operands) > _BOTH else made)
-        return self.instead(message, whole.span, f"({meant})" if _in_parentheses(whole) else meant)
-
-    def _alone(self, expr: ast.Binary, tree: Tree) -> Iterator[Diagnostic]:
-        """`now.getHours() < 24`, `size(node.pods) >= 0`, another namespace than the policy's."""
-        found, opposite = allowed_by(expr), allowed_by(_opposite(expr))
-        if found is None or opposite is None:
+def _together(whole: ast.Chain, tree: Tree) -> Iterator[Diagnostic]:
+    """`x >= 22 && x < 6`, which is never true, and `x != "a" || x != "b"`, which always is."""
+    known: dict[str, tuple[Allowed, ast.Expr]] = {}
+    for operand in whole.operands:
+        if isinstance(operand, ast.Unary) and operand.operand in whole.operands:
+            value = "true" if whole.op == "||" else "false"
+            shown = tree.shown(operand.operand)
+            message = f"this is always {value}: `{shown}` and its opposite are in it"
+            yield finding(message, whole.span, "leave one of them out")
             return
-        for read in (expr.left, expr.right):
-            if isinstance(read, ast.Literal) or (known := _known(read, tree)) is None:
-                continue
-            possible, why = known
-            is_false = found[1].both(possible).empty
-            if not is_false and not opposite[1].both(possible).empty:
-                continue
-            if expr.op in ("==", "!=") and getattr(read, "function", "") in PARTS_OF_TIME:
-                # A number that is out of range has a warning of its own.
-                continue
-            value = "false" if is_false else "true"
-            message = f"this is always {value}: `{tree.shown(read)}` is {why}"
-            hint = "correct it, or leave it out"
-            if expr.op == ">=" and found[1].low == possible.low:
-                near = tree.shown(replace(expr, op=">"))
-                hint = f"correct it, as in `{near}`, or leave it out"
-            yield self.found(message, expr.span, hint)
+        opposite = _opposite(operand)
+        found = allowed_by(_opposite(opposite) if whole.op == "&&" else opposite)
+        if found is None:
+            continue
+        path, allowed = found
+        before, first = known.get(path, (allowed, operand))
+        merged = before.both(allowed)
+        if merged.empty and not before.empty and not allowed.empty:
+            yield _never(first, operand, whole, tree)
+            return
+        known[path] = merged, first
+
+
+def _never(first: ast.Expr, second: ast.Expr, whole: ast.Chain, tree: Tree) -> Diagnostic:
+    is_and = whole.op == "&&"
+    sides = [tree.shown(side) for side in (first, second)]
+    message = (
+        f"this is always {'false' if is_and else 'true'}: `{sides[0]}` and `{sides[1]}` are"
+        f" never {'true' if is_and else 'false'} together"
+    )
+    ranges = [found[1] for side in (first, second) if (found := allowed_by(side)) is not None]
+    if not is_and and len(ranges) == _BOTH and ranges[0].both(ranges[1]).empty:
+        # Each is the opposite of the other.
+        return finding(message, whole.span, "leave one of them out")
+    made = replace(whole, op="||" if is_and else "&&", operands=(first, second))
+    rest = (o for o in whole.operands if o is not second)
+    mended = replace(whole, operands=tuple(made if o is first else o for o in rest))
+    meant = tree.shown(mended if len(whole.operands) > _BOTH else made)
+    return instead(message, whole.span, f"({meant})" if _in_parentheses(whole) else meant)
+
+
+def _alone(expr: ast.Binary, tree: Tree) -> Iterator[Diagnostic]:
+    """`now.getHours() < 24`, `size(node.pods) >= 0`, another namespace than the policy's."""
+    found, opposite = allowed_by(expr), allowed_by(_opposite(expr))
+    if found is None or opposite is None:
+        return
+    for read in (expr.left, expr.right):
+        if isinstance(read, ast.Literal) or (known := _known(read, tree)) is None:
+            continue
+        possible, why = known
+        is_false = found[1].both(possible).empty
+        if not is_false and not opposite[1].both(possible).empty:
+            continue
+        if expr.op in ("==", "!=") and getattr(read, "function", "") in PARTS_OF_TIME:
+            # A number that is out of range has a warning of its own.
+            continue
+        value = "false" if is_false else "true"
+        message = f"this is always {value}: `{tree.shown(read)}` is {why}"
+        hint = "correct it, or leave it out"
+        if expr.op == ">=" and found[1].low == possible.low:
+            near = tree.shown(replace(expr, op=">"))
+            hint = f"correct it, as in `{near}`, or leave it out"
+        yield finding(message, expr.span, hint)
 
 
 def _by_form(expr: ast.Expr) -> str | None:

@@ -17,7 +17,7 @@ from grammar.meaning.constants import constants, literal
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix, Severity, nearest
 from grammar.rules.ranges import MIRRORED, NEGATED, conjuncts
-from grammar.rules.rule import Rule, Tree
+from grammar.rules.rule import Tree, finding, instead, rule
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bound
 from grammar.tree.clauses import Filter, Gang, Limit, Score, Share, Spread, of_kind
@@ -34,35 +34,30 @@ _WHOLE = 100
 # ---- numbers
 
 
-class BadNumber(Rule):
+@rule("P0204")
+def bad_number(tree: Tree) -> Iterator[Diagnostic]:
     """A number that its bound cannot have, from a constant expression.
 
     The parser has looked at the numbers that are no expressions.
     """
-
-    code = "P0204"
-    wrong = 'let most = 2 - 4\nlimit "few" { per node at most most strict }'
-    right = 'let most = 6 - 4\nlimit "few" { per node at most most strict }'
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        items = tree.written.items
-        for share in of_kind(items, Share):
-            yield from _no_part(share.bound, tree)
-        for limit in of_kind(items, Limit):
-            if limit.added is not None:
-                yield from _no_sum(limit.bound, tree)
-            else:
-                yield from _no_count(limit.bound.amount, "number of pods", 0, tree)
-        for spread in of_kind(items, Spread):
-            yield from _no_count(spread.skew, "skew", 1, tree)
-            if spread.min_domains is not None:
-                yield from _no_count(spread.min_domains, "number of domains", 1, tree)
-        for gang in of_kind(items, Gang):
-            if gang.percent and gang.at_least is not None:
-                part = Bound("at least", gang.at_least, percent=True, span=gang.name_span)
-                yield from _no_part(part, tree)
-            elif gang.at_least is not None:
-                yield from _no_count(gang.at_least, "number of members", 1, tree)
+    items = tree.written.items
+    for share in of_kind(items, Share):
+        yield from _no_part(share.bound, tree)
+    for limit in of_kind(items, Limit):
+        if limit.added is not None:
+            yield from _no_sum(limit.bound, tree)
+        else:
+            yield from _no_count(limit.bound.amount, "number of pods", 0, tree)
+    for spread in of_kind(items, Spread):
+        yield from _no_count(spread.skew, "skew", 1, tree)
+        if spread.min_domains is not None:
+            yield from _no_count(spread.min_domains, "number of domains", 1, tree)
+    for gang in of_kind(items, Gang):
+        if gang.percent and gang.at_least is not None:
+            part = Bound("at least", gang.at_least, percent=True, span=gang.name_span)
+            yield from _no_part(part, tree)
+        elif gang.at_least is not None:
+            yield from _no_count(gang.at_least, "number of members", 1, tree)
 
 
 def _no_part(bound: Bound, tree: Tree) -> Iterator[Diagnostic]:
@@ -92,20 +87,15 @@ def _no_count(number: float | ast.Expr, what: str, least: int, tree: Tree) -> It
         yield catalogue.bad_number(str(found), what, f"a whole number from {least}", number.span)
 
 
-class EmptyRange(Rule):
+@rule("P0208")
+def empty_range(tree: Tree) -> Iterator[Diagnostic]:
     """A range whose computed ends are the same."""
-
-    code = "P0208"
-    wrong = 'let many = 5 + 5\nscore "few" weight 1 { value size(node.pods) range 10 .. many }'
-    right = 'let many = 5 + 9\nscore "few" weight 1 { value size(node.pods) range 10 .. many }'
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for clause in tree.written.clauses:
-            if all(isinstance(end, ast.Literal) for end in clause.ends):
-                continue
-            low, high = (literal(end, tree.environment) for end in clause.ends)
-            if low is not None and low == high:
-                yield catalogue.empty_range(clause.ends[0].span)
+    for clause in tree.written.clauses:
+        if all(isinstance(end, ast.Literal) for end in clause.ends):
+            continue
+        low, high = (literal(end, tree.environment) for end in clause.ends)
+        if low is not None and low == high:
+            yield catalogue.empty_range(clause.ends[0].span)
 
 
 # ---- limits that keep their own pods out
@@ -118,52 +108,48 @@ _OTHERS = frozenset(
 )
 
 
-class DeadlockedLimit(Rule):
+@rule("P0339")
+def deadlocked_limit(tree: Tree) -> Iterator[Diagnostic]:
     """A strict limit that lets in no pod of its own, or only the first, or one too many."""
-
-    code = "P0339"
-    wrong = 'limit "one per node" { per node exactly 1 strict }'
-    right = 'limit "one per node" { per node at most 1 strict }'
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for clause in tree.clauses(Limit):
-            bound, amount = clause.bound, tree.constant(clause.bound.amount)
-            if not clause.strength.strict or clause.per.of_nodes or amount is None:
+    for clause in tree.clauses(Limit):
+        bound, amount = clause.bound, tree.constant(clause.bound.amount)
+        if not clause.strength.strict or clause.per.of_nodes or amount is None:
+            continue
+        if clause.added is not None:
+            continue
+        where = clause.pods.where if clause.pods is not None else None
+        if where is not None and not _counts_itself(where, tree):
+            if bound.kind == "at most" and amount > 0:
+                yield from _without_itself(where, f"{amount + 1:g}", tree)
+            continue
+        number = f"{amount:g}"
+        message = f"only the first pod is let in: after it no place has {number} of them"
+        match bound.kind:
+            case "at most" | "exactly" if amount == 0:
+                message = "the pods count themselves, so none of them is let in"
+                better = "at most 1"
+            case "exactly" if amount > 0:
+                better = f"at most {number}"
+            case "at least" if amount > 1:
+                better = "at least 1"
+            case _:
                 continue
-            if clause.added is not None:
-                continue
-            where = clause.pods.where if clause.pods is not None else None
-            if where is not None and not _counts_itself(where, tree):
-                if bound.kind == "at most" and amount > 0:
-                    yield from self._without_itself(where, f"{amount + 1:g}", tree)
-                continue
-            number = f"{amount:g}"
-            message = f"only the first pod is let in: after it no place has {number} of them"
-            match bound.kind:
-                case "at most" | "exactly" if amount == 0:
-                    message = "the pods count themselves, so none of them is let in"
-                    better = "at most 1"
-                case "exactly" if amount > 0:
-                    better = f"at most {number}"
-                case "at least" if amount > 1:
-                    better = "at least 1"
-                case _:
-                    continue
-            hint = f"write `{better}`"
-            if amount == 0 and clause.pods is None:
-                hint += ", or `pods where` and a condition, for the pods that none may be beside"
-            yield self.found(message, bound.span, hint, Fix(bound.span, better))
+        hint = f"write `{better}`"
+        if amount == 0 and clause.pods is None:
+            hint += ", or `pods where` and a condition, for the pods that none may be beside"
+        yield finding(message, bound.span, hint, Fix(bound.span, better))
 
-    def _without_itself(self, where: ast.Expr, number: str, tree: Tree) -> Iterator[Diagnostic]:
-        """`peer.name != pod.name && …` with `at most 1`: a pod is one of the counted ones."""
-        parts = conjuncts(where)
-        rest = tuple(p for p in parts if tree.shown(p) not in _OTHERS)
-        if not rest or len(rest) == len(parts):
-            return
-        counted = rest[0] if len(rest) == 1 else ast.Chain("&&", rest, where.span, BOOL)
-        if _counts_itself(counted, tree):
-            message = f"this leaves the pod itself out, so {number} of these pods may share a place"
-            yield self.instead(message, where.span, tree.shown(counted))
+
+def _without_itself(where: ast.Expr, number: str, tree: Tree) -> Iterator[Diagnostic]:
+    """`peer.name != pod.name && …` with `at most 1`: a pod is one of the counted ones."""
+    parts = conjuncts(where)
+    rest = tuple(p for p in parts if tree.shown(p) not in _OTHERS)
+    if not rest or len(rest) == len(parts):
+        return
+    counted = rest[0] if len(rest) == 1 else ast.Chain("&&", rest, where.span, BOOL)
+    if _counts_itself(counted, tree):
+        message = f"this leaves the pod itself out, so {number} of these pods may share a place"
+        yield instead(message, where.span, tree.shown(counted))
 
 
 def _counts_itself(where: ast.Expr, tree: Tree) -> bool:
@@ -196,43 +182,27 @@ def _is_itself(part: ast.Expr, tree: Tree) -> bool:
 # ---- two shares
 
 
-class ConflictingShares(Rule):
+@rule("P0312")
+def conflicting_shares(tree: Tree) -> Iterator[Diagnostic]:
     """Two shares that cannot both be satisfied.
 
     These are an `at least` above an `at most`, or two different `exactly`, on the same nodes.
     Numbers, and percentages that are rounded down, are a warning: a workload of few pods may
     satisfy both.
     """
-
-    code = "P0312"
-    head = 'policy example in namespace "shop"'
-    wrong = (
-        'share "floor" { of replicas on nodes where node.labels["disk"] == "ssd" at '
-        "least 6 strict }\n"
-        'share "ceiling" { of replicas on nodes where node.labels["disk"] == "ssd" at '
-        "most 4 strict }"
-    )
-    right = (
-        'share "floor" { of replicas on nodes where node.labels["disk"] == "ssd" at '
-        "least 4 strict }\n"
-        'share "ceiling" { of replicas on nodes where node.labels["disk"] == "ssd" at '
-        "most 6 strict }"
-    )
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        strict = [c for c in of_kind(tree.written.items, Share) if c.strength.strict]
-        for number, later in enumerate(strict):
-            for earlier in strict[:number]:
-                about = [(s.pods, s.when, s.on) for s in (earlier, later)]
-                if about[0] != about[1] or not _clash(earlier.bound, later.bound, tree):
-                    continue
-                percent = "%" if earlier.bound.percent else ""
-                says = f"{earlier.bound.kind} {tree.constant(earlier.bound.amount)}{percent}"
-                message = f"this contradicts share `{earlier.name}`"
-                hint = f"change one of them: that share says {says}"
-                kinds = {earlier.bound.kind, later.bound.kind}
-                severity: Severity = "error" if percent and "at least" in kinds else "warning"
-                yield self.found(message, later.bound.span, hint, severity=severity)
+    strict = [c for c in of_kind(tree.written.items, Share) if c.strength.strict]
+    for number, later in enumerate(strict):
+        for earlier in strict[:number]:
+            about = [(s.pods, s.when, s.on) for s in (earlier, later)]
+            if about[0] != about[1] or not _clash(earlier.bound, later.bound, tree):
+                continue
+            percent = "%" if earlier.bound.percent else ""
+            says = f"{earlier.bound.kind} {tree.constant(earlier.bound.amount)}{percent}"
+            message = f"this contradicts share `{earlier.name}`"
+            hint = f"change one of them: that share says {says}"
+            kinds = {earlier.bound.kind, later.bound.kind}
+            severity: Severity = "error" if percent and "at least" in kinds else "warning"
+            yield finding(message, later.bound.span, hint, severity=severity)
 
 
 def _clash(one: Bound, other: Bound, tree: Tree) -> bool:
@@ -251,31 +221,22 @@ def _clash(one: Bound, other: Bound, tree: Tree) -> bool:
 # ---- percentages of few pods
 
 
-class VanishingPercentage(Rule):
+@rule("P0313")
+def vanishing_percentage(tree: Tree) -> Iterator[Diagnostic]:
     """A percentage that is 0 of a workload of the cluster."""
-
-    code = "P0313"
-    head = 'policy example in namespace "shop"'
-    wrong = 'share "spot" { of replicas on nodes where node.zone == "eu-1a" at most 15% strict }'
-    right = (
-        'share "spot" { of replicas on nodes where node.zone == "eu-1a" at most 15% '
-        "rounding up strict }"
-    )
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        of_share = tree.cluster.replicas if tree.cluster is not None else None
-        for clause in tree.clauses(Share) if of_share is not None else ():
-            if not clause.strength.strict or not clause.counts_by_workload or of_share is None:
-                continue
-            found = sorted(of_share(clause).items())
-            first = next((each for each in found if _vanishes(clause, each[1], tree)), None)
-            if first is not None:
-                name, replicas = first
-                amount, bound = tree.constant(clause.bound.amount), clause.bound
-                meant = f"{bound.kind} {amount}% rounding up"
-                message = f"{amount}% of the {replicas} pod{'s' * (replicas > 1)} of `{name}` is 0"
-                hint = f"write `{meant}` if such a workload may have a pod there"
-                yield self.found(message, bound.span, hint, Fix(bound.span, meant))
+    of_share = tree.cluster.replicas if tree.cluster is not None else None
+    for clause in tree.clauses(Share) if of_share is not None else ():
+        if not clause.strength.strict or not clause.counts_by_workload or of_share is None:
+            continue
+        found = sorted(of_share(clause).items())
+        first = next((each for each in found if _vanishes(clause, each[1], tree)), None)
+        if first is not None:
+            name, replicas = first
+            amount, bound = tree.constant(clause.bound.amount), clause.bound
+            meant = f"{bound.kind} {amount}% rounding up"
+            message = f"{amount}% of the {replicas} pod{'s' * (replicas > 1)} of `{name}` is 0"
+            hint = f"write `{meant}` if such a workload may have a pod there"
+            yield finding(message, bound.span, hint, Fix(bound.span, meant))
 
 
 def _vanishes(clause: Share, replicas: int, tree: Tree) -> bool:
@@ -301,27 +262,22 @@ _ROUND_PERCENT = 5
 _THIRDS = (33, 66, 67)
 
 
-class ShareWithoutPercent(Rule):
+@rule("P0347")
+def share_without_percent(tree: Tree) -> Iterator[Diagnostic]:
     """The bound of a share without a percent sign."""
-
-    code = "P0347"
-    wrong = 'share "zone a" { of replicas on nodes where node.zone == "a" at most 40 strict }'
-    right = 'share "zone a" { of replicas on nodes where node.zone == "a" at most 40% strict }'
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for clause in of_kind(tree.written.items, Share):
-            bound = clause.bound
-            number = tree.constant(bound.amount)
-            if number is None:
-                continue
-            if bound.percent and 0 < number < 1:
-                message = f"{number:g}% is less than one of {_WHOLE} pods"
-                yield self.instead(message, bound.span, f"{bound.kind} {_WHOLE * number:g}%")
-            elif not bound.percent and not isinstance(bound.amount, ast.Expr) and _is_round(number):
-                meant = f"{bound.kind} {number:g}%"
-                message = f"this is {number:g} pods, and not a part of them"
-                hint = f"write `{meant}` for a part, or name the number of pods by a `let`"
-                yield self.found(message, bound.span, hint, Fix(bound.span, meant))
+    for clause in of_kind(tree.written.items, Share):
+        bound = clause.bound
+        number = tree.constant(bound.amount)
+        if number is None:
+            continue
+        if bound.percent and 0 < number < 1:
+            message = f"{number:g}% is less than one of {_WHOLE} pods"
+            yield instead(message, bound.span, f"{bound.kind} {_WHOLE * number:g}%")
+        elif not bound.percent and not isinstance(bound.amount, ast.Expr) and _is_round(number):
+            meant = f"{bound.kind} {number:g}%"
+            message = f"this is {number:g} pods, and not a part of them"
+            hint = f"write `{meant}` for a part, or name the number of pods by a `let`"
+            yield finding(message, bound.span, hint, Fix(bound.span, meant))
 
 
 def _is_round(number: float) -> bool:
@@ -336,57 +292,45 @@ def _is_round(number: float) -> bool:
 _OF_POD = frozenset({"pod", "now", "namespaceObject"})
 
 
-class EqualScore(Rule):
+@rule("P0350")
+def equal_score(tree: Tree) -> Iterator[Diagnostic]:
     """A score that is the same for all nodes."""
-
-    code = "P0350"
-    wrong = 'score "important" weight 10 { value pod.priority > 1000 }'
-    right = (
-        'score "important" weight 10 when pod.priority > 1000 { value node.usage["cpu"] '
-        "range 0 .. 1 }"
-    )
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for clause in of_kind(tree.written.items, Score):
-            if not tree.read_by(clause.value, *clause.ends) - _OF_POD:
-                message = "this reads nothing of the node, so all nodes get the same score"
-                hint = "write a value of the node, or a `when` if it is about the pod"
-                yield self.found(message, clause.value.span, hint)
+    for clause in of_kind(tree.written.items, Score):
+        if not tree.read_by(clause.value, *clause.ends) - _OF_POD:
+            message = "this reads nothing of the node, so all nodes get the same score"
+            hint = "write a value of the node, or a `when` if it is about the pod"
+            yield finding(message, clause.value.span, hint)
 
 
 # A node has 110 pods by default, and no kubelet is run with as many as this.
 _MOST_PODS = 500
 
 
-class BoundWithoutEffect(Rule):
+@rule("P0353")
+def bound_without_effect(tree: Tree) -> Iterator[Diagnostic]:
     """A bound that holds wherever the pods are."""
+    for clause in tree.clauses(Limit):
+        amount, kind = tree.constant(clause.bound.amount), clause.bound.kind
+        if amount is None or clause.added is not None:
+            continue
+        if clause.per.scope == "node" and kind == "at most" and amount > _MOST_PODS:
+            message = f"no node has more than {amount:g} pods, so this limit never rejects one"
+            hint = "write a smaller number, `per domain node.zone` or `per cluster`"
+            yield finding(message, clause.bound.span, hint)
+        elif kind == "at least" and amount == 0:
+            yield _always_kept("at least 0", "at least 1", clause.bound.span)
+    for share in tree.clauses(Share):
+        bound, amount = share.bound, tree.constant(share.bound.amount)
+        if bound.kind == "at least" and amount == 0:
+            said = f"at least 0{'%' * bound.percent}"
+            yield _always_kept(said, "at most 0%", bound.span)
+        elif bound.kind == "at most" and amount == _WHOLE and bound.percent:
+            yield _always_kept("at most 100%", "at least 100%", bound.span)
 
-    code = "P0353"
-    wrong = 'limit "many" { per node at most 1000 strict }'
-    right = 'limit "many" { per cluster at most 1000 strict }'
 
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for clause in tree.clauses(Limit):
-            amount, kind = tree.constant(clause.bound.amount), clause.bound.kind
-            if amount is None or clause.added is not None:
-                continue
-            if clause.per.scope == "node" and kind == "at most" and amount > _MOST_PODS:
-                message = f"no node has more than {amount:g} pods, so this limit never rejects one"
-                hint = "write a smaller number, `per domain node.zone` or `per cluster`"
-                yield self.found(message, clause.bound.span, hint)
-            elif kind == "at least" and amount == 0:
-                yield self._always_kept("at least 0", "at least 1", clause.bound.span)
-        for share in tree.clauses(Share):
-            bound, amount = share.bound, tree.constant(share.bound.amount)
-            if bound.kind == "at least" and amount == 0:
-                said = f"at least 0{'%' * bound.percent}"
-                yield self._always_kept(said, "at most 0%", bound.span)
-            elif bound.kind == "at most" and amount == _WHOLE and bound.percent:
-                yield self._always_kept("at most 100%", "at least 100%", bound.span)
-
-    def _always_kept(self, said: str, meant: str, span: Span) -> Diagnostic:
-        hint = f"write another number, or `{meant}` if that is meant"
-        return self.found(f"`{said}` is kept wherever the pods are", span, hint)
+def _always_kept(said: str, meant: str, span: Span) -> Diagnostic:
+    hint = f"write another number, or `{meant}` if that is meant"
+    return finding(f"`{said}` is kept wherever the pods are", span, hint)
 
 
 # ---- domains
@@ -405,26 +349,21 @@ _FIELDS = {
 }
 
 
-class ConstantDomain(Rule):
+@rule("P0157")
+def constant_domain(tree: Tree) -> Iterator[Diagnostic]:
     """A domain that is the same for all nodes.
 
     Mostly it is the key of the label whose value was meant.
     """
-
-    code = "P0157"
-    wrong = 'spread "zones" { over "topology.kubernetes.io/zone" skew at most 1 strict }'
-    right = 'spread "zones" { over node.zone skew at most 1 strict }'
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        groups = tree.environment.groups.values()
-        for clause, out in zip(tree.written.clauses, tree.policy.clauses, strict=True):
-            domain, whole = clause.domain, out.domain
-            # A group of all nodes is meant: it has what they have together.
-            if domain is None or whole is None or any(domain is group.by for group in groups):
-                continue
-            if "node" not in tree.read_by(domain):
-                hint = _domain_hint(domain, whole, tree)
-                yield catalogue.one_domain(hint, domain.span)
+    groups = tree.environment.groups.values()
+    for clause, out in zip(tree.written.clauses, tree.policy.clauses, strict=True):
+        domain, whole = clause.domain, out.domain
+        # A group of all nodes is meant: it has what they have together.
+        if domain is None or whole is None or any(domain is group.by for group in groups):
+            continue
+        if "node" not in tree.read_by(domain):
+            hint = _domain_hint(domain, whole, tree)
+            yield catalogue.one_domain(hint, domain.span)
 
 
 def _domain_hint(domain: ast.Expr, whole: ast.Expr, tree: Tree) -> str:
@@ -436,28 +375,23 @@ def _domain_hint(domain: ast.Expr, whole: ast.Expr, tree: Tree) -> str:
     return "write what differs from node to node, such as `node.zone`"
 
 
-class UnknownLabel(Rule):
+@rule("P0320")
+def unknown_label(tree: Tree) -> Iterator[Diagnostic]:
     """A label key that no node of the given cluster has."""
-
-    code = "P0320"
-    wrong = 'filter "arm" { require node.labels["kubernetes.io/arhc"] == "arm64" }'
-    right = 'filter "arm" { require node.labels["kubernetes.io/arch"] == "arm64" }'
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        if tree.cluster is None:
-            return
-        known, nodes = tree.cluster.labels, tree.cluster.nodes
-        for expr in walk(tree.written):
-            key, span = _key(expr)
-            if not key or key in known:
-                continue
-            hint = remedy = None
-            if (close := nearest(key, known)) is not None:
-                is_text = not isinstance(expr, ast.Select)
-                remedy = Fix(span, print_string(close)) if is_text else None
-                hint = f"a similar label exists: {known[close]:,} of {nodes:,} nodes have `{close}`"
-            found = self.found(f"0 of {nodes:,} nodes have the label `{key}`", span, "", remedy)
-            yield replace(found, label="no node has it", hint=hint)
+    if tree.cluster is None:
+        return
+    known, nodes = tree.cluster.labels, tree.cluster.nodes
+    for expr in walk(tree.written):
+        key, span = _key(expr)
+        if not key or key in known:
+            continue
+        hint = remedy = None
+        if (close := nearest(key, known)) is not None:
+            is_text = not isinstance(expr, ast.Select)
+            remedy = Fix(span, print_string(close)) if is_text else None
+            hint = f"a similar label exists: {known[close]:,} of {nodes:,} nodes have `{close}`"
+        found = finding(f"0 of {nodes:,} nodes have the label `{key}`", span, "", remedy)
+        yield replace(found, label="no node has it", hint=hint)
 
 
 _NODE = Type("Node")
@@ -492,53 +426,27 @@ _OF_PODS = frozenset({"name", "namespace", "labels", "annotations", "requests", 
 _Conditions = tuple[tuple[str, ast.Expr], ...]
 
 
-class SumInFilter(Rule):
+@rule("P0318")
+def sum_in_filter(tree: Tree) -> Iterator[Diagnostic]:
     """A filter that adds up what pods ask for, without those still on their way to the node."""
-
-    code = "P0318"
-    wrong = (
-        'filter "room" {\n'
-        '  require node.pods.map(p, p.requests["memory"]).sum() + pod.requests["memory"] <= "8Gi"\n'
-        "}"
-    )
-    right = (
-        'limit "room" { sum peer.requests["memory"] of all pods where true per node at '
-        'most "8Gi" strict }'
-    )
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for clause in of_kind(tree.written.items, Filter):
-            if not clause.at_bind and (sums := sum_of(clause, tree.environment)):
-                message = "this sum does not have the pods that are still on their way to the node"
-                limit = "`limit … { sum … of all pods where … per node at most … strict }`"
-                yield self.found(message, sums.span, f"write a {limit} instead, which counts them")
+    for clause in of_kind(tree.written.items, Filter):
+        if not clause.at_bind and (sums := sum_of(clause, tree.environment)):
+            message = "this sum does not have the pods that are still on their way to the node"
+            limit = "`limit … { sum … of all pods where … per node at most … strict }`"
+            yield finding(message, sums.span, f"write a {limit} instead, which counts them")
 
 
-class CountInFilter(Rule):
+@rule("P0319")
+def count_in_filter(tree: Tree) -> Iterator[Diagnostic]:
     """A filter that bounds a number of pods, without those still on their way to the node."""
-
-    code = "P0319"
-    wrong = (
-        'for pods where pod.labels["app"] == "web"\n'
-        'filter "two" {\n'
-        '  require size(node.pods.filter(p, p.labels[?"app"].orValue("") == "web")) < 2\n'
-        "}"
-    )
-    right = (
-        'for pods where pod.labels["app"] == "web"\n'
-        'limit "two" { all pods where peer.labels[?"app"].orValue("") == "web" per node '
-        "at most 2 strict }"
-    )
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        message = "this count does not have the pods that are still on their way to the node"
-        limit = "`limit … { all pods where … per node at most … strict }`"
-        for clause in (c for c in tree.clauses(Filter) if not c.at_bind):
-            for require in clause.requires:
-                for bound, conditions in _bounds(require, holds=True):
-                    if _is_kept(conditions, tree):
-                        hint = f"write a {limit} instead, which counts them"
-                        yield self.found(message, bound.span, hint)
+    message = "this count does not have the pods that are still on their way to the node"
+    limit = "`limit … { all pods where … per node at most … strict }`"
+    for clause in (c for c in tree.clauses(Filter) if not c.at_bind):
+        for require in clause.requires:
+            for bound, conditions in _bounds(require, holds=True):
+                if _is_kept(conditions, tree):
+                    hint = f"write a {limit} instead, which counts them"
+                    yield finding(message, bound.span, hint)
 
 
 def _bounds(expr: ast.Expr, *, holds: bool) -> Iterator[tuple[ast.Expr, _Conditions]]:

@@ -16,7 +16,7 @@ from grammar.meaning.environment import Environment
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Severity
 from grammar.rules.ranges import conjuncts, exclude_each_other
-from grammar.rules.rule import ExpressionRule, Rule, Tree, write_out
+from grammar.rules.rule import Tree, finding, instead, on, rule, write_out
 from grammar.rules.words import compared, reads_field, unwrapped
 from grammar.tree import ast
 from grammar.tree.ast import Expr
@@ -33,47 +33,43 @@ _ABOUT_OTHERS = {
 }
 
 
-class PodsThatNeverCount(Rule):
+@rule("P0340")
+def pods_that_never_count(tree: Tree) -> Iterator[Diagnostic]:
     """A `pods where` or a filter that reads the pod alone, or counts pods that never count."""
+    counted = [clause.counted for clause in tree.policy.clauses if clause.counted is not None]
+    for pods in (*counted, *(each.pods for each in tree.environment.counts.values())):
+        where = pods.where
+        if where is None or isinstance(where, ast.Literal):
+            continue
+        read = tree.read_by(where)
+        if "pod" in read and "peer" not in read:
+            meant = tree.shown(where).replace("pod.", "peer.")
+            message = "this reads the pod alone, so it counts every pod or none"
+            hint = f"write `{meant}`, in which `peer` is a counted pod"
+            yield finding(message, where.span, hint)
+        if not pods.all:
+            yield from _of_other_namespaces(where, tree)
 
-    code = "P0340"
-    wrong = 'limit "web" { pods where pod.labels["app"] == "web" per node at most 2 strict }'
-    right = 'limit "web" { pods where peer.labels["app"] == "web" per node at most 2 strict }'
 
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        counted = [clause.counted for clause in tree.policy.clauses if clause.counted is not None]
-        for pods in (*counted, *(each.pods for each in tree.environment.counts.values())):
-            where = pods.where
-            if where is None or isinstance(where, ast.Literal):
+def _of_other_namespaces(where: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
+    """`pods where peer.namespace == "db"` without `all`: only the pod's namespace counts."""
+    own = tree.policy.namespace
+    for part in conjuncts(where):
+        match part:
+            case ast.Binary("==", read, ast.Literal(str() as name)) | ast.Binary(
+                "==", ast.Literal(str() as name), read
+            ) if name not in (own, *_chosen(tree)):
+                found = tree.shown(read) == "peer.namespace"
+            case ast.Binary("!=", left, right):
+                sides = {tree.shown(side) for side in (left, right)}
+                found = sides == {"peer.namespace", "pod.namespace"}
+            case _:
                 continue
-            read = tree.read_by(where)
-            if "pod" in read and "peer" not in read:
-                meant = tree.shown(where).replace("pod.", "peer.")
-                message = "this reads the pod alone, so it counts every pod or none"
-                hint = f"write `{meant}`, in which `peer` is a counted pod"
-                yield self.found(message, where.span, hint)
-            if not pods.all:
-                yield from self._of_other_namespaces(where, tree)
-
-    def _of_other_namespaces(self, where: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
-        """`pods where peer.namespace == "db"` without `all`: only the pod's namespace counts."""
-        own = tree.policy.namespace
-        for part in conjuncts(where):
-            match part:
-                case ast.Binary("==", read, ast.Literal(str() as name)) | ast.Binary(
-                    "==", ast.Literal(str() as name), read
-                ) if name not in (own, *_chosen(tree)):
-                    found = tree.shown(read) == "peer.namespace"
-                case ast.Binary("!=", left, right):
-                    sides = {tree.shown(side) for side in (left, right)}
-                    found = sides == {"peer.namespace", "pod.namespace"}
-                case _:
-                    continue
-            if found:
-                message = "without `all` only pods of the pod's own namespace count, so none does"
-                if own is None and part.op == "==":
-                    message = "without `all` this counts pods only for pods of the same namespace"
-                yield self.found(message, part.span, "write `all pods where`")
+        if found:
+            message = "without `all` only pods of the pod's own namespace count, so none does"
+            if own is None and part.op == "==":
+                message = "without `all` this counts pods only for pods of the same namespace"
+            yield finding(message, part.span, "write `all pods where`")
 
 
 def _chosen(tree: Tree) -> Iterator[str]:
@@ -87,49 +83,39 @@ def _chosen(tree: Tree) -> Iterator[str]:
                     yield part.value
 
 
-class AboutThePodAlone(Rule):
+@rule("P0340")
+def about_the_pod_alone(tree: Tree) -> Iterator[Diagnostic]:
     """A condition about the pod alone, in an `on nodes where` or `protect victim where`."""
-
-    code = "P0340"
-    wrong = 'preempt "important" { protect victim where pod.priority >= 1000 }'
-    right = 'preempt "important" { protect victim where victim.priority >= 1000 }'
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for condition in tree.conditions():
-            name, why = _ABOUT_OTHERS.get(condition.word, ("", ""))
-            if name and tree.read_by(condition.expr) == {"pod"}:
-                meant = tree.shown(condition.expr).replace("pod.", f"{name}.")
-                message = f"this reads the pod alone, so {why}"
-                hint = f"write `{meant}`, or a `when` if it is about the pod"
-                yield self.found(message, condition.expr.span, hint)
+    for condition in tree.conditions():
+        name, why = _ABOUT_OTHERS.get(condition.word, ("", ""))
+        if name and tree.read_by(condition.expr) == {"pod"}:
+            meant = tree.shown(condition.expr).replace("pod.", f"{name}.")
+            message = f"this reads the pod alone, so {why}"
+            hint = f"write `{meant}`, or a `when` if it is about the pod"
+            yield finding(message, condition.expr.span, hint)
 
 
-class FilterOfOnePod(Rule):
+@rule("P0340")
+def filter_of_one_pod(tree: Tree) -> Iterator[Diagnostic]:
     """A filter without a message that only asks for a label of the pod.
 
     It rejects every node for all other pods of the policy, which a `for` would leave alone.
     """
-
-    code = "P0340"
-    wrong = 'filter "web" { require pod.labels["app"] == "web" }'
-    right = 'for pods where pod.labels["app"] == "web"\nfilter "web" { require node.ready }'
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for clause in tree.clauses(Filter):
-            # A message tells the owners of the pods that they are meant.
-            if clause.message is not None or clause.at_bind:
-                continue
-            if tree.read_by(*clause.requires, clause.when) != {"pod"}:
-                continue
-            parts = [part for require in clause.requires for part in conjuncts(require)]
-            shown = [_of_pod(part, tree) for part in parts]
-            if None not in shown:
-                message = (
-                    "this reads nothing of the node, so every other pod of the policy stays pending"
-                )
-                meant = (shown[0] or "").replace("pod.name ", "pod.workload.name ")
-                hint = f"write `for pods where {meant}`, or a `when` and what it requires of the"
-                yield self.found(message, parts[0].span, f"{hint} node")
+    for clause in tree.clauses(Filter):
+        # A message tells the owners of the pods that they are meant.
+        if clause.message is not None or clause.at_bind:
+            continue
+        if tree.read_by(*clause.requires, clause.when) != {"pod"}:
+            continue
+        parts = [part for require in clause.requires for part in conjuncts(require)]
+        shown = [_of_pod(part, tree) for part in parts]
+        if None not in shown:
+            message = (
+                "this reads nothing of the node, so every other pod of the policy stays pending"
+            )
+            meant = (shown[0] or "").replace("pod.name ", "pod.workload.name ")
+            hint = f"write `for pods where {meant}`, or a `when` and what it requires of the"
+            yield finding(message, parts[0].span, f"{hint} node")
 
 
 def _of_pod(part: ast.Expr, tree: Tree) -> str | None:
@@ -153,61 +139,56 @@ _AFTER_PLACEMENT = frozenset(
 _NO_NODE = "the pod that is being placed has no node yet"
 
 
-class StateAfterPlacement(ExpressionRule):
+@on("P0349", ast.Binary, ast.Call, ast.Has, ast.Select)
+def state_after_placement(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
     """A state that the pod which is being placed does not have yet."""
+    match expr:
+        case ast.Binary():
+            yield from _comparison(expr, tree)
+        case ast.Call(_, ast.Select() as target) if _is_node_name(target):
+            yield instead(_NO_NODE, target.span, "node.name")
+        case ast.Has(operand) if _is_node_name(operand):
+            yield finding(f"{_NO_NODE}, so this is always false", expr.span, "leave it out")
+        case ast.Select(ast.Select(ast.Ident("pod"), "status"), name) if name in _AFTER_PLACEMENT:
+            message = f"the pod that is being placed has no `{name}` yet"
+            yield finding(message, expr.span, "leave it out: only pods that run have it")
 
-    code = "P0349"
-    wrong = 'filter "running" { require pod.status.phase == "Running" && node.ready }'
-    right = 'filter "running" { require node.ready }'
-    kinds = (ast.Binary, ast.Call, ast.Has, ast.Select)
 
-    def at(self, expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
-        match expr:
-            case ast.Binary():
-                yield from self._comparison(expr, tree)
-            case ast.Call(_, ast.Select() as target) if _is_node_name(target):
-                yield self.instead(_NO_NODE, target.span, "node.name")
-            case ast.Has(operand) if _is_node_name(operand):
-                yield self.found(f"{_NO_NODE}, so this is always false", expr.span, "leave it out")
-            case ast.Select(ast.Select(ast.Ident("pod"), "status"), name) if (
-                name in _AFTER_PLACEMENT
-            ):
-                message = f"the pod that is being placed has no `{name}` yet"
-                yield self.found(message, expr.span, "leave it out: only pods that run have it")
+def _comparison(expr: ast.Binary, tree: Tree) -> Iterator[Diagnostic]:
+    pairs = [*compared(expr, tree.environment)]
+    for read, found in pairs:
+        values = [each.value for each in found]
+        if reads_field(unwrapped(read), "phase", "PodStatus"):
+            yield from _phase(expr, values)
+        if reads_field(read, "type", "PodCondition") and set(values) & _CONDITIONS:
+            message = f"the pod that is being placed is not `{values[0]}` yet"
+            yield finding(message, expr.span, "leave it out: only pods that run are")
+        if _is_node_name(unwrapped(read)):
+            yield _node(expr, values, tree)
+    sides = (expr.left, expr.right)
+    if expr.op in ("==", "!=") and any(map(_is_node_name, sides)) and not pairs:
+        hint = "leave it out; `peer.nodeName` is the node of a pod that is there"
+        yield finding(_NO_NODE, expr.span, hint)
 
-    def _comparison(self, expr: ast.Binary, tree: Tree) -> Iterator[Diagnostic]:
-        pairs = [*compared(expr, tree.environment)]
-        for read, found in pairs:
-            values = [each.value for each in found]
-            if reads_field(unwrapped(read), "phase", "PodStatus"):
-                yield from self._phase(expr, values)
-            if reads_field(read, "type", "PodCondition") and set(values) & _CONDITIONS:
-                message = f"the pod that is being placed is not `{values[0]}` yet"
-                yield self.found(message, expr.span, "leave it out: only pods that run are")
-            if _is_node_name(unwrapped(read)):
-                yield self._node(expr, values, tree)
-        sides = (expr.left, expr.right)
-        if expr.op in ("==", "!=") and any(map(_is_node_name, sides)) and not pairs:
-            hint = "leave it out; `peer.nodeName` is the node of a pod that is there"
-            yield self.found(_NO_NODE, expr.span, hint)
 
-    def _node(self, expr: ast.Binary, values: Sequence[object], tree: Tree) -> Diagnostic:
-        """`pod.spec.nodeName == "worker-1"`, where the node that is asked about is meant."""
-        if not all(values):
-            holds = "false" if expr.op == "!=" else "true"
-            return self.found(f"{_NO_NODE}, so this is always {holds}", expr.span, "leave it out")
-        sides = (tree.shown(e) for e in (expr.left, expr.right))
-        meant = f" {expr.op} ".join(sides).replace("pod.spec.nodeName", "node.name")
-        return self.instead(_NO_NODE, expr.span, meant)
+def _node(expr: ast.Binary, values: Sequence[object], tree: Tree) -> Diagnostic:
+    """`pod.spec.nodeName == "worker-1"`, where the node that is asked about is meant."""
+    if not all(values):
+        holds = "false" if expr.op == "!=" else "true"
+        return finding(f"{_NO_NODE}, so this is always {holds}", expr.span, "leave it out")
+    sides = (tree.shown(e) for e in (expr.left, expr.right))
+    meant = f" {expr.op} ".join(sides).replace("pod.spec.nodeName", "node.name")
+    return instead(_NO_NODE, expr.span, meant)
 
-    def _phase(self, expr: ast.Binary, values: Sequence[object]) -> Iterator[Diagnostic]:
-        # That a pod is pending is true, and says what is meant.
-        is_true = set(values) == {_PENDING} and expr.op != "!="
-        if not is_true and all(value in (*_RUNNING, _PENDING) for value in values):
-            holds = str((_PENDING in values) is (expr.op != "!=")).lower()
-            message = f"the pod that is being placed is pending, so this is always {holds}"
-            hint = "leave it out; `peer.phase` is that of a pod on a node"
-            yield self.found(message, expr.span, hint)
+
+def _phase(expr: ast.Binary, values: Sequence[object]) -> Iterator[Diagnostic]:
+    # That a pod is pending is true, and says what is meant.
+    is_true = set(values) == {_PENDING} and expr.op != "!="
+    if not is_true and all(value in (*_RUNNING, _PENDING) for value in values):
+        holds = str((_PENDING in values) is (expr.op != "!=")).lower()
+        message = f"the pod that is being placed is pending, so this is always {holds}"
+        hint = "leave it out; `peer.phase` is that of a pod on a node"
+        yield finding(message, expr.span, hint)
 
 
 def _is_node_name(read: ast.Expr) -> bool:
@@ -224,17 +205,12 @@ _FIELDS = (
 _CHANGING = frozenset({"nodeName", "phase", "age"})
 
 
-class MutualParts(Rule):
+@rule("P0130")
+def mutual_parts(tree: Tree) -> Iterator[Diagnostic]:
     """A mutual limit without one of the parts that it needs."""
-
-    code = "P0130"
-    wrong = 'limit "a" { all pods where peer.priority < 0 per node exactly 1 strict mutual }'
-    right = 'limit "a" { all pods where peer.priority < 0 per node at most 1 strict mutual }'
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for clause in _mutual(tree.written):
-            for reason, span, hint in _parts(clause, tree):
-                yield catalogue.not_mutual(reason, span, hint)
+    for clause in _mutual(tree.written):
+        for reason, span, hint in _parts(clause, tree):
+            yield catalogue.not_mutual(reason, span, hint)
 
 
 def _parts(clause: Limit, tree: Tree) -> Iterator[tuple[str, Span, str]]:
@@ -256,32 +232,21 @@ def _parts(clause: Limit, tree: Tree) -> Iterator[tuple[str, Span, str]]:
         yield "says which pods it counts", clause.name_span, hint
 
 
-class MutualReads(Rule):
+@rule("P0131")
+def mutual_reads(tree: Tree) -> Iterator[Diagnostic]:
     """A mutual limit that reads what is not known of pods on nodes, or what changes there."""
-
-    code = "P0131"
-    wrong = (
-        "for pods where pod.spec.hostNetwork\n"
-        'limit "alone" { all pods where peer.name != pod.name per node at most 0 strict mutual }'
-    )
-    right = (
-        'for pods where pod.labels["network"] == "host"\n'
-        'limit "alone" { all pods where peer.name != pod.name per node at most 0 strict mutual }'
-    )
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        policy, environment = tree.written, tree.environment
-        limits = _mutual(policy)
-        for clause in limits:
-            where = clause.pods.where if clause.pods is not None else None
-            for expr in (clause.when, where):
-                for what, span in _not_known(expr, environment):
-                    yield catalogue.not_kept_there(what, span, _FIELDS)
-                for path, span in _read(expr, environment):
-                    if path[0] == "peer" and (len(path) == 1 or path[1] in _CHANGING):
-                        yield catalogue.changes_there(f"`{'.'.join(path)}`", span)
-        for what, span in _not_known(policy.selector, environment) if limits else ():
-            yield catalogue.not_kept_there(what, span, _FIELDS)
+    policy, environment = tree.written, tree.environment
+    limits = _mutual(policy)
+    for clause in limits:
+        where = clause.pods.where if clause.pods is not None else None
+        for expr in (clause.when, where):
+            for what, span in _not_known(expr, environment):
+                yield catalogue.not_kept_there(what, span, _FIELDS)
+            for path, span in _read(expr, environment):
+                if path[0] == "peer" and (len(path) == 1 or path[1] in _CHANGING):
+                    yield catalogue.changes_there(f"`{'.'.join(path)}`", span)
+    for what, span in _not_known(policy.selector, environment) if limits else ():
+        yield catalogue.not_kept_there(what, span, _FIELDS)
 
 
 def has_mutual_limit(checked: Checked) -> bool:
@@ -324,53 +289,36 @@ def _read(expr: Expr | None, environment: Environment) -> Iterator[tuple[Path, S
 _OWN = frozenset({("name",), ("uid",)})
 
 
-class ValueOfNoGang(Rule):
+@rule("P0341")
+def value_of_no_gang(tree: Tree) -> Iterator[Diagnostic]:
     """A value that cannot tell gangs apart.
 
     Pods of one value that changes are not one gang for long, so that is an error.
     """
-
-    code = "P0341"
-    head = 'policy example in namespace "ml"'
-    wrong = 'gang "training" { of pods by peer.name at least 8 }'
-    right = 'gang "training" { of pods by peer.labels["job"] at least 8 }'
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for clause in tree.clauses(Gang):
-            if (by := clause.by) is None:
-                continue
-            found = list(reads(by, tree.environment.definitions))
-            changing = next((r for r in found if {*r.path[1:2]} & _CHANGING), None)
-            if changing is not None:
-                message = f"`{'.'.join(changing.path)}` changes when a pod is placed"
-                yield catalogue.no_gangs(message, changing.span, "error")
-            elif not found:
-                yield catalogue.no_gangs("this is the same for all pods of a namespace", by.span)
-            elif isinstance(by, ast.Select) and found[0].path[1:] in _OWN:
-                yield catalogue.no_gangs(f"each pod has a `{tree.shown(by)}` of its own", by.span)
+    for clause in tree.clauses(Gang):
+        if (by := clause.by) is None:
+            continue
+        found = list(reads(by, tree.environment.definitions))
+        changing = next((r for r in found if {*r.path[1:2]} & _CHANGING), None)
+        if changing is not None:
+            message = f"`{'.'.join(changing.path)}` changes when a pod is placed"
+            yield catalogue.no_gangs(message, changing.span, "error")
+        elif not found:
+            yield catalogue.no_gangs("this is the same for all pods of a namespace", by.span)
+        elif isinstance(by, ast.Select) and found[0].path[1:] in _OWN:
+            yield catalogue.no_gangs(f"each pod has a `{tree.shown(by)}` of its own", by.span)
 
 
-class TwoGangs(Rule):
+@rule("P0342")
+def two_gangs(tree: Tree) -> Iterator[Diagnostic]:
     """Two gangs of a policy that can have the same pods."""
-
-    code = "P0342"
-    head = 'policy example in namespace "ml"'
-    wrong = (
-        'gang "workload" { of replicas }\ngang "job" { of pods by peer.labels["job"] at least 8 }'
-    )
-    right = (
-        'gang "workload" when !has(pod.labels["job"]) { of replicas }\n'
-        'gang "job" when has(pod.labels["job"]) { of pods by peer.labels["job"] at least 8 }'
-    )
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        known: list[Gang] = []
-        for clause in tree.clauses(Gang):
-            for other in known:
-                if (severity := together(other, clause)) is not None:
-                    yield catalogue.two_gangs(other.name, clause.name_span, severity)
-                    break
-            known.append(clause)
+    known: list[Gang] = []
+    for clause in tree.clauses(Gang):
+        for other in known:
+            if (severity := together(other, clause)) is not None:
+                yield catalogue.two_gangs(other.name, clause.name_span, severity)
+                break
+        known.append(clause)
 
 
 def gangs_of(checked: Checked) -> tuple[Gang, ...]:

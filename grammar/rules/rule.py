@@ -1,18 +1,16 @@
-"""Rule: a mistake of a policy that type-checks, with its code, examples and the way to find it.
+"""Rule: a mistake of a policy that type-checks, with its code and the way to find it.
 
-A rule belongs to a code of the book of diagnostics, whose section and test are made of its
-examples. A rule has no state: one instance looks at every policy. What it looks at is a `Tree`: a
-mistake is the same through a `let` and a `def`, so each name has its expression in its place. Every
-part keeps the span at which somebody wrote it, and what a call comes to has the span of the call.
-What would become too large stays as it is.
+A rule belongs to a code of the book of diagnostics, whose section has an example of the mistake.
+What it looks at is a `Tree`: a mistake is the same through a `let` and a `def`, so each name has
+its expression in its place. Every part keeps the span at which somebody wrote it, and what a call
+comes to has the span of the call. What would become too large stays as it is.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.constants import constant
@@ -93,55 +91,58 @@ def conditions(policy: Policy) -> Iterator[WrittenCondition]:
             yield from item.conditions
 
 
-class Rule(ABC):
-    """A rule: one mistake, and where a policy has it.
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule: one mistake, which `line` says, and where a policy has it."""
 
-    The first line of the docstring says what it is. `wrong` and `right` are the items of a policy
-    with the mistake and without it, below `head`.
-    """
-
-    code: ClassVar[str]
-    head: ClassVar[str] = "cluster policy example"
-    wrong: ClassVar[str]
-    right: ClassVar[str]
-
-    @abstractmethod
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        """The places of the mistake."""
-
-    def example(self, items: str) -> str:
-        """The text of a policy with these items."""
-        lines = (f"  {line}" if line else "" for line in items.split("\n"))
-        return "\n".join((f"{self.head} {{", *lines, "}", ""))
-
-    def found(
-        self,
-        message: str,
-        span: Span,
-        hint: str,
-        remedy: Fix | None = None,
-        severity: Severity = "warning",
-    ) -> Diagnostic:
-        return Diagnostic(self.code, severity, message, span, hint=hint, remedy=remedy)
-
-    def instead(self, message: str, span: Span, text: str) -> Diagnostic:
-        """The mistake whose remedy is another text in the place of this one."""
-        return self.found(message, span, f"write `{text}`", Fix(span, text))
+    code: str
+    line: str
+    look: Callable[[Tree], Iterator[Diagnostic]]
 
 
-class ExpressionRule(Rule):
-    """A mistake of single expressions of these kinds, wherever they are in a policy."""
+def rule(code: str) -> Callable[[Callable[[Tree], Iterator[Diagnostic]]], Rule]:
+    """Makes a rule of what finds a mistake; the first line of its docstring says the mistake."""
 
-    kinds: ClassVar[tuple[type[ast.Expr], ...]] = (ast.Binary,)
+    def made(find: Callable[[Tree], Iterator[Diagnostic]]) -> Rule:
+        def look(tree: Tree) -> Iterator[Diagnostic]:
+            return (replace(found, code=code) for found in find(tree))
 
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for kind in self.kinds:
-            for expr in tree.by_kind.get(kind, ()):
-                yield from self.at(expr, tree)
+        return Rule(code, (find.__doc__ or "").partition("\n")[0], look)
 
-    @abstractmethod
-    def at(self, expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
-        """The mistakes of one expression."""
+    return made
+
+
+def on(
+    code: str, *kinds: type[ast.Expr]
+) -> Callable[[Callable[[Any, Tree], Iterator[Diagnostic]]], Rule]:
+    """Makes a rule of what finds a mistake of a single expression of these kinds, anywhere."""
+
+    def made(find: Callable[[Any, Tree], Iterator[Diagnostic]]) -> Rule:
+        def look(tree: Tree) -> Iterator[Diagnostic]:
+            for kind in kinds:
+                for expr in tree.by_kind.get(kind, ()):
+                    yield from find(expr, tree)
+
+        look.__doc__ = find.__doc__
+        return rule(code)(look)
+
+    return made
+
+
+def finding(
+    message: str,
+    span: Span,
+    hint: str | None,
+    remedy: Fix | None = None,
+    severity: Severity = "warning",
+) -> Diagnostic:
+    """A mistake; its rule gives it the code."""
+    return Diagnostic("", severity, message, span, hint=hint, remedy=remedy)
+
+
+def instead(message: str, span: Span, text: str) -> Diagnostic:
+    """The mistake whose remedy is another text in the place of this one."""
+    return finding(message, span, f"write `{text}`", Fix(span, text))
 
 
 # ---- definitions written out

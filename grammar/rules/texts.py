@@ -16,7 +16,7 @@ from grammar.meaning.constants import constants
 from grammar.meaning.environment import inside
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, either
-from grammar.rules.rule import ExpressionRule, Rule, Tree
+from grammar.rules.rule import Tree, finding, instead, on, rule
 from grammar.rules.words import compared, key_of, unwrapped
 from grammar.tree import ast
 from grammar.tree.clause_parts import Template
@@ -33,25 +33,20 @@ _FUNCTIONS = frozenset({"matches", "find", "findAll"})
 _GLOB = re.compile(r"[\w.*?/@:-]*[*?][\w.*?/@:-]*\Z")
 
 
-class BadRegularExpression(Rule):
+@rule("P0119")
+def bad_regular_expression(tree: Tree) -> Iterator[Diagnostic]:
     """A constant regular expression that RE2 does not accept."""
-
-    code = "P0119"
-    wrong = 'filter "no spares" { require node.name.matches("^(?!spare-)") }'
-    right = 'filter "no spares" { require !node.name.startsWith("spare-") }'
-
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        for expr in walk(tree.written):
-            if not isinstance(expr, ast.Call) or expr.function not in _FUNCTIONS:
-                continue
-            operands = expr.args if expr.target is None else (expr.target, *expr.args)
-            if len(operands) > 1 and isinstance(constant := operands[1], ast.Literal):
-                try:
-                    strings.pattern(str(constant.value))
-                except EvaluationError as error:
-                    meant = _glob_as_pattern(str(constant.value))
-                    literal = print_expression(replace(constant, value=meant)) if meant else None
-                    yield catalogue.bad_pattern(str(error), constant.span, literal)
+    for expr in walk(tree.written):
+        if not isinstance(expr, ast.Call) or expr.function not in _FUNCTIONS:
+            continue
+        operands = expr.args if expr.target is None else (expr.target, *expr.args)
+        if len(operands) > 1 and isinstance(constant := operands[1], ast.Literal):
+            try:
+                strings.pattern(str(constant.value))
+            except EvaluationError as error:
+                meant = _glob_as_pattern(str(constant.value))
+                literal = print_expression(replace(constant, value=meant)) if meant else None
+                yield catalogue.bad_pattern(str(error), constant.span, literal)
 
 
 def _glob_as_pattern(text: str) -> str | None:
@@ -76,65 +71,59 @@ _STARRED = re.compile(r"(?:\*[\w./:-]+\*?|[\w./:-]+\*)\Z")
 _KEEPING = frozenset({"orValue", "value", "lowerAscii"})
 
 
-class PatternAsText(ExpressionRule):
+@on("P0344", ast.Binary, ast.Call)
+def pattern_as_text(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
     """A pattern that is compared as a text, or that has another meaning in RE2."""
+    match expr:
+        case ast.Binary():
+            for read, values in compared(expr, tree.environment):
+                texts = [v.value for v in values if isinstance(v.value, str)]
+                if len(texts) == len(values):
+                    yield from _compared(expr, read, texts, tree)
+        case ast.Call(
+            "startsWith" | "endsWith" | "contains" as name, target, (ast.Literal() as text,)
+        ) if target is not None and _is_pattern(target, str(text.value)):
+            written = str(text.value)
+            if (meant := _meant(name, tree.shown(target), written)) is not None:
+                sign = _SIGNS.findall(written)[0]
+                message = f"`{written}` has a `{sign}`, and `{name}` takes no patterns"
+                yield instead(message, expr.span, meant)
+        case ast.Call("matches" | "find", _, (ast.Literal(str() as text) as literal,)):
+            yield from _matched(literal, text)
+        case _:
+            return
 
-    code = "P0344"
-    wrong = 'filter "europe" { require node.zone in ["eu-*", "us-*"] }'
-    right = (
-        'filter "europe" { require node.zone.matches("^eu-.*$") || node.zone.matches("^us-.*$") }'
+
+def _compared(
+    expr: ast.Binary, read: ast.Expr, texts: Sequence[str], tree: Tree
+) -> Iterator[Diagnostic]:
+    if not _has_no_signs(read) and not (_has_no_star(read) and any(map(_STARRED.match, texts))):
+        return
+    patterns = [_as_pattern(text) for text in texts]
+    first = next((t for t, p in zip(texts, patterns, strict=True) if p is not None), None)
+    listed = expr.right.elements if isinstance(expr.right, ast.ListLiteral) else ()
+    if first is None or (expr.op == "in" and len(listed) != len(texts)):
+        return
+    shown = tree.shown(read)
+    why = ": `in` takes no patterns" if expr.op == "in" else f", which `{shown}` never is"
+    read_as = shown + '.orValue("")' * (read.type.name == "optional")
+    parts = (
+        f"{read_as} == {print_string(text)}"
+        if each is None
+        else f"{read_as}.matches({print_string(each)})"
+        for text, each in zip(texts, patterns, strict=True)
     )
-    kinds = (ast.Binary, ast.Call)
+    meant = either(parts, denied=expr.op == "!=")
+    yield instead(f"`{first}` is compared as a text{why}", expr.span, meant)
 
-    def at(self, expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
-        match expr:
-            case ast.Binary():
-                for read, values in compared(expr, tree.environment):
-                    texts = [v.value for v in values if isinstance(v.value, str)]
-                    if len(texts) == len(values):
-                        yield from self._compared(expr, read, texts, tree)
-            case ast.Call(
-                "startsWith" | "endsWith" | "contains" as name, target, (ast.Literal() as text,)
-            ) if target is not None and _is_pattern(target, str(text.value)):
-                written = str(text.value)
-                if (meant := _meant(name, tree.shown(target), written)) is not None:
-                    sign = _SIGNS.findall(written)[0]
-                    message = f"`{written}` has a `{sign}`, and `{name}` takes no patterns"
-                    yield self.instead(message, expr.span, meant)
-            case ast.Call("matches" | "find", _, (ast.Literal(str() as text) as literal,)):
-                yield from self._matched(literal, text)
-            case _:
-                return
 
-    def _compared(
-        self, expr: ast.Binary, read: ast.Expr, texts: Sequence[str], tree: Tree
-    ) -> Iterator[Diagnostic]:
-        if not _has_no_signs(read) and not (_has_no_star(read) and any(map(_STARRED.match, texts))):
-            return
-        patterns = [_as_pattern(text) for text in texts]
-        first = next((t for t, p in zip(texts, patterns, strict=True) if p is not None), None)
-        listed = expr.right.elements if isinstance(expr.right, ast.ListLiteral) else ()
-        if first is None or (expr.op == "in" and len(listed) != len(texts)):
-            return
-        shown = tree.shown(read)
-        why = ": `in` takes no patterns" if expr.op == "in" else f", which `{shown}` never is"
-        read_as = shown + '.orValue("")' * (read.type.name == "optional")
-        parts = (
-            f"{read_as} == {print_string(text)}"
-            if each is None
-            else f"{read_as}.matches({print_string(each)})"
-            for text, each in zip(texts, patterns, strict=True)
-        )
-        meant = either(parts, denied=expr.op == "!=")
-        yield self.instead(f"`{first}` is compared as a text{why}", expr.span, meant)
-
-    def _matched(self, literal: ast.Literal, text: str) -> Iterator[Diagnostic]:
-        if (slashes := _IN_SLASHES.match(text)) is not None:
-            message = f"`{text}` has slashes, which the text must have too"
-            yield self.instead(message, literal.span, print_string(slashes[1]))
-        elif _GLOB_AT_END.match(text) and (glob := _glob_as_pattern(text)) is not None:
-            message = f"`{text}` is a pattern in which `*` repeats the `{text[-2]}`"
-            yield self.instead(message, literal.span, print_string(glob))
+def _matched(literal: ast.Literal, text: str) -> Iterator[Diagnostic]:
+    if (slashes := _IN_SLASHES.match(text)) is not None:
+        message = f"`{text}` has slashes, which the text must have too"
+        yield instead(message, literal.span, print_string(slashes[1]))
+    elif _GLOB_AT_END.match(text) and (glob := _glob_as_pattern(text)) is not None:
+        message = f"`{text}` is a pattern in which `*` repeats the `{text[-2]}`"
+        yield instead(message, literal.span, print_string(glob))
 
 
 def _has_no_signs(expr: ast.Expr) -> bool:
@@ -199,42 +188,38 @@ _OTHER_SIGN = re.compile(
 _READ = re.compile(rf"{_ROOTS}(?:\.\w+|\[\"[^\"]*\"\])+")
 
 
-class TemplateInText(Rule):
+@rule("P0345")
+def template_in_text(tree: Tree) -> Iterator[Diagnostic]:
     """The sign of a template, such as `{{x}}`, in a text."""
+    # Where a parameter is written, its value is a number.
+    for clause in (tree.checked.template or tree.written).clauses:
+        for part in ("message", "detail"):
+            if isinstance(text := getattr(clause, part, None), Template):
+                yield from _template(text, tree, is_detail=part == "detail")
 
-    code = "P0345"
-    wrong = 'filter "ready" { require node.ready message "no place for {{ .pod.name }}" }'
-    right = 'filter "ready" { require node.ready message "no place for {pod.name}" }'
 
-    def look(self, tree: Tree) -> Iterator[Diagnostic]:
-        # Where a parameter is written, its value is a number.
-        for clause in (tree.checked.template or tree.written).clauses:
-            for part in ("message", "detail"):
-                if isinstance(text := getattr(clause, part, None), Template):
-                    yield from self._template(text, tree, is_detail=part == "detail")
-
-    def _template(self, text: Template, tree: Tree, *, is_detail: bool) -> Iterator[Diagnostic]:
-        such = "write an expression such as `{pod.name}`"
-        for part, following in pairwise((*text.parts, "")):
-            if isinstance(part, ast.Literal) and part.type == INT:
-                message = f"`{{{part.value}}}` is shown as `{part.value}`"
-                yield self.found(message, part.span, such)
-            elif isinstance(part, str):
-                found = _BRACES.search(part) or _OTHER_SIGN.search(part)
-                if found is not None:
-                    shown = f"{{{found[0]}}}" if found[0].startswith("{") else found[0]
-                    read = _READ.search(found[0])
-                    message = f"`{shown}` is shown as it stands: an expression is in single braces"
-                    # A message says the same of all nodes.
-                    is_read = read is not None and (is_detail or not read[0].startswith("node"))
-                    hint = f"write `{{{read[0]}}}`" if is_read and read is not None else such
-                    if read is None and found[0].startswith("{"):
-                        hint = "fill it in before: nothing here reads templates"
-                    yield self.found(message, text.span, hint)
-                elif part.endswith("$") and isinstance(following, ast.Expr):
-                    inner = f"{{{tree.shown(following)}}}"
-                    message = f"the `$` of `${inner}` is shown: an expression is in braces alone"
-                    yield self.found(message, text.span, f"write `{inner}`")
+def _template(text: Template, tree: Tree, *, is_detail: bool) -> Iterator[Diagnostic]:
+    such = "write an expression such as `{pod.name}`"
+    for part, following in pairwise((*text.parts, "")):
+        if isinstance(part, ast.Literal) and part.type == INT:
+            message = f"`{{{part.value}}}` is shown as `{part.value}`"
+            yield finding(message, part.span, such)
+        elif isinstance(part, str):
+            found = _BRACES.search(part) or _OTHER_SIGN.search(part)
+            if found is not None:
+                shown = f"{{{found[0]}}}" if found[0].startswith("{") else found[0]
+                read = _READ.search(found[0])
+                message = f"`{shown}` is shown as it stands: an expression is in single braces"
+                # A message says the same of all nodes.
+                is_read = read is not None and (is_detail or not read[0].startswith("node"))
+                hint = f"write `{{{read[0]}}}`" if is_read and read is not None else such
+                if read is None and found[0].startswith("{"):
+                    hint = "fill it in before: nothing here reads templates"
+                yield finding(message, text.span, hint)
+            elif part.endswith("$") and isinstance(following, ast.Expr):
+                inner = f"{{{tree.shown(following)}}}"
+                message = f"the `$` of `${inner}` is shown: an expression is in braces alone"
+                yield finding(message, text.span, f"write `{inner}`")
 
 
 # What Helm, Go, shells, Terraform and people fill in.
@@ -244,21 +229,15 @@ _PLACEHOLDER = re.compile(
 )
 
 
-class PlaceholderInText(ExpressionRule):
+@on("P0345", ast.Binary, ast.Call, ast.Index)
+def placeholder_in_text(expr: ast.Expr, _: Tree) -> Iterator[Diagnostic]:
     """A text of an expression that another program was to fill in."""
-
-    code = "P0345"
-    wrong = 'filter "zone" { require node.zone == "${ZONE}" }'
-    right = 'filter "zone" { require node.zone == "eu-1a" }'
-    kinds = (ast.Binary, ast.Call, ast.Index)
-
-    def at(self, expr: ast.Expr, _: Tree) -> Iterator[Diagnostic]:
-        for part in children(expr):
-            for each in part.elements if isinstance(part, ast.ListLiteral) else (part,):
-                if isinstance(each, ast.Literal) and isinstance(each.value, str):
-                    for found in _PLACEHOLDER.finditer(each.value):
-                        hint = "write the value that it stands for, or declare a parameter"
-                        yield self.found(f"nothing fills in `{found[0]}` here", each.span, hint)
+    for part in children(expr):
+        for each in part.elements if isinstance(part, ast.ListLiteral) else (part,):
+            if isinstance(each, ast.Literal) and isinstance(each.value, str):
+                for found in _PLACEHOLDER.finditer(each.value):
+                    hint = "write the value that it stands for, or declare a parameter"
+                    yield finding(f"nothing fills in `{found[0]}` here", each.span, hint)
 
 
 # ---- orders
@@ -274,46 +253,36 @@ _FORMS = (
 _VERSION = re.compile(r"v?\d+(?:\.\d+){1,2}(?:[-+][\w.]*)?\Z")
 
 
-class NumbersAsTexts(ExpressionRule):
+@on("P0338", ast.Binary)
+def numbers_as_texts(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
     """Numbers in labels or annotations that are ordered as texts."""
+    if not isinstance(expr, ast.Binary) or expr.op not in _ORDERS:
+        return
+    sides = (expr.left, expr.right)
+    read = [side for side in sides if not isinstance(side, ast.Literal)]
+    if not read or not all(s.type == STRING and _is_of_user(s) for s in read):
+        return
+    given = next((str(s.value) for s in sides if isinstance(s, ast.Literal)), "1")
+    is_version = any("version" in tree.shown(side).lower() for side in read)
+    if is_version or _VERSION.match(given):
+        yield _versions(expr, tree, is_sure=is_version or given.count(".") > 1)
+        return
+    for form, call in _FORMS:
+        if form.match(given):
+            unit = given.lstrip("-.0123456789")
+            message = f'this is an order of texts, in which `"9{unit}"` is after `"10{unit}"`'
+            text = f" {expr.op} ".join(_side(side, call, tree) for side in sides)
+            yield instead(message, expr.span, text)
 
-    code = "P0338"
-    wrong = (
-        'filter "memory" { require node.labels["nvidia.com/gpu.memory"] >= '
-        'pod.annotations["gpu-mem"] }'
-    )
-    right = (
-        'filter "memory" { require int(node.labels["nvidia.com/gpu.memory"]) >= '
-        'int(pod.annotations["gpu-mem"]) }'
-    )
 
-    def at(self, expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
-        if not isinstance(expr, ast.Binary) or expr.op not in _ORDERS:
-            return
-        sides = (expr.left, expr.right)
-        read = [side for side in sides if not isinstance(side, ast.Literal)]
-        if not read or not all(s.type == STRING and _is_of_user(s) for s in read):
-            return
-        given = next((str(s.value) for s in sides if isinstance(s, ast.Literal)), "1")
-        is_version = any("version" in tree.shown(side).lower() for side in read)
-        if is_version or _VERSION.match(given):
-            yield self._versions(expr, tree, is_sure=is_version or given.count(".") > 1)
-            return
-        for form, call in _FORMS:
-            if form.match(given):
-                unit = given.lstrip("-.0123456789")
-                message = f'this is an order of texts, in which `"9{unit}"` is after `"10{unit}"`'
-                text = f" {expr.op} ".join(_side(side, call, tree) for side in sides)
-                yield self.instead(message, expr.span, text)
-
-    def _versions(self, expr: ast.Binary, tree: Tree, *, is_sure: bool) -> Diagnostic:
-        message = 'this is an order of texts, in which `"1.9"` is after `"1.10"`'
-        sides = (f"semver({tree.shown(side)}, true)" for side in (expr.left, expr.right))
-        found = self.instead(message, expr.span, f" {expr.op} ".join(sides))
-        if is_sure:
-            return found
-        hint = f"{found.hint} for versions, or `double(…)` for numbers"
-        return replace(found, hint=hint, remedy=None)
+def _versions(expr: ast.Binary, tree: Tree, *, is_sure: bool) -> Diagnostic:
+    message = 'this is an order of texts, in which `"1.9"` is after `"1.10"`'
+    sides = (f"semver({tree.shown(side)}, true)" for side in (expr.left, expr.right))
+    found = instead(message, expr.span, f" {expr.op} ".join(sides))
+    if is_sure:
+        return found
+    hint = f"{found.hint} for versions, or `double(…)` for numbers"
+    return replace(found, hint=hint, remedy=None)
 
 
 def _side(side: ast.Expr, call: str, tree: Tree) -> str:
@@ -344,66 +313,59 @@ _VERSIONS = {
 _SHORT_VERSION = re.compile(r"v?\d+(?:\.\d+)?\Z|\d+(?:\.\d+){2}\Z")
 
 
-class SuffixedVersion(ExpressionRule):
+@on("P0335", ast.Binary, ast.Call)
+def suffixed_version(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
     """A version of a node that is compared with its provider's suffix, or as a text.
 
     Providers put a suffix behind it, which semver takes for a version before the release. The
     numbers of a version, as `minor()` gives them, have no suffix.
     """
+    if not isinstance(expr, ast.Call) or expr.function not in ("major", "minor", "patch"):
+        for side in children(expr):
+            yield from _as_semver(side, tree)
+    match expr:
+        case ast.Binary(op, left, right) if op in _ORDERS and left.type == right.type == STRING:
+            if (field := _version(left) or _version(right)) is not None:
+                v = "v" if _VERSIONS[field] == _OF_KUBERNETES else ""
+                message = f"`{field}` is compared as a text, in which `{v}1.9` is above"
+                sides = (_as_version(side, tree) for side in (left, right))
+                hint = f"write `{f' {op} '.join(sides)}`"
+                yield finding(f"{message} `{v}1.30`", expr.span, hint)
+        case ast.Binary("==" | "!=" | "in", left) if (
+            _VERSIONS.get(_version(left) or "") == _OF_KUBERNETES
+        ):
+            yield from _short(expr, tree)
 
-    code = "P0335"
-    wrong = 'filter "new" { require semver(node.status.nodeInfo.kubeletVersion) >= "1.31.4" }'
-    right = (
-        'filter "new" { require kubernetesVersion(node.status.nodeInfo.kubeletVersion) '
-        '>= "1.31.4" }'
+
+def _as_semver(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
+    match expr:
+        case ast.Call("semver", None, (text, *more)) if (field := _version(text)) is not None:
+            where, meant = expr.name_span, "kubernetesVersion"
+            if more:
+                where, meant = expr.span, f"kubernetesVersion({tree.shown(text)})"
+            what = "suffix of a provider" if _VERSIONS[field] == _OF_KUBERNETES else "suffix"
+            message = f"`{field}` may have a {what}, as in `{_VERSIONS[field]}`"
+            yield finding(message, where, f"write `{meant}`, which leaves it out")
+
+
+def _short(expr: ast.Binary, tree: Tree) -> Iterator[Diagnostic]:
+    """`kubeletVersion == "1.30"`, which is `v1.30.4` or `v1.30.4-gke.100` on a node."""
+    listed = expr.right.elements if isinstance(expr.right, ast.ListLiteral) else (expr.right,)
+    texts = [str(c.value) for e in listed for c in constants(e, tree.environment)]
+    if not texts or not all(map(_SHORT_VERSION.match, texts)):
+        return
+    shown = tree.shown(expr.left)
+    calls = (
+        f'kubernetesVersion({shown}) == "{text}"'
+        if text.count(".") > 1
+        else f'{shown}.startsWith("v{text.removeprefix("v")}.")'
+        for text in texts
     )
-    kinds = (ast.Binary, ast.Call)
-
-    def at(self, expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
-        if not isinstance(expr, ast.Call) or expr.function not in ("major", "minor", "patch"):
-            for side in children(expr):
-                yield from self._as_semver(side, tree)
-        match expr:
-            case ast.Binary(op, left, right) if op in _ORDERS and left.type == right.type == STRING:
-                if (field := _version(left) or _version(right)) is not None:
-                    v = "v" if _VERSIONS[field] == _OF_KUBERNETES else ""
-                    message = f"`{field}` is compared as a text, in which `{v}1.9` is above"
-                    sides = (_as_version(side, tree) for side in (left, right))
-                    hint = f"write `{f' {op} '.join(sides)}`"
-                    yield self.found(f"{message} `{v}1.30`", expr.span, hint)
-            case ast.Binary("==" | "!=" | "in", left) if (
-                _VERSIONS.get(_version(left) or "") == _OF_KUBERNETES
-            ):
-                yield from self._short(expr, tree)
-
-    def _as_semver(self, expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
-        match expr:
-            case ast.Call("semver", None, (text, *more)) if (field := _version(text)) is not None:
-                where, meant = expr.name_span, "kubernetesVersion"
-                if more:
-                    where, meant = expr.span, f"kubernetesVersion({tree.shown(text)})"
-                what = "suffix of a provider" if _VERSIONS[field] == _OF_KUBERNETES else "suffix"
-                message = f"`{field}` may have a {what}, as in `{_VERSIONS[field]}`"
-                yield self.found(message, where, f"write `{meant}`, which leaves it out")
-
-    def _short(self, expr: ast.Binary, tree: Tree) -> Iterator[Diagnostic]:
-        """`kubeletVersion == "1.30"`, which is `v1.30.4` or `v1.30.4-gke.100` on a node."""
-        listed = expr.right.elements if isinstance(expr.right, ast.ListLiteral) else (expr.right,)
-        texts = [str(c.value) for e in listed for c in constants(e, tree.environment)]
-        if not texts or not all(map(_SHORT_VERSION.match, texts)):
-            return
-        shown = tree.shown(expr.left)
-        calls = (
-            f'kubernetesVersion({shown}) == "{text}"'
-            if text.count(".") > 1
-            else f'{shown}.startsWith("v{text.removeprefix("v")}.")'
-            for text in texts
-        )
-        message = (
-            f"`{_version(expr.left)}` has a `v`, three numbers and perhaps a suffix, as in"
-            f" `{_OF_KUBERNETES}`"
-        )
-        yield self.instead(message, expr.span, either(calls, denied=expr.op == "!="))
+    message = (
+        f"`{_version(expr.left)}` has a `v`, three numbers and perhaps a suffix, as in"
+        f" `{_OF_KUBERNETES}`"
+    )
+    yield instead(message, expr.span, either(calls, denied=expr.op == "!="))
 
 
 def _version(expr: ast.Expr) -> str | None:

@@ -19,7 +19,7 @@ from grammar.meaning.environment import Environment, inside
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, nearest
 from grammar.rules.ranges import PARTS_OF_TIME
-from grammar.rules.rule import ExpressionRule, Tree
+from grammar.rules.rule import Tree, finding, instead, on
 from grammar.tree import ast
 from grammar.tree.printer import print_string
 from grammar.tree.source import Span
@@ -212,45 +212,41 @@ _MAPS = LABEL_MAPS | {"annotations", "namespaceLabels"}
 # ---- words of fields
 
 
-class UnknownWord(ExpressionRule):
+@on("P0333", ast.Binary)
+def unknown_word(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
     """A word that a field never has."""
-
-    code = "P0333"
-    wrong = 'filter "tainted" { require !node.spec.taints.exists(t, t.effect == "Noschedule") }'
-    right = 'filter "tainted" { require !node.spec.taints.exists(t, t.effect == "NoSchedule") }'
-
-    def at(self, expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
-        for read, values in compared(expr, tree.environment, items=True):
-            if (known := _words(read)) is None:
-                continue
-            for constant in values:
-                assert isinstance(expr, ast.Binary), "it compares"
-                if tree.shown(read) == "pod.kind" and constant.value in CONTROLLERS.values:
-                    message = f"`{constant.value}` is no `kind` of a Pod, but one of its workload"
-                    meant = f'pod.workload.kind {expr.op} "{constant.value}"'
-                    if expr.op == "in":
-                        yield self.found(message, constant.span, "write `pod.workload.kind`")
-                    else:
-                        yield self.instead(message, expr.span, meant)
+    for read, values in compared(expr, tree.environment, items=True):
+        if (known := _words(read)) is None:
+            continue
+        for constant in values:
+            assert isinstance(expr, ast.Binary), "it compares"
+            if tree.shown(read) == "pod.kind" and constant.value in CONTROLLERS.values:
+                message = f"`{constant.value}` is no `kind` of a Pod, but one of its workload"
+                meant = f'pod.workload.kind {expr.op} "{constant.value}"'
+                if expr.op == "in":
+                    yield finding(message, constant.span, "write `pod.workload.kind`")
                 else:
-                    yield from self._unknown(*known, constant)
+                    yield instead(message, expr.span, meant)
+            else:
+                yield from _unknown(*known, constant)
 
-    def _unknown(self, name: str, words: Words, constant: ast.Literal) -> Iterator[Diagnostic]:
-        text = constant.value
-        # An absent field is an empty text.
-        if not isinstance(text, str) or text in ("", *words.values) or is_example(text):
-            return
-        if not text.startswith(words.reserved):
-            return
-        folded = {_alphanumeric(word): word for word in words.values}
-        close = folded.get(_alphanumeric(text)) or nearest(text, words.values)
-        message = f"`{text}` is no {'known ' if words.open else ''}{name}"
-        if close is None and text.startswith("Not") and text[3:] in words.values:
-            yield self.found(message, constant.span, f'write `"{text[3:]}"`, and another `status`')
-        elif close is not None or not words.open:
-            meant = (close,) if close is not None else words.values
-            hint = f"write {catalogue.listed(f'`{print_string(word)}`' for word in meant)}"
-            yield self.found(message, constant.span, hint)
+
+def _unknown(name: str, words: Words, constant: ast.Literal) -> Iterator[Diagnostic]:
+    text = constant.value
+    # An absent field is an empty text.
+    if not isinstance(text, str) or text in ("", *words.values) or is_example(text):
+        return
+    if not text.startswith(words.reserved):
+        return
+    folded = {_alphanumeric(word): word for word in words.values}
+    close = folded.get(_alphanumeric(text)) or nearest(text, words.values)
+    message = f"`{text}` is no {'known ' if words.open else ''}{name}"
+    if close is None and text.startswith("Not") and text[3:] in words.values:
+        yield finding(message, constant.span, f'write `"{text[3:]}"`, and another `status`')
+    elif close is not None or not words.open:
+        meant = (close,) if close is not None else words.values
+        hint = f"write {catalogue.listed(f'`{print_string(word)}`' for word in meant)}"
+        yield finding(message, constant.span, hint)
 
 
 def _alphanumeric(text: str) -> str:
@@ -278,37 +274,32 @@ def _words(written: ast.Expr) -> tuple[str, Words] | None:
 # ---- names of resources
 
 
-class UnknownResource(ExpressionRule):
+@on("P0331", ast.Binary, ast.Index, ast.Select)
+def unknown_resource(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
     """A resource that no pod and no node has.
 
     A resource is one of Kubernetes, or has a domain in its name, as `example.com/gpu` has.
     """
+    match expr:
+        case ast.Index(holder, key) | ast.Binary("in", key, holder) if _of_resources(holder):
+            names = constants(key, tree.environment)
+            found = [(name.value, name.span, True) for name in names]
+        case ast.Select(holder, field) if _of_resources(holder):
+            found = [(field, expr.name_span, False)]
+        case _:
+            return
+    for name, span, quoted in found:
+        if isinstance(name, str) and not _is_resource(name, holder):
+            yield _unknown_of_unknown_resource(name, span, quoted=quoted)
 
-    code = "P0331"
-    wrong = 'filter "room" { require node.free["memroy"] >= pod.requests["memory"] }'
-    right = 'filter "room" { require node.free["memory"] >= pod.requests["memory"] }'
-    kinds = (ast.Binary, ast.Index, ast.Select)
 
-    def at(self, expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
-        match expr:
-            case ast.Index(holder, key) | ast.Binary("in", key, holder) if _of_resources(holder):
-                names = constants(key, tree.environment)
-                found = [(name.value, name.span, True) for name in names]
-            case ast.Select(holder, field) if _of_resources(holder):
-                found = [(field, expr.name_span, False)]
-            case _:
-                return
-        for name, span, quoted in found:
-            if isinstance(name, str) and not _is_resource(name, holder):
-                yield self._unknown(name, span, quoted=quoted)
-
-    def _unknown(self, name: str, span: Span, *, quoted: bool) -> Diagnostic:
-        meant = RESOURCE_HABITS.get(name.lower()) or nearest(name, (*RESOURCES, *RESOURCE_PREFIXES))
-        hint = "a resource that is not of Kubernetes has a domain, as in `example.com/gpu`"
-        if meant is not None:
-            key = print_string(meant)
-            hint = f"write `{key if quoted else meant if meant.isidentifier() else f'[{key}]'}`"
-        return self.found(f"no pod and no node has a resource `{name}`", span, hint)
+def _unknown_of_unknown_resource(name: str, span: Span, *, quoted: bool) -> Diagnostic:
+    meant = RESOURCE_HABITS.get(name.lower()) or nearest(name, (*RESOURCES, *RESOURCE_PREFIXES))
+    hint = "a resource that is not of Kubernetes has a domain, as in `example.com/gpu`"
+    if meant is not None:
+        key = print_string(meant)
+        hint = f"write `{key if quoted else meant if meant.isidentifier() else f'[{key}]'}`"
+    return finding(f"no pod and no node has a resource `{name}`", span, hint)
 
 
 def _of_resources(expr: ast.Expr) -> bool:
@@ -352,62 +343,58 @@ _ARCHITECTURES: Mapping[str, str] = {
 _ARCH = "kubernetes.io/arch"
 
 
-class LabelOfOtherName(ExpressionRule):
+@on("P0346", ast.Binary, ast.Index)
+def label_of_other_name(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
     """A label or a value that Kubernetes has under another name."""
+    match expr:
+        case ast.Index(ast.Select(_, holder), ast.Literal(str() as key) as where) | ast.Binary(
+            "in", ast.Literal(str() as key) as where, ast.Select(_, holder)
+        ) if holder in LABEL_MAPS:
+            yield from _of_key("label", key, where)
+        case ast.Binary("==" | "!=", ast.Select() as field, ast.Literal(str() as key)) if (
+            reads_field(field, "key", "Taint", "Toleration")
+        ):
+            yield from _of_key("taint", key, expr.right)
+        case ast.Binary():
+            for read, values in compared(expr, tree.environment, items=True):
+                for found in values:
+                    if isinstance(found.value, str):
+                        yield from _of_value(expr, unwrapped(read), found, tree)
+        case _:
+            return
 
-    code = "P0346"
-    wrong = 'filter "intel" { require node.labels["kubernetes.io/arch"] == "x86_64" }'
-    right = 'filter "intel" { require node.labels["kubernetes.io/arch"] == "amd64" }'
-    kinds = (ast.Binary, ast.Index)
 
-    def at(self, expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
-        match expr:
-            case ast.Index(ast.Select(_, holder), ast.Literal(str() as key) as where) | ast.Binary(
-                "in", ast.Literal(str() as key) as where, ast.Select(_, holder)
-            ) if holder in LABEL_MAPS:
-                yield from self._of_key("label", key, where)
-            case ast.Binary("==" | "!=", ast.Select() as field, ast.Literal(str() as key)) if (
-                reads_field(field, "key", "Taint", "Toleration")
-            ):
-                yield from self._of_key("taint", key, expr.right)
-            case ast.Binary():
-                for read, values in compared(expr, tree.environment, items=True):
-                    for found in values:
-                        if isinstance(found.value, str):
-                            yield from self._of_value(expr, unwrapped(read), found, tree)
-            case _:
-                return
+def _of_key(what: str, key: str, where: ast.Expr) -> Iterator[Diagnostic]:
+    if (now := _FORMER.get(key)) is not None:
+        yield instead(f"the {what} `{key}` is gone", where.span, print_string(now))
+    elif key not in _KEYS and not is_example(key):
+        close = get_close_matches(key, _KEYS, 1, _NEARLY)
+        domain, _, name = key.rpartition("/")
+        if domain.endswith("kubernetes.io"):
+            close += [known for known in _KEYS if known.rpartition("/")[2] == name]
+        if close and what == "label":
+            message = f"the label `{key}` is not one of Kubernetes"
+            yield instead(message, where.span, print_string(close[0]))
 
-    def _of_key(self, what: str, key: str, where: ast.Expr) -> Iterator[Diagnostic]:
-        if (now := _FORMER.get(key)) is not None:
-            yield self.instead(f"the {what} `{key}` is gone", where.span, print_string(now))
-        elif key not in _KEYS and not is_example(key):
-            close = get_close_matches(key, _KEYS, 1, _NEARLY)
-            domain, _, name = key.rpartition("/")
-            if domain.endswith("kubernetes.io"):
-                close += [known for known in _KEYS if known.rpartition("/")[2] == name]
-            if close and what == "label":
-                message = f"the label `{key}` is not one of Kubernetes"
-                yield self.instead(message, where.span, print_string(close[0]))
 
-    def _of_value(
-        self, expr: ast.Binary, read: ast.Expr, found: ast.Literal, tree: Tree
-    ) -> Iterator[Diagnostic]:
-        """The name of a constant that a label or a field has in its place."""
-        text, key = str(found.value), key_of(read, LABEL_MAPS)
-        if key is not None and key.startswith(_ROLE) and text:
-            assert isinstance(read, ast.Index | ast.Select), "it has a key"
-            shown = tree.shown(replace(read, optional=False))
-            is_there = (expr.op != "!=") is (text.lower() not in ("false", "no"))
-            meant = f"{'' if is_there else '!'}has({shown})"
-            yield self.instead("a label of a role has no value", expr.span, meant)
-        elif key == _ARCH or reads_field(read, "architecture", "NodeSystemInfo"):
-            if (name := _ARCHITECTURES.get(text.lower())) is not None:
-                message = f"`{text}` is called `{name}` in Kubernetes"
-                yield self.instead(message, found.span, print_string(name))
-        elif text == "ReplicaSet" and reads_field(read, "kind", "PeerWorkload", "Workload"):
-            message = "the workload of a pod of a Deployment is the `Deployment`"
-            yield self.instead(message, found.span, '"Deployment"')
+def _of_value(
+    expr: ast.Binary, read: ast.Expr, found: ast.Literal, tree: Tree
+) -> Iterator[Diagnostic]:
+    """The name of a constant that a label or a field has in its place."""
+    text, key = str(found.value), key_of(read, LABEL_MAPS)
+    if key is not None and key.startswith(_ROLE) and text:
+        assert isinstance(read, ast.Index | ast.Select), "it has a key"
+        shown = tree.shown(replace(read, optional=False))
+        is_there = (expr.op != "!=") is (text.lower() not in ("false", "no"))
+        meant = f"{'' if is_there else '!'}has({shown})"
+        yield instead("a label of a role has no value", expr.span, meant)
+    elif key == _ARCH or reads_field(read, "architecture", "NodeSystemInfo"):
+        if (name := _ARCHITECTURES.get(text.lower())) is not None:
+            message = f"`{text}` is called `{name}` in Kubernetes"
+            yield instead(message, found.span, print_string(name))
+    elif text == "ReplicaSet" and reads_field(read, "kind", "PeerWorkload", "Workload"):
+        message = "the workload of a pod of a Deployment is the `Deployment`"
+        yield instead(message, found.span, '"Deployment"')
 
 
 # ---- times
@@ -425,28 +412,23 @@ def _part(expr: ast.Expr) -> str | None:
             return None
 
 
-class UnknownTime(ExpressionRule):
+@on("P0333", ast.Binary)
+def unknown_time(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
     """An unknown time: a number that no hour, day or the like is ever equal to."""
-
-    code = "P0333"
-    wrong = 'filter "night" when now.getHours() == 24 { require node.ready }'
-    right = 'filter "night" when now.getHours() == 0 { require node.ready }'
-
-    def at(self, expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
-        for read, found in compared(expr, tree.environment):
-            if (part := _part(read)) is None:
-                continue
-            least, most = PARTS_OF_TIME[part]
-            for constant in found:
-                number = constant.value
-                if isinstance(number, int) and not least <= number <= most:
-                    hint = f"write a number from {least} to {most}"
-                    if part == "getDayOfWeek" and number == most + 1:
-                        hint = "write `0`, which is Sunday"
-                    elif number == most + 1:
-                        near = least if part in _ROUND else most
-                        hint = f"write `{near}`: it is from {least} to {most}"
-                    yield self.found(f"`{part}()` is never {number}", constant.span, hint)
+    for read, found in compared(expr, tree.environment):
+        if (part := _part(read)) is None:
+            continue
+        least, most = PARTS_OF_TIME[part]
+        for constant in found:
+            number = constant.value
+            if isinstance(number, int) and not least <= number <= most:
+                hint = f"write a number from {least} to {most}"
+                if part == "getDayOfWeek" and number == most + 1:
+                    hint = "write `0`, which is Sunday"
+                elif number == most + 1:
+                    near = least if part in _ROUND else most
+                    hint = f"write `{near}`: it is from {least} to {most}"
+                yield finding(f"`{part}()` is never {number}", constant.span, hint)
 
 
 # ---- time zones
@@ -457,23 +439,17 @@ _LONGEST = 40
 _SOME_ZONES = 'write an IANA name such as `"Europe/Berlin"`, or an offset such as `"+01:00"`'
 
 
-class UnknownZone(ExpressionRule):
+@on("P0156", ast.Call)
+def unknown_zone(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
     """A constant time zone of a call that does not exist."""
-
-    code = "P0156"
-    wrong = 'let zone = "Berlin"\nfilter "by day" { require now.getHours(zone) >= 6 }'
-    right = 'let zone = "Europe/Berlin"\nfilter "by day" { require now.getHours(zone) >= 6 }'
-    kinds = (ast.Call,)
-
-    def at(self, expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
-        match expr:
-            case ast.Call(function, moment, (zone,)) if (
-                function.startswith("get") and moment is not None and moment.type == TIMESTAMP
-            ):
-                for constant in constants(zone, tree.environment):
-                    name = constant.value
-                    if isinstance(name, str) and not _is_zone(name):
-                        yield catalogue.unknown_zone(name, _zone_hint(name), constant.span)
+    match expr:
+        case ast.Call(function, moment, (zone,)) if (
+            function.startswith("get") and moment is not None and moment.type == TIMESTAMP
+        ):
+            for constant in constants(zone, tree.environment):
+                name = constant.value
+                if isinstance(name, str) and not _is_zone(name):
+                    yield catalogue.unknown_zone(name, _zone_hint(name), constant.span)
 
 
 def _is_zone(name: str) -> bool:
