@@ -14,8 +14,9 @@ from cli.console import add_output_argument, put, put_document, put_item
 from cli.replicas import replica_layout, replicas
 from cli.replicas.replicas import Replica
 from cli.sources import pod_namespace
-from engine.explanation.document import Summary
 
+# Who follows looks for decisions this often.
+_LOOK_SECONDS = 0.5
 EXAMPLES = """\
 examples:
   placet decisions
@@ -82,7 +83,7 @@ async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
 async def _follow(
     found: Sequence[Replica], pod: str | None, namespace: str | None, form: str | None
 ) -> int:
-    """Prints decisions until a stream ends, which raises CommandError."""
+    """Prints decisions until a replica does not answer, which raises CommandError."""
     several = len(found) > 1
     await asyncio.gather(
         *(_follow_one(each, pod, namespace, form, several=several) for each in found)
@@ -93,18 +94,20 @@ async def _follow(
 async def _follow_one(
     replica: Replica, pod: str | None, namespace: str | None, form: str | None, *, several: bool
 ) -> None:
-    async for kind, content in replica.events():
-        if kind == "dropped":
-            number = msgspec.json.decode(content, type=dict[str, int])["decisions"]
-            print(f"{number} decisions of {replica.name} are not shown", file=sys.stderr)
-        if kind != "decision":
-            continue
-        one = msgspec.json.decode(content, type=Summary)
-        if pod is not None and pod not in (one.pod, one.pod.partition("/")[2]):
-            continue
-        if namespace is not None and one.pod.partition("/")[0] != namespace:
-            continue
-        if form:
-            put_item({"replica": replica.name, **msgspec.to_builtins(one)}, form)
-        else:
-            put([replica_layout.line(one, replica.name if several else "")])
+    last = (await replica.decisions()).number
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        found = await replica.decisions(after=last)
+        missed = found.number - last - len(found.decisions)
+        if missed > 0:
+            print(f"{missed} decisions of {replica.name} are not shown", file=sys.stderr)
+        last = found.number
+        for one in reversed(found.decisions):
+            if pod is not None and pod not in (one.pod, one.pod.partition("/")[2]):
+                continue
+            if namespace is not None and one.pod.partition("/")[0] != namespace:
+                continue
+            if form:
+                put_item({"replica": replica.name, **msgspec.to_builtins(one)}, form)
+            else:
+                put([replica_layout.line(one, replica.name if several else "")])

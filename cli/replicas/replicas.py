@@ -167,10 +167,10 @@ class Replica:
         if self._forward is not None and isinstance(self._forward.failure, ApiError):
             raise _refused(self.name, self._forward)
 
-    async def decisions(self, namespace: str | None = None) -> Listing:
+    async def decisions(self, namespace: str | None = None, after: int = 0) -> Listing:
         """Its last decisions, about pods of the namespace if it is given. Raises CommandError."""
         only = "" if namespace is None else f"&namespace={quote(namespace, '')}"
-        return await self._always(f"/decisions?limit={_LISTED}{only}", Listing)
+        return await self._always(f"/decisions?limit={_LISTED}&after={after}{only}", Listing)
 
     async def decision(self, namespace: str, name: str) -> PodDecision | None:
         """Its last decision about a pod, or None. Raises CommandError."""
@@ -193,28 +193,6 @@ class Replica:
     async def status(self) -> ReplicaStatus:
         """Raises CommandError."""
         return await self._always("/status", ReplicaStatus)
-
-    async def events(self) -> AsyncIterator[tuple[str, bytes]]:
-        """The kind and the content of each event of the stream. Raises CommandError."""
-        kind = ""
-        # The stream itself may be silent for as long as nothing is decided.
-        asked = self._session.get(f"{API}/decisions/stream", timeout=aiohttp.ClientTimeout())
-        try:
-            async with AsyncExitStack() as stack:
-                with waiting_for(self.name, TIMEOUT_SECONDS):
-                    async with asyncio.timeout(TIMEOUT_SECONDS):
-                        response = await stack.enter_async_context(asked)
-                if response.status != 200:
-                    raise self._strange(response.status)
-                async for line in response.content:
-                    field, _, value = line.rstrip(b"\r\n").partition(b": ")
-                    if field == b"event":
-                        kind = value.decode("utf-8", "replace")
-                    elif field == b"data":
-                        yield kind, value
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise self._unreachable(error) from None
-        raise CommandError(f"`{self.name}` has ended the stream", "it may be shutting down")
 
     async def _always(self, path: str, kind: type[Answer]) -> Answer:
         """The decoded answer of a path that every view has."""

@@ -6,7 +6,7 @@ audits are read, and nothing is changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -29,15 +29,15 @@ from engine.explanation.document import (
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """A listing of the kept decisions of a replica, newest first; `more` says there are others."""
+    """A listing of the kept decisions of a replica, newest first; `more` says there are others.
+
+    `number` is that of the last decision.
+    """
 
     replica: str
     decisions: Sequence[Summary]
-    more: bool = False
-
-
-def listing(replica: str, records: Iterable[DecisionRecord], *, more: bool) -> Listing:
-    return Listing(replica, [summary(record) for record in records], more)
+    more: bool
+    number: int
 
 
 def summary(record: DecisionRecord) -> Summary:

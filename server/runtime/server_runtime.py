@@ -69,7 +69,6 @@ from server.runtime.reloader import (
 )
 from server.settings import SelfSigned, Settings, TraceTarget
 from server.supervisor import Supervisor
-from server.view.decisions import Decisions
 from server.view.drafts import DRAFT_MEMORY_MIB, Drafts
 from server.view.explaining import Explainer
 from server.view.history import History, SampledNumbers
@@ -493,9 +492,8 @@ def _shown(
         explainer,
         Simulator(replica, engine, view, lambda: deciding.data.tables),
     )
-    decisions = Decisions(replica, journal, engine.audits.log, lambda: common.shutdown.has_begun)
     parts = (states, explainer, overview, history, checked)
-    return View(replica, status, cluster, decisions, parts)
+    return View(replica, status, cluster, journal, engine.audits.log, parts)
 
 
 def _status(

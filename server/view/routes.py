@@ -54,19 +54,20 @@ Right = Literal["cluster", "path", "query", "policy"]
 
 @dataclass(frozen=True, slots=True)
 class QueryParameter:
-    """A parameter of the query: a text, or with `most` a number from 1 to that."""
+    """A parameter of the query: a text, or with `most` a number from `least` to that."""
 
     name: str
     what: str
     most: int = 0
     usual: int = 0
+    least: int = 1
 
     def number(self, given: str | None) -> int:
         """The number that is given, or the usual one. Raises HTTPBadRequest."""
         text = str(self.usual) if given is None else given
-        if text.isdecimal() and text.isascii() and 1 <= int(text[:9]) <= self.most:
+        if text.isdecimal() and text.isascii() and self.least <= int(text[:20]) <= self.most:
             return int(text)
-        raise web.HTTPBadRequest(text=f"{self.name} is a number from 1 to {self.most}\n")
+        raise web.HTTPBadRequest(text=f"{self.name} is a number from {self.least} to {self.most}\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ _OF_NODE = (QueryParameter("node", "a node, of which each clause is shown with w
 _OF_LISTING = (
     QueryParameter("limit", "the most decisions", most=1000, usual=100),
     QueryParameter("namespace", "only those about pods of this namespace"),
+    QueryParameter("after", "only those after the decision of this number", most=10**15, least=0),
 )
 _OF_OVERVIEW = (
     QueryParameter("label", "the label by whose values nodes are grouped; the zone without one"),
@@ -199,10 +201,6 @@ _ABOUT = (
     " other sites. Any other status than 200 has one sentence of plain text, which says what is"
     " wrong. Nothing changes the cluster."
 )
-_STREAM = (
-    "decisions as they are made, as server-sent events: `replica` at first, a `decision` with a"
-    " Summary for each, and `dropped` with the number of decisions that were not sent before it"
-)
 
 
 def description() -> Json:
@@ -219,9 +217,7 @@ def description() -> Json:
         f"{API}{each.path}": {"post" if each.body else "get": _operation(each, known)}
         for each in ROUTES
     }
-    stream = _answers("text/event-stream", {"type": "string"})
-    own = _answers("application/json", {"type": "object"})
-    paths[f"{API}/decisions/stream"] = {"get": _named("stream", _STREAM, stream)}
+    own = _answers({"type": "object"})
     paths[f"{API}/openapi.json"] = {"get": _named("description", "this document", own)}
     document = {
         "openapi": "3.1.0",
@@ -240,15 +236,15 @@ def description() -> Json:
 
 
 def _operation(each: Route, known: Mapping[type, Json]) -> Json:
-    responses = _answers("application/json", known[each.answer])
-    found = _named(each.name, each.summary, responses)
+    found = _named(each.name, each.summary, _answers(known[each.answer]))
     text: Json = {"type": "string"}
     parameters: list[Json] = [
         {"name": name, "in": "path", "required": True, "schema": {**text, "minLength": 1}}
         for name in re.findall(r"\{(\w+)\}", each.path)
     ]
     for one in each.query:
-        schema = {"type": "integer", "minimum": 1, "maximum": one.most} if one.most else text
+        number = {"type": "integer", "minimum": one.least, "maximum": one.most}
+        schema = number if one.most else text
         parameters.append(
             {"name": one.name, "in": "query", "description": one.what, "schema": schema}
         )
@@ -262,14 +258,14 @@ def _named(name: str, summary: str, responses: Json) -> Json:
     return {"operationId": name, "summary": summary, "responses": responses}
 
 
-def _answers(kind: str, schema: Json) -> Json:
+def _answers(schema: Json) -> Json:
     """The answer, and what is said instead of one."""
     instead = {
         "description": "what is wrong",
         "content": _content({"type": "string"}, "text/plain"),
     }
     return {
-        "200": {"description": "the answer", "content": _content(schema, kind)},
+        "200": {"description": "the answer", "content": _content(schema)},
         "default": instead,
     }
 

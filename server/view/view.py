@@ -17,11 +17,14 @@ import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from engine.decision.audit_log import AuditLog
+from engine.decision.journal import Journal
 from engine.drift.drift_document import DriftDocument
 from engine.errors import BadObjectError, EngineError, UnknownNodeError
+from engine.explanation.decided import Listing, decided, summary
 from grammar.messages.diagnostics import UserError
+from grammar.messages.texts import shown
 from server.answers.view_answers import DraftSession, ReplicaStatus
-from server.view.decisions import Decisions
 from server.view.page import json_of, only_own_pages, page_routes
 from server.view.routes import API, ROUTES, TOKEN_HEADER, Answer, Route, ViewQuestion, description
 from server.view.view_access import ViewAccess, guard
@@ -66,19 +69,23 @@ class View:
         replica: str,
         status: Callable[[], ReplicaStatus],
         watched: Watched | None,
-        decisions: Decisions,
+        journal: Journal,
+        audits: AuditLog,
         parts: Iterable[Answering],
     ) -> None:
         self._replica = replica
         self._status = status
         self._watched = watched
-        self._decisions = decisions
+        self._journal = journal
+        self._audits = audits
         self._answers: dict[str, Answer] = {
+            "decisions": self.decisions,
+            "decision": self.decision,
             "status": self.status,
             "drift": self.drift,
             "session": self.session,
         }
-        for part in (decisions, *parts):
+        for part in parts:
             self._answers.update(part.answers)
         self._session = DraftSession(replica, secrets.token_urlsafe(32))
         # One answer at a time is turned into JSON, whoever asks.
@@ -92,10 +99,31 @@ class View:
         ]
         return [
             *found,
-            web.get(f"{API}/decisions/stream", self._decisions.stream),
             web.get(f"{API}/cache/compare", self.compare),
             web.get(f"{API}/openapi.json", self.described),
         ]
+
+    async def decisions(self, asked: ViewQuestion) -> object:
+        """The last decisions, the newest first; of another start than `after` says, all of them."""
+        limit, namespace = asked.numbers["limit"], asked.query.get("namespace")
+        records, number, after = [*self._journal], self._journal.number, asked.numbers["after"]
+        found = [
+            record
+            for record in records
+            if namespace in (None, record.namespace) and (record.number > after or after > number)
+        ]
+        shown, more = found[:limit], len(found) > limit
+        return lambda: Listing(self._replica, [summary(each) for each in shown], more, number)
+
+    async def decision(self, asked: ViewQuestion) -> object:
+        """The last decision about one pod."""
+        namespace, name = asked.names["namespace"], asked.names["name"]
+        record = self._journal.find(namespace, name)
+        if record is None:
+            pod = shown(f"{namespace}/{name}")
+            raise web.HTTPNotFound(text=f"there is no recent decision about {pod}\n")
+        generation = self._journal.generation
+        return lambda: decided(self._replica, record, generation, self._audits)
 
     async def status(self, _asked: ViewQuestion) -> object:
         """The state of the replica and of what it knows."""

@@ -2,15 +2,13 @@
 
 Arguments: the port of the view, and `draft` if one of them tries a draft again and again. It writes
 a line when it begins and for each trial, ends when its input does, and writes the bytes that each
-stream got at least. People use machines of their own, so this process has the lowest priority.
+of them got at least. People use machines of their own, so this process has the lowest priority.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import selectors
-import socket
 import sys
 import threading
 import urllib.error
@@ -21,7 +19,6 @@ READERS = 10
 # What ten home pages ask in ten seconds.
 HOME = ("overview", "overview", "overview", "waiting", "fills", "overview", "waiting", "status")
 _DRAFT = 'policy draft { for pods where true filter "f" { require node.name.endsWith("1") } }'
-_REQUEST = b"GET /api/v1/decisions/stream HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 
 def ask(
@@ -55,41 +52,31 @@ def _look_at_home(view: int, ends: threading.Event) -> None:
         ask(view, path)
 
 
-def _follow(view: int) -> int:
-    """The bytes of the stream that got least, when the input has ended."""
-    chosen = selectors.DefaultSelector()
-    for _ in range(READERS):
-        connection = socket.create_connection(("127.0.0.1", view))
-        connection.sendall(_REQUEST)
-        chosen.register(connection, selectors.EVENT_READ)
-    chosen.register(sys.stdin, selectors.EVENT_READ)
-    read = {key.fd: 0 for key in chosen.get_map().values()}
-    while True:
-        ready = [key for key, _ in chosen.select()]
-        if any(key.fileobj is sys.stdin for key in ready):
-            return min(n for fd, n in read.items() if fd != sys.stdin.fileno())
-        for key in ready:
-            assert isinstance(key.fileobj, socket.socket)
-            data = key.fileobj.recv(1 << 16)
-            assert data, "the view ended a stream"
-            read[key.fd] += len(data)
+def _follow(view: int, read: list[int], ends: threading.Event) -> None:
+    """Asks each second for what was decided since, and adds the bytes."""
+    last, got = ask(view, "decisions?limit=1")["number"], 0
+    while not ends.wait(1):
+        found = ask(view, f"decisions?limit=1000&after={last}")
+        last, got = found["number"], got + len(json.dumps(found["decisions"]))
+    read.append(got)
 
 
 def main(view: int, *, drafts: bool) -> None:
     os.nice(19)
     ends = threading.Event()
-    actions = [_look_at_home, _try] if drafts else [_look_at_home]
+    actions, read = [_look_at_home, _try] if drafts else [_look_at_home], list[int]()
     threads = [threading.Thread(target=each, args=(view, ends)) for each in actions]
+    threads += [threading.Thread(target=_follow, args=(view, read, ends)) for _ in range(READERS)]
     for thread in threads:
         thread.start()
     if not drafts:
         sys.stdout.write("they look\n")
         sys.stdout.flush()
-    least = _follow(view)
+    sys.stdin.read()
     ends.set()
     for thread in threads:
         thread.join(60)
-    sys.stdout.write(f"{least}\n")
+    sys.stdout.write(f"{min(read)}\n")
 
 
 if __name__ == "__main__":

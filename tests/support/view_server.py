@@ -48,7 +48,6 @@ from server.http.sockets import CONNECTIONS, listening
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
 from server.settings import Settings
-from server.view.decisions import Decisions
 from server.view.drafts import Drafts
 from server.view.explaining import Explainer
 from server.view.history import History
@@ -158,7 +157,6 @@ class Parts:
     journal: Journal
     replica: str = "placet-0"
     cluster: Cluster = field(default_factory=Cluster)
-    ending: bool = False
     data: Mapping[str, DataText] = field(default_factory=dict)
     status: Callable[[str, Journal], ReplicaStatus] = status_of
     history: History = field(default_factory=history_of)
@@ -167,10 +165,6 @@ class Parts:
     async def tables(self) -> Mapping[str, DataText]:
         """The tables that policies read."""
         return self.data
-
-    def ends(self) -> bool:
-        """A stream asks this whenever it looks for decisions."""
-        return self.ending
 
     @cached_property
     def engine(self) -> Engine:
@@ -229,12 +223,12 @@ def view_over(parts: Parts) -> web.Application:
         Simulator(parts.replica, parts.engine, parts.cluster, dict),
     )
     overview = Overview(parts.replica, parts.engine, parts.cluster.state, explainer, states)
-    decisions = Decisions(parts.replica, parts.journal, parts.engine.audits.log, parts.ends)
     view = View(
         parts.replica,
         lambda: parts.status(parts.replica, parts.journal),
         parts.cluster if parts.cluster.drift is not None else None,
-        decisions,
+        parts.journal,
+        parts.engine.audits.log,
         (states, explainer, overview, parts.history, drafts),
     )
     return view_app(view)
@@ -365,8 +359,6 @@ async def _serve(
         found.append(Running(urls, f"http://127.0.0.1:{port}", asyncio.get_running_loop()))
         begun.set()
         await end.wait()
-        for parts in views:
-            parts.ending = True
         for context in contexts:
             await context.__aexit__(None, None, None)
         await runner.cleanup()

@@ -25,43 +25,29 @@ function merged(more, list) {
   return [...found.values()].sort((a, b) => b.number - a.number).slice(0, KEPT);
 }
 
-// The calls so far, and those since: a frame of the screen takes all that came before it.
+// The first calls at once, then each second those since; those that the replica no longer has are counted.
 function useDecisions() {
   const [state, setState] = useState({ list: null, error: null, live: false, dropped: 0 });
-  const change = (how) => setState((old) => ({ ...old, ...how(old) }));
   // Before the first painting, so that nobody waits for it.
   useLayoutEffect(() => {
-    let arrived = [], frame = 0, ended = false;
-    const list = async (limit) => {
-      const found = await answer(`${API}/decisions?limit=${limit}`);
+    let last = null, ended = false, timer = 0;
+    const ask = async () => {
+      const since = last === null ? `limit=${SHOWN}` : `limit=${KEPT}&after=${last}`;
+      const found = await answer(`${API}/decisions?${since}`);
       if (ended) return;
-      if (found.error) change(() => ({ error: found }));
-      else change((old) => ({ error: null, list: merged(found.data.decisions, old.list || []) }));
+      if (found.error) setState((old) => ({ ...old, live: false, error: found }));
+      else {
+        const { decisions, number } = found.data, began = last !== null && number < last;
+        const missed = last ? Math.max(0, number - last - decisions.length) : 0;
+        setState((old) => ({ live: true, error: null, dropped: old.dropped + missed,
+          list: merged(decisions, (!began && old.list) || []) }));
+        // The first ones are shown already; the next question is for all of them.
+        last = last === null ? 0 : number;
+      }
+      timer = setTimeout(ask, 1000);
     };
-    list(SHOWN);
-    const stream = new EventSource(`${API}/decisions/stream`);
-    const flush = () => {
-      const more = arrived;
-      arrived = []; frame = 0;
-      change((old) => ({ list: merged(more, old.list || []) }));
-    };
-    // A stream that begins again has missed some: the listing has them.
-    stream.addEventListener("replica", () => {
-      change(() => ({ live: true, error: null }));
-      // The first ones are shown already; the others come when the browser has time.
-      requestIdleCallback(() => list(KEPT), { timeout: 500 });
-    });
-    stream.addEventListener("decision", (event) => {
-      arrived.push(JSON.parse(event.data));
-      frame = frame || requestAnimationFrame(flush);
-    });
-    stream.addEventListener("dropped", (event) => {
-      const { decisions } = JSON.parse(event.data);
-      change((old) => ({ dropped: old.dropped + decisions }));
-    });
-    stream.onerror = () => change(() => ({
-      live: false, error: { error: "the replica does not answer", status: 0 } }));
-    return () => { ended = true; stream.close(); cancelAnimationFrame(frame); };
+    ask();
+    return () => { ended = true; clearTimeout(timer); };
   }, []);
   return state;
 }

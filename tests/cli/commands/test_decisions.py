@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
 
 from engine.decision.after import AfterDecision
-from engine.decision.journal import Journal
+from engine.decision.journal import DecisionRecord, Journal
 from engine.decision.preemption import Victims
 from engine.engine import Engine
+from engine.errors import NotSyncedError
 from grammar.values.time import Timestamp
 from tests.cli.conftest import Placet
 from tests.support.builders import node, pod, raw
@@ -282,38 +282,38 @@ def test_large_answers_come_whole(placet: Placet, tmp_path: Path) -> None:
 # ---- following
 
 
-@dataclass
-class BusyParts(Parts):
-    """A view that decides between the looks of a stream, three times, and then ends."""
+class BusyJournal(Journal):
+    """A journal in which more is decided before each look; after two of them nobody answers."""
 
-    decide: Callable[[], None] = lambda: None
-    looks: int = 0
+    looks = 0
+    decide: Callable[[], None]
 
-    def ends(self) -> bool:
+    def __iter__(self) -> Iterator[DecisionRecord]:
         self.looks += 1
+        if self.looks > 2:
+            raise NotSyncedError("not synced: nodes")
         self.decide()
-        return self.looks > 3
+        return super().__iter__()
 
 
 @pytest.mark.parametrize("form", ["", "json", "yaml"])
-def test_following_shows_decisions_until_the_stream_ends(
+def test_following_shows_decisions_until_nobody_answers(
     placet: Placet, tmp_path: Path, form: str
 ) -> None:
-    journal, engine = journal_at("12:00:00")
+    journal = BusyJournal(now=lambda: Timestamp.parse("2026-11-21T12:00:00Z"))
+    engine = engine_of(POLICY, NODES, after=AfterDecision(journal=journal))
 
     def decide_twice() -> None:
         for _ in range(2):
             decide(engine, "shop/web-1")
             decide(engine, "far/tool")
 
-    with running(BusyParts(journal, decide=decide_twice)) as found:
+    journal.decide = decide_twice
+    with running(Parts(journal)) as found:
         output = ("-o", form) if form else ()
         done = placet("decisions", "web-1", "--follow", *output, *through(found, tmp_path))
     assert done.code == 2
-    assert done.err.splitlines()[-2:] == [
-        "error: `placet-0` has ended the stream",
-        "  = help: it may be shutting down",
-    ]
+    assert "error: `placet-0` answers 503, and not as a view does" in done.err
     assert "decisions of placet-0 are not shown" in done.err
     match form:
         case "json":

@@ -102,7 +102,6 @@ async def asked(exemptions: Exemptions = NO_EXEMPTIONS) -> AsyncIterator[Asked]:
     parts = Parts(journal, cluster=cluster)
     async with view_of(parts) as url, ClientSession(url) as session:
         yield Asked(session, engine, cluster)
-        parts.ending = True
 
 
 async def test_nodes_are_grouped_by_the_clauses_that_reject_them(view: Asked) -> None:

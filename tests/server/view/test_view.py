@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from aiohttp import ClientError, ClientSession
+from aiohttp import ClientSession
 from prometheus_client import CollectorRegistry
 
 from engine.decision.after import AfterDecision
@@ -86,7 +86,6 @@ async def view(journal: Journal) -> AsyncIterator[Asked]:
     parts = Parts(journal)
     async with view_of(parts) as url, ClientSession(url) as session:
         yield Asked(parts, session)
-        parts.ending = True
 
 
 @pytest.fixture
@@ -136,7 +135,7 @@ async def test_the_list_has_the_newest_first(view: Asked, engine: Engine) -> Non
     path = "/api/v1/decisions"
     assert await view.get(path) == (
         200,
-        {"replica": "placet-0", "decisions": [], "more": False},
+        {"replica": "placet-0", "decisions": [], "more": False, "number": 0},
     )
     engine.filter(WEB, NAMES, None, math.inf)
     engine.filter(raw(pod("report", "ads")), NAMES, None, math.inf)
@@ -219,82 +218,46 @@ async def test_strict_clauses_have_what_they_counted(view: Asked, journal: Journ
     }
 
 
-# ---- the stream
+# ---- following
 
 
-async def test_the_stream_has_what_is_decided_from_now_on(view: Asked, engine: Engine) -> None:
-    engine.filter(raw(pod("before", "ads")), NAMES, None, math.inf)
-    async with view.session.get("/api/v1/decisions/stream") as response:
-        assert response.headers["Content-Type"] == "text/event-stream"
-        events = _events(response.content)
-        assert await anext(events) == ("replica", {"replica": "placet-0"})
-        engine.filter(WEB, NAMES, None, math.inf)
-        kind, content = await anext(events)
-        assert (kind, content["pod"], content["number"]) == ("decision", "shop/web-1", 2)
-
-
-async def test_the_stream_drops_what_is_too_much_and_says_so(view: Asked, engine: Engine) -> None:
-    """It also drops a decision that is followed by another one about the same pod."""
-    async with view.session.get("/api/v1/decisions/stream") as response:
-        events = _events(response.content)
-        await anext(events)
-        for number in range(140):
-            engine.filter(raw(pod(f"p{number}", "ads")), NAMES, None, math.inf)
-        engine.filter(raw(pod("p139", "ads")), NAMES, None, math.inf)
-        assert await anext(events) == ("dropped", {"decisions": 41})
-        numbers = [(await anext(events))[1]["number"] for _ in range(100)]
-    assert numbers == [*range(41, 140), 141]
-
-
-async def test_the_stream_ends_with_the_server(view: Asked) -> None:
-    async with view.session.get("/api/v1/decisions/stream") as response:
-        view.parts.ending = True
-        async with asyncio.timeout(60):
-            assert b"replica" in await response.content.read()
+async def test_who_follows_asks_for_what_was_decided_since(view: Asked, engine: Engine) -> None:
+    for number in range(4):
+        engine.filter(raw(pod(f"p{number}", "ads")), NAMES, None, math.inf)
+    # Another decision about the same pod takes its place.
+    engine.filter(raw(pod("p3", "ads")), NAMES, None, math.inf)
+    found = {}
+    for after in (0, 2, 5, 9):
+        _, listing = await view.get(f"/api/v1/decisions?after={after}&limit=2")
+        assert listing["number"] == 5
+        found[after] = ([each["number"] for each in listing["decisions"]], listing["more"])
+    # A number that is not reached yet is that of another start.
+    assert found == {0: ([5, 3], True), 2: ([5, 3], False), 5: ([], False), 9: ([5, 3], True)}
+    answer = await view.get("/api/v1/decisions?after=-1")
+    assert answer == (400, "after is a number from 0 to 1000000000000000\n")
 
 
 @pytest.mark.fake_clock
 async def test_a_client_that_goes_away_is_no_fault(
-    journal: Journal, engine: Engine, caplog: pytest.LogCaptureFixture
+    journal: Journal, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither in the middle of a body nor of a stream."""
+    """Nor in the middle of a body."""
     parts = Parts(journal)
     async with view_of(parts) as url, ClientSession(url) as session, asyncio.timeout(60):
         async with session.get("/api/v1/session") as response:
             token = (await response.json())["token"]
         head = f"Host: localhost\r\nPlacet-Token: {token}\r\nContent-Length: 99\r\n\r\n{{"
-        for request in (f"POST /api/v1/check HTTP/1.1\r\n{head}", STREAM):
-            port = int(url.rpartition(":")[2])
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(request.encode())
-            await writer.drain()
-            if request is STREAM:
-                await reader.readuntil(b"replica")
-            # The view reads the body by now.
-            await asyncio.sleep(0.2)
-            # With a reset, which comes while the view writes.
-            linger = struct.pack("ii", 1, 0)
-            writer.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, linger)
-            writer.transport.abort()
-            for number in range(3):
-                engine.filter(raw(pod(f"p{number}", "ads")), NAMES, None, math.inf)
-                await asyncio.sleep(0.15)
-        parts.ending = True
+        _, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        writer.write(f"POST /api/v1/check HTTP/1.1\r\n{head}".encode())
+        await writer.drain()
+        # The view reads the body by now.
+        await asyncio.sleep(0.2)
+        # With a reset, which comes while the view reads.
+        linger = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, linger)
+        writer.transport.abort()
+        await asyncio.sleep(0.2)
     assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
-
-
-STREAM = "GET /api/v1/decisions/stream HTTP/1.1\r\nHost: localhost\r\n\r\n"
-
-
-async def _events(content: Any) -> AsyncIterator[tuple[str, Any]]:
-    kind = ""
-    async with asyncio.timeout(60):
-        async for line in content:
-            field, _, value = line.decode().rstrip().partition(": ")
-            if field == "event":
-                kind = value
-            elif field == "data":
-                yield kind, json.loads(value)
 
 
 # ---- who gets an answer
@@ -356,13 +319,17 @@ async def test_it_has_no_verbs(view: Asked, path: str) -> None:
         assert response.status == 404
 
 
-async def test_only_one_half_of_the_connections_are_for_one_host(view: Asked) -> None:
-    """The view is for this host alone, so that is all there are."""
-    streams = [await view.session.get("/api/v1/decisions/stream") for _ in range(16)]
-    with pytest.raises((OSError, ClientError), match=r"(?i)disconnect|reset"):
-        await view.get("/api/v1/status")
-    for stream in streams:
-        stream.close()
+async def test_only_one_half_of_the_connections_are_for_one_host(journal: Journal) -> None:
+    """The view is for this host alone, so that is all there are: a new one takes an old one's."""
+    async with view_of(Parts(journal)) as url, ClientSession(url) as session:
+        port = int(url.rpartition(":")[2])
+        others = [await asyncio.open_connection("127.0.0.1", port) for _ in range(16)]
+        async with session.get("/api/v1/status") as response, asyncio.timeout(60):
+            assert response.status == 200
+            assert await others[0][0].read() == b""
+        for _, writer in others:
+            writer.close()
+            await writer.wait_closed()
 
 
 # ---- status
