@@ -164,7 +164,7 @@ simulated: .venv/stamp  ## disturb a simulated cluster: make simulated SEED=1 MI
 	.venv/bin/python -m tests.chaos.simulated $(SEED) $(MINUTES) $(if $(BIND),--bind) $(if $(REPAIR),--repair) $(if $(SHORTEN),--shorten=60) \
 	  $(if $(SCHEDULE),--schedule=$(SCHEDULE))
 
-bench: .venv/stamp .bench/peers/stamp  ## measure; print a table and write .bench/results.json
+bench: .venv/stamp  ## measure; print a table and write .bench/results.json
 	.venv/bin/python -m pytest -m bench -o faulthandler_timeout=3600 tests/benchmarks tests/test_shown_commands.py
 
 instructions: .venv/stamp  ## count the instructions of a server for a pod: make instructions TREE=FOLDER PODS=100
@@ -182,13 +182,6 @@ conformance: .venv/stamp  ## run cases of the CEL conformance suite: make confor
 	$(PIP) install --require-hashes --requirement requirements.lock
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	touch $@
-
-# The engines that Placet is compared with have a folder of their own, because their dependencies may
-# conflict with .venv. If they cannot be installed, `bench` measures without them.
-.bench/peers/stamp: tests/benchmarks/requirements.txt .venv/stamp
-	rm -rf .bench/peers
-	$(PIP) install --require-hashes --target .bench/peers --requirement $< && touch $@ \
-	|| { rm -rf .bench/peers; echo "the other engines could not be installed: their benchmarks are skipped"; }
 
 image-test: .venv/stamp build/image/base.tar  ## build the image with buildah, without a daemon, and run it; needs root
 	PLACET_IMAGE_BASE=$(CURDIR)/build/image/base.tar \
@@ -256,14 +249,12 @@ build/zensical/stamp: tests/site/requirements.txt .venv/stamp
 
 # A locked version stays as long as pyproject.toml allows it. Delete a package's lines to update it,
 # or the file to update all. The lock has no index address: pip uses the configured index.
-lock:  ## write requirements.lock from pyproject.toml, and the requirements of benchmarks and site
+lock:  ## write requirements.lock from pyproject.toml, and the requirements of the site
 	uv=$$(mktemp -d) && trap 'rm -rf "$$uv"' EXIT && $(PYTHON) -m venv "$$uv" \
 	&& "$$uv/bin/pip" install --quiet --disable-pip-version-check uv \
 	&& "$$uv/bin/uv" $(COMPILE) pyproject.toml --extra traces --group dev --output-file requirements.lock \
 	&& "$$uv/bin/uv" $(COMPILE) pyproject.toml --extra traces --group image --constraint requirements.lock \
 	  --output-file requirements-image.lock \
-	&& "$$uv/bin/uv" $(COMPILE) tests/benchmarks/requirements.in \
-	  --output-file tests/benchmarks/requirements.txt \
 	&& "$$uv/bin/uv" $(COMPILE) tests/site/requirements.in --output-file tests/site/requirements.txt
 
 versions: .venv/stamp  ## test the server with the lowest and newest packages on each Python: make versions PYTHONS="3.11 3.13"

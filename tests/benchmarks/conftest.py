@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.benchmarks.results import Record, Results, table
@@ -15,15 +13,6 @@ _RESULTS = pytest.StashKey[Results]()
 def record(pytestconfig: pytest.Config) -> Record:
     """Return the function that keeps a figure for the table and `.bench/results.json`."""
     return pytestconfig.stash.setdefault(_RESULTS, Results()).record
-
-
-@pytest.fixture(scope="session")
-def peers(pytestconfig: pytest.Config) -> Path:
-    """Return the folder where `make bench` has installed the peers; without it there is no race."""
-    folder = pytestconfig.rootpath / ".bench" / "peers"
-    if not (folder / "stamp").is_file():
-        pytest.skip("the peers are not installed: `make bench` could not, or has not been run")
-    return folder
 
 
 def pytest_terminal_summary(

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.race import ROOT
 from tests.e2e.process import Process, running
 from tests.support.kubeconfig import kubeconfig
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 # By hand with the standard library alone, and with the informers of client-go.
 BY_HAND, INFORMERS = HERE / "peer_go", HERE / "peer_informers"
 # The installer of Go puts it beside the usual folders and leaves PATH to the user.

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks import shop
+from tests.benchmarks.extenders import ROOT
 from tests.benchmarks.keep_alive import KeepAlive, keep_alive
-from tests.benchmarks.race import ROOT
 from tests.e2e.placet import placet
 from tests.e2e.process import Process, running
 from tests.e2e.waiting import answers_ok, free_port

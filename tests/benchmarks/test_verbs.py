@@ -166,20 +166,6 @@ def test_unselected_pod(tmp_path: Path, record: Record) -> None:
     record("no policy selects the pod: Placet / bare aiohttp, p50", ratio, AtMost(1.2), detail)
 
 
-def test_parse_nothing(peer: Path, tmp_path: Path, record: Record) -> None:
-    """What is left of the time when nothing is decided."""
-    with (
-        served(tmp_path, 5_000) as mine,
-        written_in_go(tmp_path, peer, "-parse-nothing") as others,
-    ):
-        offers = Offers(shop.asked_pods(team="nobody"), _names(5_000))
-        contestants = {"placet": mine, "nothing": others}
-        found = latencies(contestants, offers, 400, block=BLOCK, warm=WARM)
-    detail = f"5,000 names, no policy selects; Placet {found['placet']}; Go {found['nothing']}"
-    ratio = found["placet"].half / found["nothing"].half
-    record("no policy selects the pod: Placet / parse-nothing in Go, p50", ratio, None, detail)
-
-
 def test_many_pods(tmp_path: Path, record: Record) -> None:
     """The cluster that is watched has ten times as many pods."""
     with (
