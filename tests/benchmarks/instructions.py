@@ -20,8 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.benchmarks import shop
-from tests.benchmarks.keep_alive import KeepAlive, keep_alive
-from tests.benchmarks.offers import Offers, asked
+from tests.benchmarks.offers import KeepAlive, Offers, asked, keep_alive
 
 ROOT = Path(__file__).parents[2]
 PREFIX = "/api/scheduler"

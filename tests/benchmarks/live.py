@@ -10,14 +10,16 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.benchmarks import shop
 from tests.benchmarks.extenders import ROOT
-from tests.benchmarks.keep_alive import KeepAlive, keep_alive
+from tests.benchmarks.offers import KeepAlive, keep_alive
+from tests.e2e.bound_pods import watched_bindings
+from tests.e2e.control_plane import ControlPlane
 from tests.e2e.placet import placet
 from tests.e2e.process import Process, running
 from tests.e2e.waiting import answers_ok, free_port
@@ -123,3 +125,63 @@ def held(folder: Path, nodes: int, pods: int) -> Iterator[Held]:
     ):
         process.wait_ready(lambda: answers_ok(port, "/readyz"), 120)
         yield Held(port, view, process, file)
+
+
+# ---- when pods were bound, as a watch of the API server shows it
+
+
+_ADDED = b'{"type":"ADDED"'
+
+
+class Bindings:
+    """The moments at which pods were first seen on nodes; a thread appends while others read."""
+
+    def __init__(self) -> None:
+        self._moments: list[float] = []
+
+    def __len__(self) -> int:
+        return len(self._moments)
+
+    def rate(self, first: int, last: int) -> float:
+        """Pods a second from the one of a number to the one of another."""
+        return (last - first) / (self._moments[last] - self._moments[first])
+
+    def event(self, line: bytes) -> None:
+        """Takes the line of a watch event."""
+        if line.startswith(_ADDED):
+            self._moments.append(time.perf_counter())
+
+
+@contextmanager
+def bindings(plane: ControlPlane, namespace: str) -> Iterator[Bindings]:
+    """Watch the pods of a namespace that have nodes."""
+    seen = Bindings()
+    with watched_bindings(plane, namespace, seen.event):
+        yield seen
+
+
+# ---- processes: the processor time and memory that those of a server have taken, as Linux says
+
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def spent(pid: int) -> float:
+    """The seconds of processor time of a process, and of those that it has started."""
+    folder = Path(f"/proc/{pid}")
+    children: list[str] = []
+    for task in (folder / "task").iterdir():
+        with suppress(FileNotFoundError):  # a thread that has ended
+            children += (task / "children").read_text().split()
+    own = _ticks(folder, slice(11, 15))
+    return (own + sum(_ticks(Path(f"/proc/{child}"), slice(11, 13)) for child in children)) / _TICKS
+
+
+def most_mib(pid: int) -> int:
+    """The most memory that a process has had, in MiB."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) // 1024
+
+
+def _ticks(folder: Path, fields: slice) -> int:
+    return sum(map(int, (folder / "stat").read_text().rpartition(")")[2].split()[fields]))

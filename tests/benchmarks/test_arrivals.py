@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import msgspec
@@ -11,9 +14,22 @@ import pytest
 
 from engine.simulation.cycle import Waiting, waiting
 from tests.benchmarks.arrivals import course, grown, renamed, shuffled
-from tests.benchmarks.charts import line_chart
+from tests.benchmarks.fgd import line_chart
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC
+from tests.support.openb import (
+    NODES as NODE_LIST,
+)
+from tests.support.openb import (
+    PODS as POD_LIST,
+)
+from tests.support.openb import (
+    TRACE,
+    trace_nodes,
+    trace_pods,
+    with_trace,
+    write_small,
+)
 from tests.support.simulated import simulation, where
 
 
@@ -119,3 +135,69 @@ def test_a_chart_has_a_panel_per_resource_and_a_line_per_name() -> None:
     for title in ("cpu", "memory", "5 pods", "old", "new"):
         assert title in texts
     assert len(list(root.iter("{http://www.w3.org/2000/svg}polyline"))) == 2 * 2
+
+
+# ---- the openb trace as Kubernetes objects
+
+
+def items(file: Path) -> list[Any]:
+    found: list[Any] = json.loads(file.read_bytes())["items"]
+    return found
+
+
+def test_a_node_has_its_cards_and_their_model(tmp_path: Path) -> None:
+    write_small(tmp_path)
+    plain, cards, _ = items(tmp_path / "nodes.json")
+    assert plain["status"]["allocatable"] == {"cpu": "8000m", "memory": "16384Mi", "pods": "110"}
+    assert plain["metadata"]["labels"] == {"kubernetes.io/hostname": "n-0"}
+    assert cards["status"]["allocatable"]["nvidia.com/gpu"] == "2"
+    assert cards["metadata"]["labels"]["nvidia.com/gpu.product"] == "T4"
+
+
+def test_a_pod_takes_whole_cards_and_says_how_much_it_wanted(tmp_path: Path) -> None:
+    write_small(tmp_path)
+    plain, _, part, *_ = items(tmp_path / "pods.json")
+    (container,) = plain["spec"]["containers"]
+    assert container["resources"] == {"requests": {"cpu": "6000m", "memory": "2048Mi"}}
+    assert plain["status"] == {"phase": "Pending"}
+    (container,) = part["spec"]["containers"]
+    assert container["resources"]["requests"]["nvidia.com/gpu"] == "1"
+    metadata = part["metadata"]
+    assert metadata["annotations"] == {"openb/gpu-milli": "460"}
+    assert (metadata["namespace"], metadata["labels"]) == ("openb", {"qos": "BE"})
+    assert metadata["creationTimestamp"] == "2023-01-01T00:00:20Z"
+
+
+def test_the_models_that_a_pod_may_run_on_are_required(tmp_path: Path) -> None:
+    write_small(tmp_path)
+    part = items(tmp_path / "pods.json")[2]
+    required = part["spec"]["affinity"]["nodeAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert required["nodeSelectorTerms"] == [
+        {
+            "matchExpressions": [
+                {
+                    "key": "nvidia.com/gpu.product",
+                    "operator": "In",
+                    "values": ["V100M16", "V100M32"],
+                }
+            ]
+        }
+    ]
+
+
+def test_a_list_without_the_models_of_cards_is_read(tmp_path: Path) -> None:
+    """Some lists of the trace have five columns."""
+    head = "name,cpu_milli,memory_mib,num_gpu,gpu_milli"
+    (tmp_path / "pods.csv").write_text(f"{head}\np-0,1000,1024,2,1000\n", encoding="utf-8")
+    (pod,) = trace_pods(tmp_path / "pods.csv")
+    assert pod["metadata"]["annotations"] == {"openb/gpu-milli": "1000"}
+    assert "labels" not in pod["metadata"]
+    assert "affinity" not in pod["spec"]
+
+
+@with_trace
+def test_the_whole_trace_can_be_read() -> None:
+    assert len(trace_nodes(TRACE / NODE_LIST)) == 1523
+    assert len(trace_pods(TRACE / POD_LIST)) == 8152

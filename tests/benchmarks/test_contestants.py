@@ -16,9 +16,8 @@ import pytest
 
 from tests.benchmarks import shop
 from tests.benchmarks.extenders import informers
-from tests.benchmarks.keep_alive import KeepAlive, keep_alive
 from tests.benchmarks.live import watching
-from tests.benchmarks.offers import Latency, Offers, latencies, latency
+from tests.benchmarks.offers import KeepAlive, Latency, Offers, keep_alive, latencies, latency
 from tests.benchmarks.results import Record
 from tests.e2e.process import running
 from tests.e2e.waiting import answers_ok, free_port

@@ -17,9 +17,8 @@ import pytest
 
 from grammar.meaning.costs import ClusterSize
 from grammar.rules import slow
-from tests.benchmarks.keep_alive import KeepAlive, keep_alive
 from tests.benchmarks.live import PREFIX, flags_for, large_cluster
-from tests.benchmarks.offers import Offers
+from tests.benchmarks.offers import KeepAlive, Offers, keep_alive
 from tests.benchmarks.results import AtMost, Record
 from tests.e2e.placet import Placet, placet
 from tests.e2e.realistic import large_pod

@@ -16,9 +16,8 @@ from playwright.sync_api import sync_playwright
 
 from tests.benchmarks import shop
 from tests.benchmarks.extenders import ROOT
-from tests.benchmarks.keep_alive import KeepAlive, keep_alive
 from tests.benchmarks.live import PREFIX, flags_for, held, large_cluster
-from tests.benchmarks.offers import Offers
+from tests.benchmarks.offers import KeepAlive, Offers, keep_alive
 from tests.benchmarks.page_readers import HOME, ask
 from tests.benchmarks.results import AtMost, Record
 from tests.e2e.placet import placet

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.live import flags_for, made_up
-from tests.benchmarks.processes import most_mib, spent
+from tests.benchmarks.live import flags_for, made_up, most_mib, spent
 from tests.benchmarks.results import AtMost, Record
 from tests.e2e.placet import placet
 from tests.e2e.waiting import until

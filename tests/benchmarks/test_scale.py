@@ -14,10 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks import shop
-from tests.benchmarks.keep_alive import keep_alive
-from tests.benchmarks.live import PREFIX, Watching, flags_for, large_cluster
-from tests.benchmarks.offers import Offers, asked, latency
-from tests.benchmarks.processes import most_mib, spent
+from tests.benchmarks.live import PREFIX, Watching, flags_for, large_cluster, most_mib, spent
+from tests.benchmarks.offers import Offers, asked, keep_alive, latency
 from tests.benchmarks.results import Record
 from tests.e2e.placet import Placet, placet
 from tests.e2e.waiting import until

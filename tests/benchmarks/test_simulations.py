@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from tests.benchmarks import shop
-from tests.benchmarks.keep_alive import keep_alive
 from tests.benchmarks.live import PREFIX, Held, held
-from tests.benchmarks.offers import Offers
+from tests.benchmarks.offers import Offers, keep_alive
 from tests.benchmarks.results import AtMost, Record
 from tests.support import builders
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from tests.benchmarks import shop
-from tests.benchmarks.bindings import Bindings, bindings
 from tests.benchmarks.extenders import INFORMERS, built_peer, go_peer
+from tests.benchmarks.live import Bindings, bindings
 from tests.benchmarks.results import AtLeast, Record
 from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster

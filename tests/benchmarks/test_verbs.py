@@ -13,9 +13,8 @@ import pytest
 
 from tests.benchmarks import shop
 from tests.benchmarks.extenders import bare_aiohttp, built_peer, go_peer
-from tests.benchmarks.keep_alive import KeepAlive, keep_alive
 from tests.benchmarks.live import PREFIX, watching
-from tests.benchmarks.offers import Latency, Offers, latencies
+from tests.benchmarks.offers import KeepAlive, Latency, Offers, keep_alive, latencies
 from tests.benchmarks.results import AtMost, Record, Target
 from tests.e2e.placet import placet
 

@@ -16,8 +16,7 @@ import pytest
 
 from tests.benchmarks import shop
 from tests.benchmarks.extenders import informers
-from tests.benchmarks.live import churn, flags_for, large_cluster
-from tests.benchmarks.processes import spent
+from tests.benchmarks.live import churn, flags_for, large_cluster, spent
 from tests.benchmarks.results import AtMost, Record
 from tests.e2e.placet import placet
 
