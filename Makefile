@@ -83,7 +83,7 @@ fmt: .venv/stamp  ## format the source
 	.venv/bin/ruff check --fix-only .
 
 # These need more programs, which take minutes to build where nothing is cached.
-INSTALLED = tests/e2e/test_data_metrics_server.py tests/e2e/test_data_prometheus.py tests/e2e/test_installed.py tests/e2e/test_monitoring.py tests/e2e/test_page.py
+INSTALLED = $(addprefix tests/e2e/test_, data_metrics_server.py installed.py monitoring.py page.py)
 
 ui-test: .venv/stamp  ## show the page in chromium, and policies in Neovim, or say why it skips
 	.venv/bin/python -m pytest -m browser -rs tests/browser tests/editors

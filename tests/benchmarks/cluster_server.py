@@ -16,7 +16,7 @@ from typing import Any
 from aiohttp import web
 
 from engine.cache.informers import BUDGETS, CONTROLLERS, POLICIES
-from tests.e2e.realistic import large_node, large_pod
+from tests.e2e.manifests import large_node, large_pod
 from tests.support.fake_api_server import END
 
 # Lines are sent together until there is this much of them.

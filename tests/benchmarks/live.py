@@ -18,11 +18,10 @@ from typing import Any
 from tests.benchmarks import shop
 from tests.benchmarks.extenders import ROOT
 from tests.benchmarks.offers import KeepAlive, keep_alive
-from tests.e2e.bound_pods import watched_bindings
+from tests.e2e.api import watched_bindings
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.placet import placet
-from tests.e2e.process import Process, running
-from tests.e2e.waiting import answers_ok, free_port
+from tests.e2e.process import Process, answers_ok, free_port, running
 from tests.support.kubeconfig import kubeconfig
 
 PREFIX = "/api/scheduler"

@@ -63,7 +63,7 @@ class KeepAlive:
         _, _, length = head.partition(b"content-length:")
         return self._take(int(length.partition(b"\r\n")[0]))
 
-    def _pieces(self) -> Iterator[bytes]:
+    def _chunks(self) -> Iterator[bytes]:
         """The pieces of a body whose sender did not say how long it is."""
         while size := int(self._line(), 16):
             yield self._take(size)

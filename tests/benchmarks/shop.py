@@ -8,8 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.manifests import pod
-from tests.e2e.realistic import large_node, large_pod
+from tests.e2e.manifests import large_node, large_pod, pod
 from tests.support import builders
 
 SHAPES = 20

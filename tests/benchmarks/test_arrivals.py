@@ -18,12 +18,8 @@ from tests.benchmarks.fgd import line_chart
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC
 from tests.support.openb import (
-    NODES as NODE_LIST,
-)
-from tests.support.openb import (
-    PODS as POD_LIST,
-)
-from tests.support.openb import (
+    NODES,
+    PODS,
     TRACE,
     trace_nodes,
     trace_pods,
@@ -81,16 +77,16 @@ def test_a_resource_that_no_pod_requests_cannot_grow() -> None:
         grown(queue("1"), Random(1), CODEC, "example.com/foo", 1)
 
 
-NODES = [node(f"n-{i}", cpu="8") for i in range(8)]
+EIGHT = [node(f"n-{i}", cpu="8") for i in range(8)]
 
 
 def test_of_equal_nodes_one_is_drawn_or_the_first_by_name_is_taken() -> None:
     pods = [pod(f"p-{i}", cpu="1") for i in range(8)]
     cards = 'cluster policy equal { score "all" weight 1 { value 1 } }'
-    first = where(list(simulation(NODES, pods, cards, plugins=False).run()))
+    first = where(list(simulation(EIGHT, pods, cards, plugins=False).run()))
     assert set(first.values()) == {"n-0"}
     drawn = [
-        where(list(simulation(NODES, pods, cards, plugins=False, ties=Random(seed)).run()))
+        where(list(simulation(EIGHT, pods, cards, plugins=False, ties=Random(seed)).run()))
         for seed in (1, 1, 2)
     ]
     assert drawn[0] == drawn[1]
@@ -101,7 +97,7 @@ def test_of_equal_nodes_one_is_drawn_or_the_first_by_name_is_taken() -> None:
 def test_a_draw_never_takes_a_worse_node() -> None:
     best = 'cluster policy best { score "b" weight 1 { value node.name in ["n-3", "n-5"] } }'
     pods = [pod(f"p-{i}", cpu="500m") for i in range(16)]
-    there = where(list(simulation(NODES, pods, best, plugins=False, ties=Random(3)).run()))
+    there = where(list(simulation(EIGHT, pods, best, plugins=False, ties=Random(3)).run()))
     assert set(there.values()) == {"n-3", "n-5"}
 
 
@@ -199,5 +195,5 @@ def test_a_list_without_the_models_of_cards_is_read(tmp_path: Path) -> None:
 
 @with_trace
 def test_the_whole_trace_can_be_read() -> None:
-    assert len(trace_nodes(TRACE / NODE_LIST)) == 1523
-    assert len(trace_pods(TRACE / POD_LIST)) == 8152
+    assert len(trace_nodes(TRACE / NODES)) == 1523
+    assert len(trace_pods(TRACE / PODS)) == 8152

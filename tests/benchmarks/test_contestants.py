@@ -19,8 +19,7 @@ from tests.benchmarks.extenders import informers
 from tests.benchmarks.live import watching
 from tests.benchmarks.offers import KeepAlive, Latency, Offers, keep_alive, latencies, latency
 from tests.benchmarks.results import Record
-from tests.e2e.process import running
-from tests.e2e.waiting import answers_ok, free_port
+from tests.e2e.process import answers_ok, free_port, running
 
 ROUNDS = 5
 PODS_A_NODE = 3

@@ -18,8 +18,7 @@ import pytest
 
 from tests.benchmarks.results import Record
 from tests.benchmarks.test_gangs import GROUPS, NODES, emptied, plane
-from tests.e2e.api import Api
-from tests.e2e.bound_pods import watched_bindings
+from tests.e2e.api import Api, watched_bindings
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.gangs import SIZE, by_group, gang_server

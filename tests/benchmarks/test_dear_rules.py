@@ -20,9 +20,9 @@ from grammar.rules import slow
 from tests.benchmarks.live import PREFIX, flags_for, large_cluster
 from tests.benchmarks.offers import KeepAlive, Offers, keep_alive
 from tests.benchmarks.results import AtMost, Record
+from tests.e2e.manifests import large_pod
 from tests.e2e.placet import Placet, placet
-from tests.e2e.realistic import large_pod
-from tests.e2e.waiting import until
+from tests.e2e.process import until
 from tests.support.engines import checked
 
 pytestmark = pytest.mark.bench

@@ -14,12 +14,12 @@ import pytest
 
 from tests.benchmarks.results import AtLeast, AtMost, Record
 from tests.benchmarks.test_throughput import own_plane
-from tests.e2e.bound_pods import watched_bindings
+from tests.e2e.api import watched_bindings
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.gangs import SIZE, GangServer, by_group, gang_server, group, hold
 from tests.e2e.manifests import node, pod
-from tests.e2e.waiting import until
+from tests.e2e.process import until
 
 NODES, GROUPS = 30, 50
 ROUNDS = 6

@@ -13,7 +13,7 @@ import pytest
 from tests.benchmarks.live import flags_for, made_up, most_mib, spent
 from tests.benchmarks.results import AtMost, Record
 from tests.e2e.placet import placet
-from tests.e2e.waiting import until
+from tests.e2e.process import until
 
 READY_SECONDS, SETTLED_SECONDS = 300.0, 300.0
 # Seconds of rest, those that an edit has until its status is written, and those after it.

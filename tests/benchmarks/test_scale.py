@@ -18,7 +18,7 @@ from tests.benchmarks.live import PREFIX, Watching, flags_for, large_cluster, mo
 from tests.benchmarks.offers import Offers, asked, keep_alive, latency
 from tests.benchmarks.results import Record
 from tests.e2e.placet import Placet, placet
-from tests.e2e.waiting import until
+from tests.e2e.process import until
 
 NODES, PODS = 65_000, 500_000
 # The names of a call, and the pods that are asked about: kube-scheduler offers 3,250 by default.

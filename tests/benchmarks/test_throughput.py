@@ -22,11 +22,9 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane, control_plane
 from tests.e2e.kube_scheduler import extender, kube_scheduler
 from tests.e2e.manifests import node
-from tests.e2e.permissions import create_role
 from tests.e2e.placet import placet
-from tests.e2e.process import Process, termination_as_interrupt
-from tests.e2e.programs import built
-from tests.e2e.waiting import until
+from tests.e2e.process import Process, built, termination_as_interrupt, until
+from tests.e2e.service_account import create_role
 
 NODES = 5_000
 # The last pods may be late.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tests.chaos.observer import Finding
-from tests.e2e.etcd import Change
+from tests.e2e.control_plane import Change
 from tests.e2e.gangs import MEMBERS
 
 # The labels that name the gang of a pod: anywhere, or in one rack.

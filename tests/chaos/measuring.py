@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.e2e.bound_pods import watched_bindings
+from tests.e2e.api import watched_bindings
 from tests.e2e.control_plane import ControlPlane
 
 _TIMEOUT_SECONDS = 60.0

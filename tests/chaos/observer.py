@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from tests.e2e.etcd import Change
+from tests.e2e.control_plane import Change
 
 EVALUATE = "placement-policy.scheduling.x-k8s.io/Evaluate"
 PODS, NODES = "/registry/pods/", "/registry/minions/"

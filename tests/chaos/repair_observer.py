@@ -27,7 +27,7 @@ from tests.chaos.observer import (
     pod_of,
 )
 from tests.chaos.schedule import REPAIRED
-from tests.e2e.etcd import Change
+from tests.e2e.control_plane import Change
 
 # The controllers, the pods of each, and the evictions in a minute.
 SETS, OF_SET, PER_MINUTE = 3, 6, 4

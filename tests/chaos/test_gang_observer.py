@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.chaos.gang_observer import GangObserver
-from tests.e2e.etcd import Change
+from tests.e2e.control_plane import Change
 from tests.e2e.gangs import MEMBERS
 
 RACKS = {"x1": "x", "x2": "x", "y1": "y"}

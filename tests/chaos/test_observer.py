@@ -16,7 +16,7 @@ from tests.chaos.observer import (
     Observer,
     Offer,
 )
-from tests.e2e.etcd import Change
+from tests.e2e.control_plane import Change
 from tests.e2e.manifests import node, pod
 
 

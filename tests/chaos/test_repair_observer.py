@@ -8,7 +8,7 @@ from typing import Any
 from tests.chaos.observer import EVICTED, NODES, PODS
 from tests.chaos.repair_observer import PER_MINUTE, RepairObserver
 from tests.chaos.schedule import REPAIRED
-from tests.e2e.etcd import Change
+from tests.e2e.control_plane import Change
 from tests.e2e.manifests import node, pod
 
 _TAKEN = [{"type": "DisruptionTarget", "status": "True", "reason": EVICTED}]

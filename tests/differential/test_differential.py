@@ -31,7 +31,7 @@ from engine.work import finished
 from tests.differential.documented import PAGE, REQUIRED, Documented
 from tests.differential.plugins import Judgement, running
 from tests.differential.worlds import RACK, World, world
-from tests.e2e.programs import built_plugins
+from tests.e2e.process import built_plugins
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import CODEC, Known, Silent, cache_of, checked, engine_of, peer_of
 

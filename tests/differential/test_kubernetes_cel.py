@@ -20,7 +20,7 @@ from tests.differential.differences import PAGE, RULES, Case, Row, rows
 from tests.differential.expressions import VARIABLES, Generator
 from tests.differential.here import NO_VALUE, Here, read, same
 from tests.differential.kubernetes_cel import KubernetesCel, There, running
-from tests.e2e.programs import built_expressions
+from tests.e2e.process import built_expressions
 from tests.support.examples import examples
 
 FEW = 300

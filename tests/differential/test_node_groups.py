@@ -28,7 +28,7 @@ from policies.loader import load
 from policies.validation import Validator
 from tests.differential.plugins import running
 from tests.differential.portable_worlds import told
-from tests.e2e.programs import built_plugins, built_tool
+from tests.e2e.process import built_plugins, built_tool
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import CODEC, Known, Silent, cache_of
 

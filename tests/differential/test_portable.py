@@ -21,7 +21,7 @@ from engine.work import finished
 from tests.differential.plugins import Plugins, running
 from tests.differential.portable_worlds import Policies, nodes_with_labels, told
 from tests.differential.worlds import HOST, World, world
-from tests.e2e.programs import built_plugins
+from tests.e2e.process import built_plugins
 from tests.support.builders import Object, raw
 from tests.support.engines import CODEC, Known, Silent, cache_of
 

@@ -10,7 +10,7 @@ from typing import Any
 from tests.e2e.api import Api, ApiError
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.manifests import namespace
-from tests.e2e.waiting import until
+from tests.e2e.process import until
 
 KUBECTL_SECONDS = 60.0
 POLICIES = "placement-policy.scheduling.x-k8s.io/v1"

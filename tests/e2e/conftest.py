@@ -9,9 +9,8 @@ import pytest
 from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane, control_plane
-from tests.e2e.permissions import create_role
-from tests.e2e.process import termination_as_interrupt
-from tests.e2e.programs import built
+from tests.e2e.process import built, termination_as_interrupt
+from tests.e2e.service_account import create_role
 from tests.e2e.stage import Stage, stage
 
 

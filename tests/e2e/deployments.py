@@ -15,8 +15,8 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.kubelets import Kubelets, PlacedPod, kubelets
 from tests.e2e.manifests import pod
+from tests.e2e.process import until
 from tests.e2e.stage import GOVERNED
-from tests.e2e.waiting import until
 
 LABEL = "deployment"
 # To look at all Deployments takes the API server some milliseconds.

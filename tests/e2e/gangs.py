@@ -14,8 +14,7 @@ from tests.e2e.control_plane import ControlPlane
 from tests.e2e.kube_scheduler import extender, kube_scheduler
 from tests.e2e.manifests import pod
 from tests.e2e.placet import Placet, placet
-from tests.e2e.process import Process
-from tests.e2e.waiting import until
+from tests.e2e.process import Process, until
 
 SECONDS = 60.0
 SIZE = 8

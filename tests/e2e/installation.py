@@ -15,20 +15,134 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
+from urllib.request import urlopen
 
 import pytest
+import trustme
 
 from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
 from tests.e2e.container import REPOSITORY, Image, missing_right, placet_image
-from tests.e2e.control_plane import ControlPlane, control_plane
-from tests.e2e.controller_manager import WORKLOADS, controller_manager
+from tests.e2e.control_plane import WORKLOADS, ControlPlane, control_plane, controller_manager
 from tests.e2e.kube_scheduler import configured_kube_scheduler, kube_scheduler
 from tests.e2e.kubelet import Kubelet, RunningPod, kubelet
-from tests.e2e.kwok import kwok, kwok_node
 from tests.e2e.manifests import node
-from tests.e2e.programs import built, built_tool
-from tests.e2e.waiting import until
+from tests.e2e.process import Process, answers_ok, built, built_tool, free_port, running, until
+
+KWOK_SECONDS = 30.0
+LABEL = {"type": "kwok"}
+# Keeps pods of the control plane from nodes where nothing runs.
+TAINT = {"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}
+TOLERATION = {"key": TAINT["key"], "operator": "Exists", "effect": TAINT["effect"]}
+DELETION = ".metadata.deletionTimestamp"
+# What the status of a pod with a node becomes.
+RUNS = """\
+phase: Running
+startTime: {{ Now | Quote }}
+conditions:
+{{ range (list "Initialized" "ContainersReady" "Ready") }}
+  - {type: {{ . }}, status: "True"}
+{{ end }}
+containerStatuses:
+{{ range .spec.containers }}
+  - name: {{ .name | Quote }}
+    image: {{ .image | Quote }}
+    ready: true
+    started: true
+    restartCount: 0
+    state: {running: {startedAt: {{ Now | Quote }}}}
+{{ end }}
+"""
+
+
+def stage(
+    name: str, when: list[dict[str, Any]], then: dict[str, Any], kind: str = "Pod"
+) -> dict[str, Any]:
+    """Return a rule of kwok about objects in some state."""
+    return {
+        "apiVersion": "kwok.x-k8s.io/v1alpha1",
+        "kind": "Stage",
+        "metadata": {"name": name},
+        "spec": {
+            "resourceRef": {"apiGroup": "v1", "kind": kind},
+            "selector": {"matchExpressions": when},
+            "next": then,
+        },
+    }
+
+
+STAGES = (
+    stage(
+        "runs",
+        [
+            {"key": DELETION, "operator": "DoesNotExist"},
+            {"key": ".status.phase", "operator": "In", "values": ["Pending"]},
+        ],
+        {"statusTemplate": RUNS},
+    ),
+    stage("ends", [{"key": DELETION, "operator": "Exists"}], {"delete": True}),
+    # kwok looks after pods of the nodes that it manages, and manages none without a rule for nodes.
+    stage("leaves", [{"key": DELETION, "operator": "Exists"}], {"delete": True}, "Node"),
+)
+
+
+def kwok_node(name: str) -> dict[str, Any]:
+    """Return a node of kwok's."""
+    made = node(name, LABEL)
+    made["spec"] = {"taints": [TAINT]}
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Kwok:
+    """A running kwok, and the port on which it answers as the kubelet of its nodes."""
+
+    process: Process
+    port: int
+
+
+def forwarded(namespace: str, pod: str, port: int) -> dict[str, Any]:
+    """Return what has kwok forward this port of a pod to the same port of this host."""
+    target = {"address": "127.0.0.1", "port": port}
+    return {
+        "apiVersion": "kwok.x-k8s.io/v1alpha1",
+        "kind": "PortForward",
+        "metadata": {"name": pod, "namespace": namespace},
+        "spec": {"forwards": [{"ports": [port], "target": target}]},
+    }
+
+
+@contextmanager
+def kwok(
+    program: Path, plane: ControlPlane, folder: Path, *others: dict[str, Any]
+) -> Iterator[Kwok]:
+    """Run kwok for pods that have nodes; nodes are ready as they are created.
+
+    `others` are further objects of its configuration.
+    """
+    (selector,) = LABEL.items()
+    file, port = folder / "kwok.config", free_port()
+    file.write_text("\n---\n".join(map(json.dumps, (*STAGES, *others))))
+    certificate, key = folder / "kwok.crt", folder / "kwok.key"
+    made = trustme.CA().issue_cert("127.0.0.1")
+    made.cert_chain_pems[0].write_to_path(str(certificate))
+    made.private_key_pem.write_to_path(str(key))
+    command: list[str | Path] = [
+        program,
+        f"--config={file}",
+        f"--server-address=127.0.0.1:{port}",
+        f"--tls-cert-file={certificate}",
+        f"--tls-private-key-file={key}",
+        f"--kubeconfig={plane.admin_kubeconfig}",
+        f"--manage-nodes-with-label-selector={'='.join(selector)}",
+        "--node-lease-duration-seconds=0",
+    ]
+    # It reads a configuration of its user's, if there is one.
+    with running(command, folder / "kwok.log", environment={"HOME": str(folder)}) as process:
+        process.wait_ready(lambda: answers_ok(port, "/readyz"), KWOK_SECONDS)
+        yield Kwok(process, port)
+
 
 CHART = REPOSITORY / "deploy" / "chart"
 # As docs/install.md has them.
@@ -191,3 +305,62 @@ def opted_in(installed: Installation, name: str) -> Cluster:
     cluster = Cluster(installed.plane, name)
     cluster.kubectl("label", "namespace", name, "placet.dev/scheduling=enabled")
     return cluster
+
+
+# ---- A Prometheus that scrapes one Placet, for as long as a block runs
+
+
+PROMETHEUS_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Prometheus:
+    """A running Prometheus, asked over HTTP."""
+
+    port: int
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """Return the series of an expression now; fail where Prometheus does not evaluate it."""
+        result: list[dict[str, Any]] = self._get("query", query=expression)["result"]
+        return result
+
+    def rules(self) -> list[dict[str, Any]]:
+        """Return the alerts with their health and what they found."""
+        return [rule for group in self._get("rules")["groups"] for rule in group["rules"]]
+
+    def _get(self, path: str, **arguments: str) -> dict[str, Any]:
+        url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urlencode(arguments)}"
+        with urlopen(url, timeout=60) as response:
+            answer: dict[str, Any] = json.load(response)
+        assert answer["status"] == "success", answer
+        data: dict[str, Any] = answer["data"]
+        return data
+
+
+@contextmanager
+def prometheus(program: Path, folder: Path, target: int, rules: Path) -> Iterator[Prometheus]:
+    """Scrape the target's port each second, and evaluate a file of rules as often."""
+    labels = {"job": "placet", "namespace": "kube-system"}
+    configuration = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(rules)],
+        "scrape_configs": [
+            {
+                "job_name": "placet",
+                "static_configs": [{"targets": [f"127.0.0.1:{target}"], "labels": labels}],
+            }
+        ],
+    }
+    file = folder / "prometheus.yaml"
+    file.write_text(json.dumps(configuration))
+    port = free_port()
+    command: list[str | Path] = [
+        program,
+        f"--config.file={file}",
+        f"--storage.tsdb.path={folder / 'prometheus'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--log.level=warn",
+    ]
+    with running(command, folder / "prometheus.log") as process:
+        process.wait_ready(lambda: answers_ok(port, "/-/ready"), PROMETHEUS_SECONDS)
+        yield Prometheus(port)

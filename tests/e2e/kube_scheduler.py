@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.control_plane import ControlPlane
-from tests.e2e.process import Process, running
-from tests.e2e.waiting import answers_ok, free_port
+from tests.e2e.process import Process, answers_ok, free_port, running
 
 READY_SECONDS = 60.0
 

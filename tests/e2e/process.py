@@ -1,14 +1,83 @@
 """A program the tests run: its log, its end, and why it did not get ready."""
 
+import http.client
 import os
+import secrets
 import signal
+import socket
+import ssl
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from tests.e2e.waiting import until
+import pytest
+
+INTERVAL_SECONDS = 0.1
+PROBE_TIMEOUT_SECONDS = 2.0
+
+
+def until(
+    holds: Callable[[], bool],
+    seconds: float,
+    expectation: Callable[[], str],
+    interval: float = INTERVAL_SECONDS,
+) -> None:
+    """Return once `holds()` is true; fail with `expectation()` when it is not within `seconds`.
+
+    The expectation is a function because what it reports (a log's tail, where pods are now) is only
+    known at the end.
+    """
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            message = f"not within {seconds:g} s: {expectation()}"
+            raise AssertionError(message)
+        time.sleep(interval)
+
+
+def answers_ok(port: int, path: str, authority: Path | None = None) -> bool:
+    """Whether GET `path` on a loopback port is answered 200; over TLS where `authority` is given.
+
+    `authority` is the PEM file the server writes its self-signed certificate to when it starts, so
+    a file that is not there yet, or not whole, means the same as a port nobody listens on.
+    """
+    try:
+        connection = _connection(port, authority)
+    except (FileNotFoundError, ssl.SSLError):
+        return False
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+# Outgoing connections get the ports above, and would take one before a process listens on it.
+_PORTS = range(20_000, 32_768)
+
+
+def free_port() -> int:
+    """Return a loopback port nobody listens on at the moment."""
+    while True:
+        port = _PORTS.start + secrets.randbelow(len(_PORTS))
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+
+
+def _connection(port: int, authority: Path | None) -> http.client.HTTPConnection:
+    if authority is None:
+        return http.client.HTTPConnection("127.0.0.1", port, timeout=PROBE_TIMEOUT_SECONDS)
+    context = ssl.create_default_context(cafile=str(authority))
+    return http.client.HTTPSConnection(
+        "127.0.0.1", port, timeout=PROBE_TIMEOUT_SECONDS, context=context
+    )
+
 
 TERMINATION_SECONDS = 10.0
 TAIL_LINES = 25
@@ -95,3 +164,63 @@ def termination_as_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+# ---- the programs of a control plane: where they are, after they were built if need be
+
+
+BUILD = Path(__file__).parent / "kube" / "build"
+BUILD_SECONDS = 3600.0
+NO_GO = 3  # the exit status of kube/build
+# The minor version of the control plane, of which kube/build has several.
+MINOR = int(os.environ.get("PLACET_KUBE_MINOR", "1.36").removeprefix("1."))
+# The version of Kubernetes' PodGroup there; in 1.35 a pod names a Workload, before nothing.
+POD_GROUPS = {36: "v1alpha2"}.get(MINOR, "v1beta1" if MINOR > 36 else "")
+needs_pod_groups = pytest.mark.skipif(
+    not POD_GROUPS, reason=f"Kubernetes 1.{MINOR} has no PodGroups"
+)
+
+needs_mutating_policies = pytest.mark.skipif(
+    MINOR < 36, reason=f"Kubernetes 1.{MINOR} has no MutatingAdmissionPolicy of v1"
+)
+needs_known_fields = pytest.mark.skipif(
+    MINOR != 36, reason="doctor checks fields as Kubernetes 1.36 has them"
+)
+
+
+def built(config: pytest.Config) -> Path:
+    """Return the folder of etcd, kubectl and the programs of Kubernetes; skip without Go."""
+    return _built(config)
+
+
+def built_plugins(config: pytest.Config) -> Path:
+    """Return the program of kube-scheduler's plugins; skip without Go."""
+    return _built(config, "plugins")
+
+
+def built_expressions(config: pytest.Config) -> Path:
+    """Return the program of Kubernetes' CEL; skip without Go."""
+    return _built(config, "expressions")
+
+
+def built_tool(
+    config: pytest.Config,
+    name: Literal["helm", "karpenter", "kwok", "metrics-server", "promtool", "prometheus"],
+) -> Path:
+    """Return a program of another module than Kubernetes'; skip without Go."""
+    return _built(config, name)
+
+
+def _built(config: pytest.Config, *wanted: str) -> Path:
+    capture = config.pluginmanager.getplugin("capturemanager")
+    assert capture is not None
+    # Uncaptured: a build takes minutes, and its progress, or that there is no Go, is worth a line.
+    with capture.global_and_fixture_disabled():
+        command = [str(BUILD), *wanted]
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, text=True, check=False, timeout=BUILD_SECONDS
+        )
+    if done.returncode == NO_GO:
+        pytest.skip("neither the programs of a control plane nor Go to build them")
+    assert done.returncode == 0, "the control plane's programs could not be built; see above"
+    return Path(done.stdout.strip())

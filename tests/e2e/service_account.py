@@ -1,13 +1,54 @@
 """A service account whose tokens can be taken back, and that may read the cluster as Placet may."""
 
 import http.client
+import json
 import ssl
 from contextlib import closing
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
+
+import yaml
 
 from tests.e2e.api import Api
 from tests.e2e.control_plane import ControlPlane
-from tests.e2e.permissions import bind_role
+
+SHIPPED = Path(__file__).parents[2] / "deploy" / "rbac"
+ROLE, BIND_ROLE, REPAIR_ROLE = "placet", "placet-bind", "placet-repair"
+# The files that have these roles.
+FILES = {
+    ROLE: SHIPPED / "placet.yaml",
+    BIND_ROLE: SHIPPED / "bind" / "placet.yaml",
+    REPAIR_ROLE: SHIPPED / "repair" / "placet.yaml",
+}
+GROUP = "rbac.authorization.k8s.io"
+USER = {"kind": "User", "apiGroup": GROUP, "name": "placet"}
+
+
+def create_role(api: Api) -> None:
+    """Create the roles, and let the user that Placet's kubeconfig names have them.
+
+    What is meant for one namespace holds in all of them here.
+    """
+    for name, file in FILES.items():
+        documents = yaml.safe_load_all(file.read_text())
+        roles = [each for each in documents if each["metadata"]["name"] == name and "rules" in each]
+        rules = [rule for role in roles for rule in role["rules"]]
+        role = {"kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}
+        api.request("POST", f"/apis/{GROUP}/v1/clusterroles", role)
+        bind_role(api, name, USER, name)
+
+
+def bind_role(api: Api, name: str, subject: dict[str, Any], role: str = ROLE) -> None:
+    """Let a user or a service account have a role; the binding gets this name."""
+    binding = {
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "subjects": [subject],
+        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": role},
+    }
+    api.request("POST", f"/apis/{GROUP}/v1/clusterrolebindings", binding)
+
 
 TIMEOUT_SECONDS = 10.0
 
@@ -51,3 +92,29 @@ class ServiceAccount:
                 "GET", "/api/v1/nodes?limit=1", headers={"Authorization": f"Bearer {token}"}
             )
             return connection.getresponse().status == http.client.UNAUTHORIZED
+
+
+# ---- kubeconfigs as `kubectl config` would write them: one server, one user
+
+
+def kubeconfig(path: Path, server: str, authority: Path, user: dict[str, str]) -> Path:
+    """Write a file whose user has these fields, such as `token` or `tokenFile`."""
+    # JSON is YAML.
+    path.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "e2e",
+                "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "e2e"}}],
+                "clusters": [
+                    {
+                        "name": "e2e",
+                        "cluster": {"server": server, "certificate-authority": str(authority)},
+                    }
+                ],
+                "users": [{"name": "e2e", "user": user}],
+            }
+        )
+    )
+    return path

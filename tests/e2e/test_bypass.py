@@ -9,8 +9,8 @@ import pytest
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.manifests import node, pod
+from tests.e2e.process import until
 from tests.e2e.stage import GOVERNED, Stage
-from tests.e2e.waiting import until
 
 pytestmark = pytest.mark.e2e
 

@@ -14,9 +14,9 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import control_plane
 from tests.e2e.kube_scheduler import extender, kube_scheduler
 from tests.e2e.manifests import node
-from tests.e2e.permissions import create_role
-from tests.e2e.programs import POD_GROUPS, needs_pod_groups
-from tests.e2e.replicas import Replicas
+from tests.e2e.placet import Replicas
+from tests.e2e.process import POD_GROUPS, needs_pod_groups
+from tests.e2e.service_account import create_role
 from tests.e2e.test_cards import POLICY, TAKEN, gpu_pod
 
 pytestmark = [pytest.mark.e2e, needs_pod_groups]

@@ -25,11 +25,9 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.kube_scheduler import extender, kube_scheduler
 from tests.e2e.manifests import node, pod, priority_class
-from tests.e2e.process import Process
-from tests.e2e.programs import MINOR
+from tests.e2e.process import MINOR, Process, until
 from tests.e2e.recorder import answering
 from tests.e2e.test_scheduler_config import read_by_kube_scheduler
-from tests.e2e.waiting import until
 
 pytestmark = pytest.mark.e2e
 

@@ -19,9 +19,9 @@ from tests.e2e.control_plane import ControlPlane
 from tests.e2e.kube_scheduler import extender, kube_scheduler
 from tests.e2e.manifests import node, pod
 from tests.e2e.placet import placet
+from tests.e2e.process import until
 from tests.e2e.recorder import answering_tls
 from tests.e2e.test_data import allow, offered
-from tests.e2e.waiting import until
 
 pytestmark = pytest.mark.e2e
 

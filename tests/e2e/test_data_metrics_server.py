@@ -1,5 +1,6 @@
 """Load of nodes from a real metrics-server, which scrapes a server in the place of kubelets."""
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,15 +12,14 @@ import pytest
 from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
+from tests.e2e.installation import prometheus
 from tests.e2e.manifests import node, pod
-from tests.e2e.permissions import GROUP
 from tests.e2e.placet import placet
-from tests.e2e.process import running
-from tests.e2e.programs import built_tool
+from tests.e2e.process import built_tool, free_port, running, until
 from tests.e2e.recorder import answering_tls
+from tests.e2e.service_account import GROUP
 from tests.e2e.test_data import allow
 from tests.e2e.test_data_metrics import POLICY, registered
-from tests.e2e.waiting import free_port, until
 
 pytestmark = pytest.mark.e2e
 
@@ -120,3 +120,39 @@ def test_metrics_server(
             becomes("n1")
             idle.cpus, busy.cpus = 7.0, 0.5
             becomes("n2")
+
+
+# ---- A table of data from a real Prometheus
+
+
+PROMETHEUS_SECONDS = 60.0
+POWER = """\
+cluster policy power {{
+  for pods where true
+  data "power" {{
+    from prometheus "http://127.0.0.1:{port}" query 'label_replace(up, "node", "n1", "", "")'
+    key "node" every 1s
+  }}
+  filter "up" {{ require data.power[node.name].value > 0.5 missing fail }}
+}}
+"""
+
+
+def test_prometheus(
+    plane: ControlPlane, cluster: Cluster, pytestconfig: pytest.Config, tmp_path: Path
+) -> None:
+    program = built_tool(pytestconfig, "prometheus")
+    cluster.create_nodes([node("n1"), node("n2")])
+    policies, rules = tmp_path / "power.policy", tmp_path / "rules.yaml"
+    policies.write_text("cluster policy power { for pods where false }")
+    made = pod("web", cluster.namespace)
+    rules.write_text(json.dumps({"groups": []}))
+    with placet(tmp_path, policies, f"--kubeconfig={plane.placet_kubeconfig}") as server:
+        server.wait_ready()
+        with prometheus(program, tmp_path, server.port, rules) as scraper:
+            policies.write_text(POWER.format(port=scraper.port))
+            until(
+                lambda: server.filter(made, ["n1", "n2"])["NodeNames"] == ["n1"],
+                PROMETHEUS_SECONDS,
+                lambda: server.get("/readyz?verbose")[1] + server.process.tail(),
+            )

@@ -14,9 +14,9 @@ from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.manifests import node, pod
-from tests.e2e.permissions import USER
 from tests.e2e.placet import Placet, placet
-from tests.e2e.waiting import until
+from tests.e2e.process import until
+from tests.e2e.service_account import USER
 
 pytestmark = pytest.mark.e2e
 

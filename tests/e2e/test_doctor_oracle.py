@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from tests.e2e.placet import REPOSITORY
-from tests.e2e.programs import needs_known_fields
+from tests.e2e.process import needs_known_fields
 from tests.e2e.test_scheduler_config import read_by_kube_scheduler
 from tests.support.generated_scheduler_configs import Certificates, Generator
 from tests.support.scheduler_configs import configuration

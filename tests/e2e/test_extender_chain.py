@@ -19,8 +19,8 @@ from tests.e2e.control_plane import ControlPlane
 from tests.e2e.kube_scheduler import extender, kube_scheduler
 from tests.e2e.manifests import node, pod
 from tests.e2e.placet import placet
+from tests.e2e.process import free_port
 from tests.e2e.recorder import Recorder, recorder
-from tests.e2e.waiting import free_port
 
 pytestmark = pytest.mark.e2e
 

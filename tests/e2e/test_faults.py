@@ -1,18 +1,36 @@
 """Trust under faults of the API server and the network: the cache becomes what the server has."""
 
+import json
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.chaos.nemesis import play
+from tests.chaos.rig import stored_as_json
+from tests.chaos.schedule import schedule, text
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
-from tests.e2e.manifests import huge_node
+from tests.e2e.gangs import (
+    GangServer,
+    by_group,
+    entries,
+    gang_server,
+    group,
+    hold,
+    policy,
+    wait_whole,
+)
+from tests.e2e.kube_scheduler import kube_scheduler
+from tests.e2e.manifests import huge_node, node, pod
+from tests.e2e.placet import Replicas
+from tests.e2e.process import until
 from tests.e2e.service_account import ServiceAccount
-from tests.e2e.stage import Stage
+from tests.e2e.stage import GOVERNED, Stage
 from tests.e2e.trial import NODES, PODS, Start, trials
-from tests.e2e.waiting import until
 from tests.support.api_proxy import Edit, unchanged
 from tests.support.fake_api_server import Answer
 
@@ -205,3 +223,126 @@ def test_token_that_is_replaced(
 
     trial.wait_changed()
     trial.check(most_lists=0, most_requests=4 * RESOURCES)
+
+
+# ---- two schedules of faults, of two minutes each; `make chaos` plays others
+
+
+MINUTES = 2
+
+
+@pytest.fixture(scope="module")
+def stored(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Return a control plane that both schedules have for themselves."""
+    with stored_as_json(programs, tmp_path_factory.mktemp("control-plane")) as plane:
+        yield plane
+
+
+@pytest.mark.parametrize(("seed", "binds"), [(1, True), (2, False)], ids=["bindVerb", "without"])
+def test_nothing_sticks_and_nothing_overruns(
+    stored: ControlPlane, tmp_path: Path, seed: int, binds: bool
+) -> None:
+    plan = schedule(seed, MINUTES, binds=binds)
+    report = play(stored, Cluster(stored, f"chaos-{seed}"), tmp_path, plan, binds=binds)
+    sys.stdout.write(f"{report}\n")
+    assert report.findings == [], text(plan[: report.phases])
+
+
+# ---- retries: the pods of a controller that failed, as a real API server shows them
+
+
+ELSEWHERE = """filter "elsewhere" {
+  require !pod.failures.exists(f, f.node == node.name && f.reason == "Evicted")
+}"""
+OTHERS = 'filter "any" { require true }'
+NAMES = ["n1", "n2"]
+
+
+def test_a_retry_goes_to_another_node_also_when_the_failed_pod_is_gone(
+    cluster: Cluster, served: Stage
+) -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "uid-j"}
+
+    def attempt(name: str, **spec: str) -> None:
+        made = pod(name, cluster.namespace, GOVERNED, **spec)
+        made["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+        cluster.create_pods([made])
+
+    cluster.create_nodes(map(node, NAMES))
+    attempt("j-0", nodeName="n1")
+    server = served.watch(OTHERS)
+    server.wait_ready()
+    attempt("j-1", schedulerName="nobody")
+    retry = cluster.pod("j-1")
+    assert server.filter(retry, NAMES)["NodeNames"] == NAMES
+
+    failed = {"status": {"phase": "Failed", "reason": "Evicted"}}
+    cluster.kubectl(
+        *("patch", "pod", "j-0", "-n", cluster.namespace, "--subresource=status", "--type=merge"),
+        *("-p", json.dumps(failed)),
+    )
+    # What failed before the first policy that reads it is known, as long as it is there.
+    served.write_policy(ELSEWHERE)
+    until(lambda: server.filter(retry, NAMES)["NodeNames"] == ["n2"], 30, lambda: "a retry on n2")
+    cluster.delete_pod("j-0")
+    until(lambda: "j-0" not in cluster.placements(), 30, lambda: "the failed pod gone")
+    server.wait_ready()
+    assert server.filter(retry, NAMES)["NodeNames"] == ["n2"]
+    served.schedule(server)
+    attempt("j-2")
+    assert cluster.wait_placed(["j-2"]) == {"j-2": "n2"}
+
+
+# ---- gangs when a process ends that has to do with them, and with whole nodes in requests
+
+
+# How late places may be free after what ends a gang.
+FREE_SECONDS = 1.0
+
+
+def test_full_nodes(plane: ControlPlane, cluster: Cluster, tmp_path: Path) -> None:
+    """With nodeCacheCapable false the same: one of two gangs is whole, the other waits."""
+    cluster.create_nodes(node(f"n{number}", cpu="5") for number in range(2))
+    with gang_server(plane, tmp_path, policy("job"), node_cache_capable=False) as gangs:
+        both = [group(cluster, name, 6) for name in ("a", "b")]
+        cluster.create_pods(member for pair in zip(*both, strict=True) for member in pair)
+        until(lambda: len(cluster.placements()) >= 6, 20.0, gangs.server.process.tail)
+        time.sleep(1)
+        assert len(by_group(cluster.placements())) == 1
+        assert gangs.held() == 0
+
+
+def test_a_kube_scheduler_that_is_killed(
+    plane: ControlPlane, cluster: Cluster, tmp_path: Path
+) -> None:
+    """Its calls end with it, so the gang is given up; the next one binds it whole."""
+    cluster.create_nodes([node("n0", cpu="4")])
+    with gang_server(plane, tmp_path, policy("job")) as gangs:
+        hold(cluster, gangs)
+        gangs.scheduler.kill()
+        gangs.wait_held(0, FREE_SECONDS)
+        assert gangs.given_up("client_gone") == 1
+        cluster.delete_pod("g-3")
+        with kube_scheduler(plane, tmp_path, entries(f"http://127.0.0.1:{gangs.server.port}")):
+            cluster.create_pods(group(cluster, "g", 4)[3:])
+            wait_whole(cluster, gangs, "g", size=4, seconds=20)
+
+
+def test_a_placet_that_ends_while_it_holds_calls(
+    plane: ControlPlane, cluster: Cluster, tmp_path: Path
+) -> None:
+    """Another replica decides from then on: nobody is bound alone, and in the end all are."""
+    cluster.create_nodes([node("n0", cpu="4")])
+    with ExitStack() as running:
+        replicas = Replicas(plane, tmp_path, running, policy("job"), "--bind")
+        address = f"http://127.0.0.1:{replicas.switch.port}"
+        scheduler = running.enter_context(kube_scheduler(plane, tmp_path, entries(address)))
+        hold(cluster, GangServer(replicas.asked(), scheduler, tmp_path))
+        assert replicas.restart() == 0
+        asked = GangServer(replicas.asked(), scheduler, tmp_path)
+        asked.wait_held(3)
+        assert cluster.placements() == {}
+        replicas.kill()
+        cluster.delete_pod("g-3")
+        cluster.create_pods(group(cluster, "g", 4)[3:])
+        wait_whole(cluster, asked, "g", size=4)

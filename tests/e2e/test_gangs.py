@@ -27,7 +27,7 @@ from tests.e2e.gangs import (
     wait_whole,
 )
 from tests.e2e.manifests import controller, node, owned_by, pod, priority_class
-from tests.e2e.waiting import until
+from tests.e2e.process import until
 
 pytestmark = pytest.mark.e2e
 

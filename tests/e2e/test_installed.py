@@ -17,23 +17,21 @@ import pytest
 import yaml
 from trustme import CA
 
-from tests.e2e.bound_pods import watched_bindings
+from tests.e2e.api import watched_bindings
 from tests.e2e.cluster import Cluster
 from tests.e2e.installation import (
     CHART,
     CONTROL_PLANE,
     NAMESPACE,
     RELEASE,
+    TOLERATION,
     Installation,
     installation,
     opted_in,
 )
-from tests.e2e.kwok import TOLERATION
-from tests.e2e.manifests import controller, pod
-from tests.e2e.policies import policy, wait_ready
-from tests.e2e.process import termination_as_interrupt
+from tests.e2e.manifests import controller, pod, policy, wait_ready
+from tests.e2e.process import free_port, termination_as_interrupt, until
 from tests.e2e.service import service
-from tests.e2e.waiting import free_port, until
 
 pytestmark = pytest.mark.e2e
 

@@ -1,20 +1,34 @@
 """Placet with the API server for its view of the cluster, under kube-scheduler with node names."""
 
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import ssl
+import subprocess
+import sys
+import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
+from aiohttp import web
 
-from tests.e2e.cluster import Cluster
+from tests.e2e.api import Api
+from tests.e2e.cluster import AT_ONCE, Cluster
 from tests.e2e.control_plane import ControlPlane
-from tests.e2e.kubeconfigs import kubeconfig
-from tests.e2e.manifests import controller, node, owned_by, pod
-from tests.e2e.realistic import large_node, large_pod
+from tests.e2e.manifests import controller, large_node, large_pod, namespace, node, owned_by, pod
+from tests.e2e.placet import REPOSITORY, placet
+from tests.e2e.process import built, free_port, until
+from tests.e2e.service_account import GROUP, USER, kubeconfig
 from tests.e2e.stage import GOVERNED, Stage
-from tests.e2e.waiting import until
 from tests.support.api_proxy import api_proxy, unchanged
+from tests.support.view_server import forward
 
 pytestmark = pytest.mark.e2e
 
@@ -167,3 +181,247 @@ def test_an_edited_policy_starts_the_watches_that_it_needs(cluster: Cluster, ser
     assert cluster.wait_placed(["owned"]) == {"owned": "shop"}
     assert server.compare()["count"] == 0
     assert calls.failures() == []
+
+
+# ---- the plugin of kubectl: kubectl finds it, and asks it what can follow on a line
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["explain", "--dec"], "--decision\n:4\n"),
+        (["check", ""], ":0\n"),
+        (["crds", "--output", ""], ":16\n"),
+    ],
+    ids=["flag", "file", "folder"],
+)
+def test_kubectl_completes_the_plugin(
+    pytestconfig: pytest.Config, tmp_path: Path, line: list[str], said: str
+) -> None:
+    """As the script of `kubectl completion` asks kubectl."""
+    folders = [Path(sys.executable).parent, built(pytestconfig)]
+    path = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
+    done = subprocess.run(
+        [folders[1] / "kubectl", "__complete", "placet", *line],
+        env=os.environ | {"PATH": path, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout == said
+
+
+# ---- `placet decisions` and `placet status` through a real API server, and who may ask
+
+
+NAMESPACE, NODE, REPLICA = "asking", "asking-node", "placet-0"
+LABELS = {"app.kubernetes.io/name": "placet"}
+POLICY = 'policy all { for pods where true filter "here" { require node.ready message "down" } }\n'
+# The rights of an operator; without `create`, API servers of 1.35 and later refuse.
+RULES = [
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
+    {"apiGroups": [""], "resources": ["pods/portforward"], "verbs": ["get", "create"]},
+]
+
+
+@contextmanager
+def forwarding_kubelet() -> Iterator[int]:
+    """The port of a kubelet whose pods are this host: it does nothing but forward ports."""
+    port, end, begun = free_port(), asyncio.Event(), threading.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return await forward(request, int(request.query["port"]))
+
+    async def serve() -> None:
+        app = web.Application()
+        app.router.add_get("/portForward/{namespace}/{pod}", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port, ssl_context=context).start()
+        loops.append(asyncio.get_running_loop())
+        begun.set()
+        await end.wait()
+        await runner.cleanup()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
+    thread.start()
+    assert begun.wait(60)
+    try:
+        yield port
+    finally:
+        loops[0].call_soon_threadsafe(end.set)
+        thread.join(60)
+
+
+def ask(kubeconfig: Path, port: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    where = ("--placet-namespace", NAMESPACE, "--port", str(port))
+    return subprocess.run(
+        [sys.executable, "-m", "cli", *arguments, "--kubeconfig", kubeconfig, *where],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def create_replica(api: Api, kubelet: int) -> None:
+    """A node with this kubelet, and a running pod there that stands for the server."""
+    api.request("POST", "/api/v1/nodes", node(NODE))
+    status = {
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet}},
+    }
+    api.request("PATCH", f"/api/v1/nodes/{NODE}/status", {"status": status})
+    pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
+    api.request("POST", pods, pod(REPLICA, NAMESPACE, LABELS, nodeName=NODE))
+    api.request("PATCH", f"{pods}/{REPLICA}/status", {"status": {"phase": "Running"}})
+
+
+def test_operators_may_ask_and_others_may_not(plane: ControlPlane, tmp_path: Path) -> None:
+    api = Api(plane)
+    api.request("POST", "/api/v1/namespaces", namespace(NAMESPACE))
+    (tmp_path / "all.policy").write_text(POLICY)
+    watching = (f"--kubeconfig={plane.placet_kubeconfig}", "--lease=none")
+    try:
+        with (
+            forwarding_kubelet() as kubelet,
+            placet(tmp_path, tmp_path / "all.policy", *watching) as server,
+        ):
+            create_replica(api, kubelet)
+            server.wait_ready()
+            server.filter(pod("web-1", NAMESPACE, {}), [NODE])
+            port = server.view_port
+            admin = ask(plane.admin_kubeconfig, port, "decisions", "-o", "json")
+            assert admin.returncode == 0, admin.stderr
+            (answer,) = json.loads(admin.stdout)["replicas"]
+            assert [each["pod"] for each in answer["decisions"]] == [f"{NAMESPACE}/web-1"]
+            nobody = ask(plane.placet_kubeconfig, port, "status", "--replica", REPLICA)
+            assert (nobody.returncode, nobody.stdout) == (2, "")
+            assert f"you may not forward a port of pod `{REPLICA}`" in nobody.stderr
+            allow(api)
+            operator = ask(plane.placet_kubeconfig, port, "status")
+            assert operator.stdout.startswith("replica "), operator.stderr
+    finally:
+        # The pods of other tests are in the same cluster, and they count them.
+        api.request("DELETE", f"/api/v1/namespaces/{NAMESPACE}/pods", AT_ONCE)
+        api.request("DELETE", f"/api/v1/nodes/{NODE}")
+
+
+def allow(api: Api) -> None:
+    """Lets the user that Placet's kubeconfig names ask, as docs/asking.md says."""
+    rights = f"/apis/{GROUP}/v1/namespaces/{NAMESPACE}"
+    api.request("POST", f"{rights}/roles", {"metadata": {"name": "operator"}, "rules": RULES})
+    binding = {
+        "metadata": {"name": "operator"},
+        "subjects": [USER],
+        "roleRef": {"apiGroup": GROUP, "kind": "Role", "name": "operator"},
+    }
+    api.request("POST", f"{rights}/rolebindings", binding)
+
+
+# ---- simulations by a running Placet: what they say of new pods is what kube-scheduler does then
+
+
+# No two nodes get the same pods: at most two on each, none on the last, and spot is half of them.
+CLAUSES = """
+  limit "two a node" { pods where peer.labels["app"] == "web" per node at most 2 strict }
+  share "spot" {
+    of all pods where peer.labels["app"] == "web"
+    on nodes where node.labels["capacity"] == "spot"
+    at most 50%
+    strict
+  }
+  filter "web" when "pool" in node.labels {
+    require node.labels["pool"] != "db" message "for databases"
+  }
+"""
+TYPE = "node.kubernetes.io/instance-type"
+
+
+def test_pods_go_where_the_answer_says(cluster: Cluster, served: Stage) -> None:
+    spot = {"capacity": "spot", TYPE: "m5.large"}
+    cluster.create_nodes(
+        [
+            node("spot-0", spot),
+            node("spot-1", spot),
+            node("steady", {"capacity": "steady", TYPE: "c5.large"}),
+            node("db", {"pool": "db", "capacity": "steady"}),
+        ]
+    )
+    server = served.watch(CLAUSES, None, "--lease=none")
+    server.wait_ready()
+    wanted = controller("ReplicaSet", "web", cluster.namespace)
+    wanted["spec"]["replicas"] = 5
+    owner = cluster.create(wanted)
+    made = {
+        name: owned_by(owner, pod(name, cluster.namespace, GOVERNED))
+        for name in (f"web-{number}" for number in range(5))
+    }
+    question = {"pods": list(made.values())}
+    alone = server.simulate(question)
+    # Two on steady, and as many on spot.
+    assert (alone["placed"], alone["pending"]) == (4, 1)
+    assert on(alone) == {"steady": 2, "spot": 2}
+    more = server.simulate({**question, "addNodes": [{"template": "c5.large", "count": 1}]})
+    assert (more["added"], more["pending"]) == (["c5.large-new-1"], 0)
+    assert server.compare()["differences"] == [], "nothing of it stays"
+
+    served.schedule(server)
+    # One after the other, as they were placed.
+    for name, each in made.items():
+        cluster.create_pods([each])
+        if alone_node(alone, name) is None:
+            condition = cluster.wait_refused(name)
+            for reason in node_of(alone, name)["reasons"]:
+                assert reason.partition(": ")[2] in condition["message"]
+        else:
+            cluster.wait_placed([name])
+    placed = cluster.placements()
+    assert kinds(placed) == on(alone)
+    assert set(made) - set(placed) == {n for n in made if alone_node(alone, n) is None}
+
+    cluster.create_nodes([node("c5.large-new-1", {"capacity": "steady", TYPE: "c5.large"})])
+    cluster.wait_placed(list(made))
+    assert kinds(cluster.placements()) == on(more)
+
+    drained = server.simulate({"drain": ["steady"]})
+    assert drained["summary"] == (
+        "1 of 2 pods of 1 node finds no place: "
+        + next(each["pod"] for each in drained["pods"] if each["node"] is None)
+    )
+    gone = [each["pod"].partition("/")[2] for each in drained["pods"]]
+    cluster.kubectl("cordon", "steady")
+    for name in gone:
+        cluster.delete_pod(name)
+    for name in gone:
+        again = made[name]
+        cluster.create_pods([again])
+        if alone_node(drained, name) is None:
+            cluster.wait_refused(name)
+        else:
+            assert cluster.wait_placed([name])[name] == alone_node(drained, name)
+
+
+def node_of(answer: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """What is said of a pod."""
+    found: Mapping[str, Any] = next(p for p in answer["pods"] if p["pod"].endswith(f"/{name}"))
+    return found
+
+
+def alone_node(answer: Mapping[str, Any], name: str) -> str | None:
+    found: str | None = node_of(answer, name)["node"]
+    return found
+
+
+def on(answer: Mapping[str, Any]) -> Mapping[str, int]:
+    return kinds({each["pod"]: each["node"] for each in answer["pods"] if each["node"]})
+
+
+def kinds(placed: Mapping[str, str]) -> Mapping[str, int]:
+    """The number of pods on each kind of node: which one of two alike is chosen is chance."""
+    return Counter("spot" if name.startswith("spot") else "steady" for name in placed.values())

@@ -10,12 +10,11 @@ import pytest
 from tests.deploy.monitoring import ALERTS, DASHBOARD, expressions, panels, rules
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
+from tests.e2e.installation import Prometheus, prometheus
 from tests.e2e.kube_scheduler import extender, kube_scheduler
 from tests.e2e.manifests import node, pod
 from tests.e2e.placet import Placet, placet
-from tests.e2e.programs import built_tool
-from tests.e2e.prometheus import Prometheus, prometheus
-from tests.e2e.waiting import until
+from tests.e2e.process import built_tool, until
 
 pytestmark = pytest.mark.e2e
 

@@ -20,13 +20,11 @@ from tests.browser.editing import write
 from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
-from tests.e2e.kwok import forwarded, kwok, kwok_node
+from tests.e2e.installation import forwarded, kwok, kwok_node
 from tests.e2e.manifests import node, pod
 from tests.e2e.placet import REPOSITORY
-from tests.e2e.process import Process, running
-from tests.e2e.programs import built_tool
+from tests.e2e.process import Process, built_tool, free_port, running, until
 from tests.e2e.stage import GOVERNED, Stage
-from tests.e2e.waiting import free_port, until
 
 pytestmark = pytest.mark.e2e
 

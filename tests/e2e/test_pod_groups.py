@@ -21,9 +21,9 @@ from tests.e2e.control_plane import control_plane
 from tests.e2e.gangs import GangServer, gang_server, wait_whole
 from tests.e2e.kube_scheduler import extender, kube_scheduler
 from tests.e2e.manifests import node, pod, priority_class
-from tests.e2e.permissions import create_role
 from tests.e2e.placet import placet
-from tests.e2e.programs import MINOR, POD_GROUPS, needs_pod_groups
+from tests.e2e.process import MINOR, POD_GROUPS, needs_pod_groups
+from tests.e2e.service_account import create_role
 
 pytestmark = [pytest.mark.e2e, needs_pod_groups]
 

@@ -13,10 +13,9 @@ import yaml
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
-from tests.e2e.manifests import node, pod
-from tests.e2e.policies import cluster_policy, define, policy, wait_ready
+from tests.e2e.manifests import cluster_policy, define, node, pod, policy, wait_ready
+from tests.e2e.process import until
 from tests.e2e.stage import GOVERNED, Stage
-from tests.e2e.waiting import until
 
 pytestmark = pytest.mark.e2e
 
@@ -243,3 +242,83 @@ def _cells(table: str) -> list[list[str]]:
     """The cells of each line, without the age."""
     lines = [re.split(r" {2,}", line.strip()) for line in table.strip().splitlines()]
     return [[cell for cell in line if not re.fullmatch(r"\d+[smhd]+", cell)] for line in lines]
+
+
+# ---- an edited policy file decides about the next pods, without a restart
+
+
+# Policy files are polled every half second; the other half is for reading and compiling.
+IN_FORCE_SECONDS = 1.0
+
+
+def disk_is(kind: str) -> str:
+    """Return a filter for nodes with this kind of disk."""
+    return f'  filter "disk" {{ require node.labels["disk"] == "{kind}" message "needs {kind}" }}'
+
+
+def test_edited_policy_moves_the_next_pods(cluster: Cluster, served: Stage) -> None:
+    """Pods placed before the edit stay; those created a second after it obey the new text."""
+    disks = {f"n{number}": "ssd" if number % 2 else "hdd" for number in range(6)}
+    cluster.create_nodes(node(name, {"disk": disk}) for name, disk in disks.items())
+    calls = served.start(disk_is("ssd"))
+
+    before = [f"before-{number}" for number in range(4)]
+    cluster.create_pods(pod(name, cluster.namespace, GOVERNED) for name in before)
+    assert {disks[where] for where in cluster.wait_placed(before).values()} == {"ssd"}
+
+    served.write_policy(disk_is("hdd"))
+    time.sleep(IN_FORCE_SECONDS)
+
+    after = [f"after-{number}" for number in range(4)]
+    cluster.create_pods(pod(name, cluster.namespace, GOVERNED) for name in after)
+    assert {disks[where] for where in cluster.wait_placed(after).values()} == {"hdd"}
+    assert calls.failures() == []
+
+
+# ---- two hundred policies of one namespace, and a stream of pods that some of them select
+
+
+POLICIES, SECONDS, A_SECOND = 200, 6, 20
+# Some policies select a few pods, and most select none.
+CHOSEN = 53
+# Each policy has one of a few bounds, with a message of its own.
+SPREAD = """
+  spread "even" {{
+    pods where peer.labels["app"] == "{app}" over node.name skew at most 1 strict
+  }}
+"""
+RULES = (
+    'limit "few" {{ pods where peer.labels["app"] == "{app}" per node at most 3 strict }}',
+    'filter "ready" {{ require node.ready message "{app} needs a node that is ready" }}',
+    SPREAD,
+    'score "empty" weight 10 {{ value size(node.pods) range 10 .. 0 }}',
+)
+
+
+def test_pods_keep_coming_under_many_policies(cluster: Cluster, served: Stage) -> None:
+    define(cluster)
+    cluster.create_nodes(node(f"n{number}", cpu="64") for number in range(10))
+    apps = [f"app-{number}" for number in range(POLICIES)]
+    cluster.apply(
+        *(
+            policy(cluster, name=app, labels={"app": app}, rules=RULES[n % 4].format(app=app))
+            for n, app in enumerate(apps)
+        )
+    )
+    server = served.watch_objects(None, "--lease=none")
+    server.wait_ready()
+    calls = served.schedule(server)
+    wait_ready(cluster, apps[-1], "True", 60.0)
+    names: list[str] = []
+    began = time.monotonic()
+    for number in range(SECONDS * A_SECOND):
+        names.append(f"p{number}")
+        labels = {"app": apps[number * 7 % CHOSEN]}
+        cluster.create_pods([pod(names[-1], cluster.namespace, labels, cpu="10m")])
+        time.sleep(max(0.0, began + (number + 1) / A_SECOND - time.monotonic()))
+
+    cluster.wait_placed(names, 60.0)
+
+    assert calls.failures() == []
+    assert server.compare()["count"] == 0
+    cluster.kubectl("delete", "placementpolicies", "--all", f"-n={cluster.namespace}")

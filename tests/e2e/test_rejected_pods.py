@@ -18,6 +18,7 @@ from tests.e2e.kube_scheduler import extender, kube_scheduler
 from tests.e2e.manifests import node, pod, priority_class
 from tests.e2e.placet import placet
 from tests.e2e.recorder import Recorder, recorder
+from tests.e2e.stage import GOVERNED, Stage
 
 pytestmark = pytest.mark.e2e
 
@@ -185,3 +186,78 @@ def test_a_loop_of_texts_ends(plane: ControlPlane, cluster: Cluster, tmp_path: P
     assert len([at for at in times if at < 1.0]) > 3, times
     assert len(times) < WATCHED_SECONDS, times
     assert any(call.answer["Error"] for call in asked), times
+
+
+# ---- A rejected pod stays quiet: kube-scheduler is not led into asking about it over and over
+
+
+QUIET_SECONDS = 20.0
+
+NO_SPAN = """
+  filter "nowhere" { require node.labels["disk"] == "ssd" message "needs an ssd" }
+"""
+THREE_REASONS = """
+  filter "not a" { require node.labels["part"] in ["b", "c"] message "part a is closed" }
+  filter "not b" { require node.labels["part"] in ["a", "c"] message "part b is closed" }
+  filter "not c" { require node.labels["part"] in ["a", "b"] message "part c is closed" }
+"""
+PARTS = [node(f"n{number}", {"part": "abc"[number % 3]}) for number in range(600)]
+
+
+def test_rejected_high_priority_pod_among_victims(cluster: Cluster, served: Stage) -> None:
+    """Every node holds a pod that could be evicted, and no eviction would help."""
+    cluster.apply(priority_class("low", 10), priority_class("high", 1000))
+    names = [f"n{number}" for number in range(12)]
+    cluster.create_nodes(node(name, {"disk": "hdd"}, cpu="2") for name in names)
+    cluster.create_pods(
+        pod(f"low-{name}", cluster.namespace, cpu="1", priorityClassName="low", nodeName=name)
+        for name in names
+    )
+    calls = served.start(NO_SPAN)
+
+    cluster.create_pods(
+        [pod("critical", cluster.namespace, GOVERNED, cpu="1", priorityClassName="high")]
+    )
+    time.sleep(QUIET_SECONDS)
+
+    assert "12 policy web: needs an ssd" in cluster.scheduled_condition("critical")["message"]
+    assert 1 <= len(calls.calls("filter", "critical")) <= 4
+    assert cluster.placements().keys() == {f"low-{name}" for name in names}
+    assert calls.failures() == []
+
+
+def test_rejected_pod_in_a_sampled_cluster(cluster: Cluster, served: Stage) -> None:
+    """From 100 nodes on kube-scheduler offers a rotating sample: the counts in its text change."""
+    cluster.create_nodes(PARTS)
+    calls = served.start(THREE_REASONS)
+
+    cluster.create_pods([pod("web", cluster.namespace, GOVERNED)])
+    time.sleep(QUIET_SECONDS)
+
+    condition = cluster.scheduled_condition("web")
+    assert condition["reason"] == "Unschedulable", "autoscalers see it"
+    # With their counts, or in one text for all nodes once kube-scheduler has asked often.
+    message = condition["message"]
+    assert all(f"policy web: part {part} is closed" in message for part in "abc")
+    asked = calls.calls("filter", "web")
+    assert max(call.nodes for call in asked) < len(PARTS)
+    assert len(asked) <= 8
+    assert calls.failures() == []
+    time.sleep(QUIET_SECONDS)
+    assert len(calls.calls("filter", "web")) == len(asked), "it has settled"
+
+
+def test_rejected_pod_when_every_node_is_offered(cluster: Cluster, served: Stage) -> None:
+    """At the percentage Placet asks for the text never changes, and so nothing is repeated."""
+    cluster.create_nodes(PARTS)
+    calls = served.start(THREE_REASONS, percentage=100)
+
+    cluster.create_pods([pod("web", cluster.namespace, GOVERNED)])
+    time.sleep(QUIET_SECONDS)
+
+    message = cluster.scheduled_condition("web")["message"]
+    assert all(f"200 policy web: part {part} is closed" in message for part in "abc")
+    asked = calls.calls("filter", "web")
+    assert {call.nodes for call in asked} == {len(PARTS)}
+    assert len(asked) <= 4
+    assert calls.failures() == []

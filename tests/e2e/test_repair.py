@@ -10,8 +10,8 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.drifting import drifted, said
 from tests.e2e.manifests import node
+from tests.e2e.process import until
 from tests.e2e.stage import Stage
-from tests.e2e.waiting import until
 
 PODS = int(os.environ.get("PODS") or "10")
 RATE = 1000

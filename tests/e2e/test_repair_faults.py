@@ -14,8 +14,7 @@ import pytest
 
 from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
-from tests.e2e.control_plane import ControlPlane
-from tests.e2e.controller_manager import DEPLOYMENTS
+from tests.e2e.control_plane import DEPLOYMENTS, ControlPlane
 from tests.e2e.deployments import LABEL, Rolled
 from tests.e2e.drifting import (
     FIRST,
@@ -33,12 +32,10 @@ from tests.e2e.drifting import (
     web,
 )
 from tests.e2e.kube_scheduler import extender, kube_scheduler
-from tests.e2e.manifests import node
-from tests.e2e.placet import Placet, placet
-from tests.e2e.policies import define, policy
-from tests.e2e.replicas import Replicas
+from tests.e2e.manifests import define, node, policy
+from tests.e2e.placet import Placet, Replicas, placet
+from tests.e2e.process import until
 from tests.e2e.stage import GOVERNED, Stage
-from tests.e2e.waiting import until
 
 pytestmark = pytest.mark.e2e
 PODS = int(os.environ.get("PODS") or "100")

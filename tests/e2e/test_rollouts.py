@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.control_plane import ControlPlane
-from tests.e2e.controller_manager import controller_manager
+from tests.e2e.control_plane import ControlPlane, controller_manager
 from tests.e2e.deployments import LABEL, Check, Rolled, Rollouts
 from tests.e2e.kubelets import PlacedPod
 from tests.e2e.manifests import node

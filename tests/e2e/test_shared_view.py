@@ -17,9 +17,9 @@ from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.manifests import node, pod
-from tests.e2e.permissions import GROUP, USER, bind_role
 from tests.e2e.placet import placet
-from tests.e2e.waiting import answers_ok, free_port, until
+from tests.e2e.process import answers_ok, free_port, until
+from tests.e2e.service_account import GROUP, USER, bind_role
 
 pytestmark = pytest.mark.e2e
 

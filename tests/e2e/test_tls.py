@@ -14,8 +14,8 @@ from tests.e2e.control_plane import ControlPlane
 from tests.e2e.kube_scheduler import extender, kube_scheduler
 from tests.e2e.manifests import node, pod
 from tests.e2e.placet import Placet, placet
+from tests.e2e.process import answers_ok, until
 from tests.e2e.stage import GOVERNED
-from tests.e2e.waiting import answers_ok, until
 
 pytestmark = pytest.mark.e2e
 

@@ -18,7 +18,7 @@ from aiohttp import web
 from engine.cache.informers import BUDGETS, CONTROLLERS, NAMESPACES
 from engine.errors import ApiError
 from tests.chaos.observer import EVICTED, NODES, PODS, POLICY_OBJECTS
-from tests.e2e.etcd import Change
+from tests.e2e.control_plane import Change
 from tests.support.api_proxy import ApiDoor
 from tests.support.fake_api_server import EXPIRED, FakeApiServer, Request, refusal
 from tests.support.lease_api import LeaseApi

@@ -48,7 +48,7 @@ from tests.chaos.simulated.api import (
 from tests.chaos.simulated.kube_scheduler import LEASE, KubeScheduler
 from tests.chaos.simulated.replica import LEASE as OWN_LEASE
 from tests.chaos.simulated.replica import Replica
-from tests.e2e.etcd import Change
+from tests.e2e.control_plane import Change
 from tests.support.fake_api_server import Request, listening
 
 _NAMESPACE = "chaos"

@@ -25,7 +25,7 @@ from server.runtime.cluster_runtime import Access
 from server.runtime.server_runtime import Options, serve
 from server.settings import Settings
 from tests.chaos.simulated.api import ClusterApi, Door
-from tests.e2e.waiting import free_port
+from tests.e2e.process import free_port
 from tests.support.fake_api_server import Request
 from tests.support.kubeconfig import kubeconfig
 

@@ -15,7 +15,7 @@ import trustme
 
 from cli.main import main
 from tests.e2e.placet import placet
-from tests.e2e.waiting import free_port
+from tests.e2e.process import free_port
 
 FOLDER = Path(os.environ.get("OTHERS") or "/nonexistent")
 CLUSTERS = Path(__file__).with_name("others")

@@ -31,7 +31,7 @@ from server.runtime.cluster_runtime import Access
 from server.runtime.data_tables import DataAccess
 from server.runtime.server_runtime import Options, serve
 from server.settings import SelfSigned, Settings, TlsFiles
-from tests.e2e.waiting import free_port
+from tests.e2e.process import free_port
 from tests.support.books import section
 from tests.support.certificates import Keyring
 from tests.support.fake_api_server import FakeApiServer, fake_api_server
