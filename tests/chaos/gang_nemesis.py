@@ -27,7 +27,8 @@ from tests.e2e.cluster import AT_ONCE, Cluster
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.gangs import MEMBERS, RACK, entries, group
 from tests.e2e.kube_scheduler import KubeScheduler, started_kube_scheduler
-from tests.e2e.manifests import API_VERSION, define, node, pod
+from tests.e2e.manifests import node, pod
+from tests.e2e.policies import API_VERSION, define
 from tests.e2e.process import until
 from tests.support.fake_api_server import Answer, Request
 from tests.support.tcp_switch import TcpSwitch, tcp_switch

@@ -31,7 +31,7 @@ from tests.chaos.schedule import NODES as NODE_NAMES
 from tests.e2e.api import Api, ApiError
 from tests.e2e.cluster import AT_ONCE, Cluster
 from tests.e2e.control_plane import ControlPlane, controller_manager
-from tests.e2e.manifests import define, wait_ready
+from tests.e2e.policies import define, wait_ready
 from tests.e2e.process import until
 
 _LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{own_namespace()}/leases"

@@ -22,9 +22,9 @@ from tests.e2e.api import Api
 from tests.e2e.control_plane import ControlPlane, control_plane
 from tests.e2e.kube_scheduler import KubeScheduler, extender, started_kube_scheduler
 from tests.e2e.placet import Placet, placet
-from tests.e2e.process import Process, termination_as_interrupt
+from tests.e2e.process import Process, kubeconfig, termination_as_interrupt
 from tests.e2e.recorder import Call, Recorder, recorder
-from tests.e2e.service_account import create_role, kubeconfig
+from tests.e2e.service_account import create_role
 from tests.support.api_proxy import ApiProxy, api_proxy
 from tests.support.fake_api_server import Request
 

@@ -22,7 +22,8 @@ from tests.chaos.measuring import Bindings, Memory, bindings, quantile, sampled
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.kube_scheduler import extender, kube_scheduler
-from tests.e2e.manifests import API_VERSION, define, node, pod
+from tests.e2e.manifests import node, pod
+from tests.e2e.policies import API_VERSION, define
 from tests.e2e.stage import GOVERNED, Stage
 from tests.support.attacker import hostile_policies
 

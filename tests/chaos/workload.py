@@ -19,7 +19,8 @@ from tests.chaos.observer import (
 )
 from tests.chaos.repair_observer import OF_SET, PER_MINUTE, SETS
 from tests.chaos.schedule import CARDS, NODES, POLICIES, POOLS, REPAIRED, ZONES, Action
-from tests.e2e.manifests import API_VERSION, node, pod
+from tests.e2e.manifests import node, pod
+from tests.e2e.policies import API_VERSION
 
 GPU_MILLI, GPU_INDEX, GPU_COUNT = "example.com/milli", "example.com/index", "example.com/cards"
 # What a pod of the app `cards` takes of a card.

@@ -14,9 +14,7 @@ from typing import Any
 
 import trustme
 
-from tests.e2e.api import ask, followed
-from tests.e2e.process import Process, answers_ok, free_port, running
-from tests.e2e.service_account import kubeconfig
+from tests.e2e.process import Process, answers_ok, ask, followed, free_port, kubeconfig, running
 
 API_SERVER_SECONDS = 90.0
 

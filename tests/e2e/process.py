@@ -1,12 +1,14 @@
 """A program the tests run: its log, its end, and why it did not get ready."""
 
 import http.client
+import json
 import os
 import secrets
 import signal
 import socket
 import ssl
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -224,3 +226,104 @@ def _built(config: pytest.Config, *wanted: str) -> Path:
         pytest.skip("neither the programs of a control plane nor Go to build them")
     assert done.returncode == 0, "the control plane's programs could not be built; see above"
     return Path(done.stdout.strip())
+
+
+# ---- the lines of an answer that does not end, read by a thread
+
+
+_END_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The lines of an answer; the connection forgets its `channel` when the answer begins."""
+
+    connection: http.client.HTTPConnection
+    channel: socket.socket
+    response: http.client.HTTPResponse
+
+    def close(self) -> None:
+        self.response.close()
+        self.connection.close()
+
+
+def ask(connection: http.client.HTTPConnection, method: str, path: str, **more: object) -> Lines:
+    """Send a request; `more` is what else `HTTPConnection.request` takes."""
+    connection.request(method, path, **more)  # type: ignore[arg-type]
+    channel = connection.sock
+    assert channel is not None, "it is connected"
+    return Lines(connection, channel, connection.getresponse())
+
+
+def _after(last: bytes, go_on: Callable[[bytes], Lines] | None) -> Lines:
+    if go_on is None or not last:
+        raise EOFError("there are no more lines")
+    return go_on(last)
+
+
+@contextmanager
+def followed(
+    lines: Lines, take: Callable[[bytes], None], go_on: Callable[[bytes], Lines] | None = None
+) -> Iterator[None]:
+    """Calls `take` with each further line, in a thread; the end of the block ends the connection.
+
+    When the lines end before, `go_on` is asked for those after the last line; if there is none, or
+    something fails, the block ends with that error.
+    """
+    closing = threading.Event()
+    errors: list[Exception] = []
+
+    def follow() -> None:
+        nonlocal lines
+        try:
+            while True:
+                last = b""
+                while line := lines.response.readline():
+                    take(line)
+                    last = line
+                if closing.is_set():
+                    return
+                lines.close()
+                lines = _after(last, go_on)
+        except Exception as error:  # noqa: BLE001 - the thread that has the block raises it
+            if not closing.is_set():
+                errors.append(error)
+
+    thread = threading.Thread(target=follow, name="followed lines", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        closing.set()
+        # To close it would wait for the thread, which waits for the next line.
+        lines.channel.shutdown(socket.SHUT_RDWR)
+        thread.join(_END_SECONDS)
+        lines.close()
+        if errors:
+            raise errors[0]
+
+
+# ---- kubeconfigs as `kubectl config` would write them: one server, one user
+
+
+def kubeconfig(path: Path, server: str, authority: Path, user: dict[str, str]) -> Path:
+    """Write a file whose user has these fields, such as `token` or `tokenFile`."""
+    # JSON is YAML.
+    path.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "e2e",
+                "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "e2e"}}],
+                "clusters": [
+                    {
+                        "name": "e2e",
+                        "cluster": {"server": server, "certificate-authority": str(authority)},
+                    }
+                ],
+                "users": [{"name": "e2e", "user": user}],
+            }
+        )
+    )
+    return path

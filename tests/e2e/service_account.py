@@ -1,7 +1,6 @@
 """A service account whose tokens can be taken back, and that may read the cluster as Placet may."""
 
 import http.client
-import json
 import ssl
 from contextlib import closing
 from pathlib import Path
@@ -92,29 +91,3 @@ class ServiceAccount:
                 "GET", "/api/v1/nodes?limit=1", headers={"Authorization": f"Bearer {token}"}
             )
             return connection.getresponse().status == http.client.UNAUTHORIZED
-
-
-# ---- kubeconfigs as `kubectl config` would write them: one server, one user
-
-
-def kubeconfig(path: Path, server: str, authority: Path, user: dict[str, str]) -> Path:
-    """Write a file whose user has these fields, such as `token` or `tokenFile`."""
-    # JSON is YAML.
-    path.write_text(
-        json.dumps(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "current-context": "e2e",
-                "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "e2e"}}],
-                "clusters": [
-                    {
-                        "name": "e2e",
-                        "cluster": {"server": server, "certificate-authority": str(authority)},
-                    }
-                ],
-                "users": [{"name": "e2e", "user": user}],
-            }
-        )
-    )
-    return path

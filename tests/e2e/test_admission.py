@@ -10,8 +10,8 @@ import pytest
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
-from tests.e2e.manifests import SELECTED, define, policy
 from tests.e2e.placet import Placet
+from tests.e2e.policies import SELECTED, define, policy
 from tests.e2e.process import until
 from tests.e2e.webhooks import webhooks
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.manifests import define, node, pod, policy, wait_ready
+from tests.e2e.manifests import node, pod
+from tests.e2e.policies import define, policy, wait_ready
 from tests.e2e.process import until
 from tests.e2e.stage import GOVERNED, Stage
 

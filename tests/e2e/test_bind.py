@@ -18,8 +18,8 @@ from tests.e2e.control_plane import ControlPlane
 from tests.e2e.kube_scheduler import kube_scheduler
 from tests.e2e.manifests import node, pod
 from tests.e2e.placet import REPOSITORY, placet
-from tests.e2e.process import until
-from tests.e2e.service_account import ServiceAccount, kubeconfig
+from tests.e2e.process import kubeconfig, until
+from tests.e2e.service_account import ServiceAccount
 from tests.e2e.stage import GOVERNED, Stage, stage
 from tests.support.api_proxy import api_proxy
 from tests.support.fake_api_server import Request

@@ -20,8 +20,7 @@ from tests.e2e.kube_scheduler import extender, kube_scheduler
 from tests.e2e.kubelets import Volume
 from tests.e2e.manifests import node, pod
 from tests.e2e.placet import Replicas
-from tests.e2e.process import until
-from tests.e2e.service_account import kubeconfig
+from tests.e2e.process import kubeconfig, until
 from tests.e2e.stage import GOVERNED, Stage
 from tests.e2e.test_gate import applied
 from tests.support.api_proxy import api_proxy

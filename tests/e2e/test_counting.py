@@ -18,8 +18,7 @@ from tests.e2e.control_plane import ControlPlane
 from tests.e2e.kube_scheduler import extender, kube_scheduler
 from tests.e2e.manifests import node, pod
 from tests.e2e.placet import Replicas
-from tests.e2e.process import until
-from tests.e2e.service_account import kubeconfig
+from tests.e2e.process import kubeconfig, until
 from tests.e2e.stage import GOVERNED, Stage
 from tests.support.api_proxy import api_proxy
 from tests.support.tcp_switch import tcp_switch

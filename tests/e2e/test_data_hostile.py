@@ -19,8 +19,9 @@ import pytest
 from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
-from tests.e2e.manifests import API_VERSION, cluster_policy, define, node, pod
+from tests.e2e.manifests import node, pod
 from tests.e2e.placet import Placet, placet
+from tests.e2e.policies import API_VERSION, cluster_policy, define
 from tests.e2e.process import until
 from tests.e2e.recorder import answering
 

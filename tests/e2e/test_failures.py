@@ -19,11 +19,11 @@ import pytest
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.kube_scheduler import extender, kube_scheduler
-from tests.e2e.manifests import define, node, pod, wait_ready
+from tests.e2e.manifests import node, pod
 from tests.e2e.placet import placet
-from tests.e2e.process import answers_ok, free_port, until
+from tests.e2e.policies import define, wait_ready
+from tests.e2e.process import answers_ok, free_port, kubeconfig, until
 from tests.e2e.recorder import answering
-from tests.e2e.service_account import kubeconfig
 from tests.support.failures import MATRIX, ON_ERROR, POOL, Case, Failure, Fate, labels, policy
 
 pytestmark = pytest.mark.e2e

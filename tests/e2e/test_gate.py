@@ -21,8 +21,9 @@ from tests.e2e.api import Api, ApiError
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.kube_scheduler import extender, started_kube_scheduler
-from tests.e2e.manifests import define, node, pod, policy, wait_ready
+from tests.e2e.manifests import node, pod
 from tests.e2e.placet import placet
+from tests.e2e.policies import define, policy, wait_ready
 from tests.e2e.process import free_port, needs_mutating_policies, until
 from tests.e2e.recorder import recorder
 from tests.e2e.stage import GOVERNED

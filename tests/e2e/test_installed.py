@@ -29,7 +29,8 @@ from tests.e2e.installation import (
     installation,
     opted_in,
 )
-from tests.e2e.manifests import controller, pod, policy, wait_ready
+from tests.e2e.manifests import controller, pod
+from tests.e2e.policies import policy, wait_ready
 from tests.e2e.process import free_port, termination_as_interrupt, until
 from tests.e2e.service import service
 

@@ -24,8 +24,8 @@ from tests.e2e.cluster import AT_ONCE, Cluster
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.manifests import controller, large_node, large_pod, namespace, node, owned_by, pod
 from tests.e2e.placet import REPOSITORY, placet
-from tests.e2e.process import built, free_port, until
-from tests.e2e.service_account import GROUP, USER, kubeconfig
+from tests.e2e.process import built, free_port, kubeconfig, until
+from tests.e2e.service_account import GROUP, USER
 from tests.e2e.stage import GOVERNED, Stage
 from tests.support.api_proxy import api_proxy, unchanged
 from tests.support.view_server import forward

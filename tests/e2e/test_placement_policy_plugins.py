@@ -19,7 +19,8 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import DEPLOYMENTS, ControlPlane, controller_manager
 from tests.e2e.kube_scheduler import extender, kube_scheduler
 from tests.e2e.kubelets import kubelets
-from tests.e2e.manifests import controller, define, node, pod, wait_ready
+from tests.e2e.manifests import controller, node, pod
+from tests.e2e.policies import define, wait_ready
 from tests.e2e.process import until
 from tests.e2e.stage import Stage
 

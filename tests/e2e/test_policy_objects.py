@@ -13,7 +13,8 @@ import yaml
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
-from tests.e2e.manifests import cluster_policy, define, node, pod, policy, wait_ready
+from tests.e2e.manifests import node, pod
+from tests.e2e.policies import cluster_policy, define, policy, wait_ready
 from tests.e2e.process import until
 from tests.e2e.stage import GOVERNED, Stage
 

@@ -32,8 +32,9 @@ from tests.e2e.drifting import (
     web,
 )
 from tests.e2e.kube_scheduler import extender, kube_scheduler
-from tests.e2e.manifests import define, node, policy
+from tests.e2e.manifests import node
 from tests.e2e.placet import Placet, Replicas, placet
+from tests.e2e.policies import define, policy
 from tests.e2e.process import until
 from tests.e2e.stage import GOVERNED, Stage
 

@@ -15,8 +15,9 @@ import trustme
 import yaml
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.manifests import define, pod
+from tests.e2e.manifests import pod
 from tests.e2e.placet import REPOSITORY
+from tests.e2e.policies import define
 from tests.e2e.process import MINOR, needs_mutating_policies, until
 from tests.support.scheduler_configs import ACCEPTED, REFUSED, SOUND, Wrong, configuration
 from tests.support.seeds import CONFIGURATIONS, Printed

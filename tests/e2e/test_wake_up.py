@@ -9,9 +9,9 @@ import pytest
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
-from tests.e2e.manifests import cluster_policy, define, node, pod, policy, wait_ready
-from tests.e2e.process import until
-from tests.e2e.service_account import kubeconfig
+from tests.e2e.manifests import node, pod
+from tests.e2e.policies import cluster_policy, define, policy, wait_ready
+from tests.e2e.process import kubeconfig, until
 from tests.e2e.stage import GOVERNED, Stage
 from tests.support.api_proxy import ApiProxy, api_proxy
 

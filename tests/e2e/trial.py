@@ -9,8 +9,7 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.manifests import node, pod
 from tests.e2e.placet import Placet
-from tests.e2e.process import until
-from tests.e2e.service_account import kubeconfig
+from tests.e2e.process import kubeconfig, until
 from tests.e2e.stage import GOVERNED, Stage
 from tests.support.api_proxy import ApiProxy, api_proxy
 from tests.support.fake_api_server import Request
