@@ -74,14 +74,6 @@ class SelfSigned:
         return f"Secret {'/'.join(self.secret)}"
 
 
-@dataclass(frozen=True, slots=True)
-class TraceTarget:
-    """The target of traces: a URL, and the part of pods, 0 to 1, that have spans."""
-
-    url: str
-    ratio: float = 1.0
-
-
 def parse_trace_url(text: str) -> str:
     """The URL of a collector; without a path it gets the usual one. Raises SettingsError."""
     parts = of_server(text)
@@ -90,7 +82,7 @@ def parse_trace_url(text: str) -> str:
     return text if parts.path.strip("/") else f"{text.rstrip('/')}/v1/traces"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Settings in seconds and bytes. Raises SettingsError for values that do not go together.
 
@@ -110,29 +102,29 @@ class Settings:
     # The most calls of verbs at the same time; more are refused.
     max_in_flight: int = 100
     # Whether the server binds pods, so that kube-scheduler has a connection for each held call.
-    binds: bool = False
+    bind: bool = False
     # The most open connections; None is four times `max_in_flight`, and twice the calls that may be
     # held. kube-scheduler opens one for each call that it makes at the same time.
     max_connections: int | None = None
     # Seconds of serving after SIGTERM. The default is CoreDNS's.
     lameduck: float = 5.0
     # Host and port of the separate health server; None for none.
-    health: tuple[str, int] | None = None
+    health_listen: tuple[str, int] | None = None
     # Host and port of webhooks alone, which then have the TLS files; None for the main address.
-    webhooks: tuple[str, int] | None = None
+    webhook_listen: tuple[str, int] | None = None
     # Host and port of the view that users of the cluster share, over HTTPS; None for none.
-    shared_view: tuple[str, int] | None = None
+    view_listen: tuple[str, int] | None = None
     # None means plain HTTP.
     tls: TlsFiles | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
             raise SettingsError(f"`{self.port}` is not a port")
-        if self.webhooks is not None and self.tls is None:
+        if self.webhook_listen is not None and self.tls is None:
             raise SettingsError("--webhook-listen has no effect without a certificate")
-        if self.webhooks is not None and self.tls is not None and self.tls.client_ca is not None:
+        if self.webhook_listen is not None and self.has_client_ca:
             raise SettingsError("--client-ca has no effect with --webhook-listen")
-        if self.shared_view is not None and self.tls is None:
+        if self.view_listen is not None and self.tls is None:
             raise SettingsError("--view-listen has no effect without a certificate")
         if self.bytes_of_bodies < self.body_limit:
             text = f"the body budget `{self.body_budget}` must not be less than the body limit"
@@ -156,15 +148,18 @@ class Settings:
     @property
     def _shares(self) -> int:
         """How many times there are so many connections: clients with a certificate have theirs."""
-        has_client_ca = self.tls is not None and self.tls.client_ca is not None
-        others = (self.health, self.webhooks, self.shared_view)
-        return 1 + has_client_ca + sum(each is not None for each in others)
+        others = (self.health_listen, self.webhook_listen, self.view_listen)
+        return 1 + self.has_client_ca + sum(each is not None for each in others)
+
+    @property
+    def has_client_ca(self) -> bool:
+        return self.tls is not None and self.tls.client_ca is not None
 
     @property
     def wanted_connections(self) -> int:
         if self.max_connections is not None:
             return self.max_connections
-        return 4 * self.max_in_flight + (2 * MOST_HELD if self.binds else 0)
+        return 4 * self.max_in_flight + (2 * MOST_HELD if self.bind else 0)
 
     @property
     def decision_seconds(self) -> float:
@@ -219,8 +214,8 @@ def parse_address(text: str) -> tuple[str, int]:
 
 def exposure(settings: Settings) -> str:
     """The warning about a server that answers whoever reaches it; empty if nobody else can."""
-    tls = settings.tls if settings.webhooks is None else None
-    if (tls is not None and tls.client_ca is not None) or is_loopback(settings.host):
+    tls = settings.tls if settings.webhook_listen is None else None
+    if settings.has_client_ca or is_loopback(settings.host):
         return ""
     where = f"{settings.host or 'every interface'}, port {settings.port},"
     if tls is None:

@@ -13,7 +13,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from logging import Logger
 
@@ -21,7 +21,10 @@ from engine.cache.reflector import Backoff, Timing
 from engine.errors import EngineError
 from grammar.messages.texts import shown
 from server.answers.view_answers import TaskStatus
-from server.http.health import ReadinessCheck
+from server.api_failures import ApiFailures
+from server.http.health import Readiness, ReadinessCheck
+from server.http.sockets import Shutdown
+from server.metrics.metrics import Metrics
 
 # A task that has run for so many seconds since its last failure counts as running again.
 STEADY_SECONDS = 5.0
@@ -166,3 +169,34 @@ async def end(task: asyncio.Task[None]) -> None:
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
+
+
+class Background:
+    """The background of a server: its tasks, its shutdown, who hears of failures, and readiness."""
+
+    def __init__(self, stack: AsyncExitStack, log: Logger, metrics: Metrics) -> None:
+        """Background tasks end with the stack."""
+        self.stack = stack
+        self.log = log
+        self.metrics = metrics
+        self.shutdown = Shutdown()
+        self.failures = ApiFailures(log)
+        self.report = self.failures.report
+        self.supervisor = Supervisor(log, metrics.task_restarted)
+        metrics.api_failing(lambda: self.failures.failing)
+        stack.push_async_callback(self.supervisor.stop)
+        self._begun: Sequence[Readiness] = [lambda: [ReadinessCheck("start", "not started yet")]]
+
+    def run(self, name: str, work: Work, *, is_vital: bool = False) -> None:
+        """Runs a task until the stack ends: before what was begun earlier."""
+        task = self.supervisor.start(name, work, is_vital=is_vital)
+        self.stack.push_async_callback(end, task)
+
+    def begin(self, *checks: Readiness) -> None:
+        """The server has started, and is ready from now on if these are."""
+        self._begun = checks
+
+    def readiness(self) -> Sequence[ReadinessCheck]:
+        """The checks of `/readyz`."""
+        every = (*self._begun, self.supervisor.checks, self.failures.checks)
+        return [self.shutdown.check(), *(check for each in every for check in each())]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import stat
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import fields
 from functools import partial
 from importlib.resources import files
 from importlib.util import find_spec
@@ -21,8 +23,6 @@ from cli.render import print_error
 from cli.serving.flags import FLAGS
 from cli.streams import OutputError, close_output, put_text
 from cli.version import version
-from engine.cache.reflector import Timing
-from engine.cluster.client import Limits
 from engine.cluster.connection_configuration import own_namespace
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
 from engine.errors import ClusterConfigurationError
@@ -34,32 +34,21 @@ from policies.disk import Disk, Visit
 from policies.loader import load
 from server.http.tls import Credentials, TlsError, load_authority, private_file
 from server.metrics.metrics import Metrics
-from server.runtime.cluster_runtime import Access
-from server.runtime.data_tables import DataAccess
-from server.runtime.file_cluster import ClusterFiles, SnapshotOrigin
+from server.runtime.file_cluster import ClusterFiles
 from server.runtime.observers import finish_log, start_logging
+from server.runtime.options import Options
 from server.runtime.reloader import PolicyReloader
-from server.runtime.server_runtime import CannotListenError, Options, serve
+from server.runtime.server_runtime import CannotListenError, serve
 from server.settings import (
     SelfSigned,
-    Settings,
     SettingsError,
     TlsFiles,
-    TraceTarget,
     exposure,
-    is_loopback,
     raise_open_files,
     too_few_files,
 )
 from server.view.history import HistoryError
 from server.view.page import DEFAULT_PORT
-
-
-def _exemptions(args: argparse.Namespace) -> Exemptions:
-    named = set(args.exempt_namespace)
-    always = frozenset() if "none" in named else SYSTEM_NAMESPACES | {own_namespace()}
-    return Exemptions(always | (named - {"none"}), by_annotation=not args.no_bypass)
-
 
 # Flags without an effect where no cluster is watched.
 _WATCHED = (
@@ -107,22 +96,6 @@ def _name(key: str) -> str:
     return f"--{key.replace('_', '-')}"
 
 
-def _tls_files(args: argparse.Namespace, file: Path | None) -> TlsFiles | None:
-    """The files of the certificate; None is plain HTTP. `file` is for one kept in a Secret."""
-    names = frozenset(args.client_name)
-    if file is not None:
-        return TlsFiles(file, file, args.client_ca, names, _self_signed(args).shown)
-    if args.tls_cert is None:
-        return None
-    return TlsFiles(args.tls_cert, args.tls_key, args.client_ca, names)
-
-
-def _self_signed(args: argparse.Namespace) -> SelfSigned:
-    """The certificate of `--tls-secret`."""
-    names = tuple(dict.fromkeys(args.tls_name))
-    return SelfSigned(args.tls_secret, names, tuple(args.webhook_configuration))
-
-
 EXAMPLES = """\
 examples:
   placet serve --demo
@@ -150,18 +123,18 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
     given = args.configuration.given.values()
     _check_together({each.flag.key for each in given if each.value not in (False, "off", [])})
     moved = tuple(move_taken_ports(args, _view_port(args))) if args.demo else ()
-    settings = _settings(args, file)
-    options = _options(args, settings, file)
+    options = _options(args, file)
+    Disk().run(partial(_check_data, options))
     log = start_logging(args.log_format, verbose=args.verbose)
-    quiet = QuietStart()
     raise_open_files()
-    if warning := too_few_files(settings):
+    if warning := too_few_files(options):
         log.warning("%s", warning)
     metrics = Metrics(CollectorRegistry(), version())
+    quiet = QuietStart()
 
     def started(url: str, reloader: PolicyReloader) -> None:
         log.info("listening on %s", url)
-        if warning := exposure(settings):
+        if warning := exposure(options):
             log.warning("%s", warning)
         log.removeFilter(quiet)
         if args.demo:
@@ -174,13 +147,27 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
     if args.demo and not args.policies and not args.verbose:
         log.addFilter(quiet)
     try:
-        tls = None
-        if settings.tls is not None and file is None:
-            tls = Credentials(settings.tls, metrics, log)
-        asyncio.run(serve(options, load_schema(), metrics, tls, log, started))
+        with _told_to_the_user():
+            tls = None
+            if options.tls is not None and file is None:
+                tls = Credentials(options.tls, metrics, log)
+            asyncio.run(serve(options, load_schema(), metrics, tls, log, started))
     except KeyboardInterrupt:
         log.info("stopped before it served")
         raise
+    else:
+        log.info("stopped")
+        return Exit.OK
+    finally:
+        log.removeFilter(quiet)
+        finish_log()
+
+
+@contextmanager
+def _told_to_the_user() -> Iterator[None]:
+    """Raises CommandError for what keeps a server from starting."""
+    try:
+        yield
     except HistoryError as error:
         raise CommandError(str(error), "name another file with --history FILE") from None
     except CannotListenError as error:
@@ -190,69 +177,70 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
         raise CommandError(str(error), hint) from None
     except ClusterConfigurationError as error:
         raise CommandError(str(error), error.hint) from None
-    else:
-        log.info("stopped")
-        return Exit.OK
-    finally:
-        log.removeFilter(quiet)
-        finish_log()
 
 
-def _options(args: argparse.Namespace, settings: Settings, file: Path | None) -> Options:
-    """The parts of the server. Raises CommandError."""
-    return Options(
-        settings,
-        _policies(args),
-        _cluster(args),
-        _exemptions(args),
-        version(),
-        Schedulers(
-            frozenset(args.scheduler_name) or DEFAULT_SCHEDULERS.names,
+def _options(args: argparse.Namespace, file: Path | None) -> Options:
+    """The options of the server: each flag that is one, and what several flags make together.
+
+    Raises CommandError.
+    """
+    known = {each.name for each in fields(Options)}
+    given = {key: value for key, value in vars(args).items() if key in known}
+    names, named = args.scheduler_name, set(args.exempt_namespace)
+    always = frozenset() if "none" in named else SYSTEM_NAMESPACES | {own_namespace()}
+    host, port = args.listen
+    watches = not (args.demo or args.cluster or args.no_cluster)
+    made = {
+        "host": host,
+        "port": port,
+        "tls": _tls_files(args, file),
+        "version": version(),
+        "policies": _policies(args, watches=watches),
+        "watches": watches,
+        "snapshots": Demo() if args.demo else ClusterFiles(args.cluster) if args.cluster else None,
+        "exemptions": Exemptions(always | (named - {"none"}), by_annotation=not args.no_bypass),
+        "schedulers": Schedulers(
+            frozenset(names) or DEFAULT_SCHEDULERS.names,
             args.bind_timeout,
             args.permit_timeout,
             args.bind,
-            is_watched=_watches(args),
+            is_watched=watches,
             lease=args.scheduler_lease,
             gate=args.gate,
         ),
-        _view_port(args),
-        args.scheduler_name[0] if args.scheduler_name else DEFAULT_SCHEDULER,
-        Frozen.of(args.frozen_label, args.frozen_annotation),
-        _self_signed(args) if file is not None else None,
-        _data_access(args),
-        frozenset(args.policy_first),
-        history=args.history,
-        traces=_traces(args),
-    )
-
-
-def _settings(args: argparse.Namespace, file: Path | None) -> Settings:
-    host, port = args.listen
+        "scheduler": names[0] if names else DEFAULT_SCHEDULER,
+        "frozen": Frozen.of(args.frozen_label, args.frozen_annotation),
+        "policy_first": frozenset(args.policy_first),
+        "self_signed": _self_signed(args) if file is not None else None,
+        "view_port": _view_port(args),
+    }
+    _check_traces(args)
     try:
-        return Settings(
-            host=host,
-            port=port,
-            http_timeout=args.http_timeout,
-            body_limit=args.body_limit,
-            body_budget=args.body_budget,
-            resolvable_rejections=args.resolvable_rejections,
-            max_in_flight=args.max_in_flight,
-            max_connections=args.max_connections,
-            binds=args.bind,
-            lameduck=args.lameduck,
-            health=args.health_listen,
-            webhooks=args.webhook_listen,
-            shared_view=args.view_listen,
-            tls=_tls_files(args, file),
-        )
+        return Options(**{**given, **made})
     except SettingsError as error:
         raise CommandError(str(error), "see placet serve --help") from None
 
 
-def _traces(args: argparse.Namespace) -> TraceTarget | None:
-    """Where spans go. Raises CommandError."""
-    if args.traces is None:
+def _tls_files(args: argparse.Namespace, file: Path | None) -> TlsFiles | None:
+    """The files of the certificate; None is plain HTTP. `file` is for one kept in a Secret."""
+    names = frozenset(args.client_name)
+    if file is not None:
+        return TlsFiles(file, file, args.client_ca, names, _self_signed(args).shown)
+    if args.tls_cert is None:
         return None
+    return TlsFiles(args.tls_cert, args.tls_key, args.client_ca, names)
+
+
+def _self_signed(args: argparse.Namespace) -> SelfSigned:
+    """The certificate of `--tls-secret`."""
+    names = tuple(dict.fromkeys(args.tls_name))
+    return SelfSigned(args.tls_secret, names, tuple(args.webhook_configuration))
+
+
+def _check_traces(args: argparse.Namespace) -> None:
+    """Raises CommandError for traces without the packages that make them."""
+    if args.traces is None:
+        return
     try:
         has_packages = find_spec("opentelemetry.exporter.otlp.proto.http") is not None
     except ModuleNotFoundError:
@@ -260,7 +248,6 @@ def _traces(args: argparse.Namespace) -> TraceTarget | None:
     if not has_packages:
         hint = "install them with pip install 'placet[traces]'"
         raise CommandError("--traces needs packages that are not installed", hint)
-    return TraceTarget(args.traces, args.trace_ratio)
 
 
 def _view_port(args: argparse.Namespace) -> int | None:
@@ -272,9 +259,9 @@ def _view_port(args: argparse.Namespace) -> int | None:
     return DEFAULT_PORT if args.listen[1] else 0
 
 
-def _policies(args: argparse.Namespace) -> list[Path]:
+def _policies(args: argparse.Namespace, *, watches: bool) -> list[Path]:
     # A live cluster can have policies of its own.
-    if not args.policies and not args.demo and not _watches(args):
+    if not args.policies and not args.demo and not watches:
         hint = "name some with --policies PATH, or look around with --demo"
         raise CommandError("there are no policies", hint)
     problems = Disk().run(lambda visit: load(args.policies, visit)).problems
@@ -289,39 +276,10 @@ def _policies(args: argparse.Namespace) -> list[Path]:
     return list(args.policies)
 
 
-def _watches(args: argparse.Namespace) -> bool:
-    """Whether a running cluster is watched."""
-    return not (args.demo or args.cluster or args.no_cluster)
-
-
-def _cluster(args: argparse.Namespace) -> Access | SnapshotOrigin | None:
-    if args.no_cluster:
-        return None
-    if args.demo:
-        return Demo()
-    if args.cluster:
-        return ClusterFiles(args.cluster)
-    return Access(
-        args.kubeconfig,
-        args.context,
-        args.lease,
-        args.standby,
-        Limits(args.kube_api_qps, args.kube_api_burst),
-        Timing(idle=args.watch_idle),
-        not is_loopback(args.listen[0]),
-        args.repair,
-    )
-
-
-def _data_access(args: argparse.Namespace) -> DataAccess:
-    """What the flags give to sources. Raises CommandError for what cannot be used."""
-    access = DataAccess(args.data_folder, args.data_ca, args.data_token)
-    Disk().run(partial(_check_data, access))
-    return access
-
-
-def _check_data(access: DataAccess, visit: Visit) -> None:
-    for path in (access.files, access.ca, access.token):
+def _check_data(options: Options, visit: Visit) -> None:
+    """Raises CommandError for what cannot be used as a source of data."""
+    folder, ca, token = options.data_folder, options.data_ca, options.data_token
+    for path in (folder, ca, token):
         if path is None:
             continue
         try:
@@ -329,15 +287,15 @@ def _check_data(access: DataAccess, visit: Visit) -> None:
             is_folder = stat.S_ISDIR(path.stat().st_mode)
         except OSError as error:
             raise unreadable(str(path), error, "check the path") from None
-        if path is access.files and not is_folder:
+        if path is folder and not is_folder:
             raise CommandError(f"`{path}` is not a folder", "name the folder of the files")
-    if access.ca is not None:
+    if ca is not None:
         try:
-            load_authority(SSLContext(PROTOCOL_TLS_CLIENT), access.ca)
+            load_authority(SSLContext(PROTOCOL_TLS_CLIENT), ca)
         except TlsError as error:
             raise CommandError(str(error), "use a PEM file of certificates") from None
-    if access.token is not None and not read_text(str(access.token), "check the path").strip():
-        raise CommandError(f"`{access.token}` contains no token", "write the token into the file")
+    if token is not None and not read_text(str(token), "check the path").strip():
+        raise CommandError(f"`{token}` contains no token", "write the token into the file")
 
 
 def _folder(package: str, name: str) -> Path:

@@ -406,10 +406,15 @@ TakeOver = Callable[[float], Awaitable[None]]
 
 
 class LeaderGate:
-    """The leader is the holder of the Lease once it has taken over. Only it may count."""
+    """The gate of the leader: the holder of the Lease once it has taken over. Only it may count.
 
-    def __init__(self, lease: Lease) -> None:
+    A proxy may send calls to all replicas, also to those that stand by and are not ready. If each
+    took the Lease for its calls, none would hold it for long: so these do not move it.
+    """
+
+    def __init__(self, lease: Lease, *, stands_by: bool = False) -> None:
         self._lease = lease
+        self._stands_by = stands_by
         # When the term began that this replica has taken over.
         self._term: float | None = None
 
@@ -420,7 +425,7 @@ class LeaderGate:
         only. If our own looks at rejected pods counted too, a leader that nobody calls would never
         let the Lease go.
         """
-        if asked:
+        if asked and (self._lease.held or not self._stands_by):
             self._lease.need()
         if not self._lease.held:
             holder = self._lease.holder
@@ -429,6 +434,8 @@ class LeaderGate:
             if self._lease.is_vacant:
                 return "the Lease is new or was edited, so no replica is the leader for 15 s"
             if holder and holder != self._lease.identity:
+                if self._stands_by:
+                    return f"`{holder}` is the leader, and this replica stands by"
                 return f"`{holder}` is the leader and is asked to hand over"
             return "this replica is taking the Lease"
         if self._term == self._lease.term_began:

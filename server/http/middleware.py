@@ -19,6 +19,7 @@ from grammar.messages.texts import shown
 from server.call import CallRecord, LogEntry, log_entry
 from server.errors import Outcome
 from server.http.bodies import BodyReader
+from server.http.health import ReadinessCheck
 from server.http.places import address_of
 from server.http.sockets import Shutdown
 from server.log_limit import LimitedLog, RecentNews
@@ -123,11 +124,10 @@ class MisconfigurationWarnings:
         # When each was seen last, and of what.
         self._seen: dict[str, tuple[float, str]] = {}
 
-    @property
-    def seen(self) -> Sequence[tuple[str, str]]:
-        """The texts of what was seen lately, each with its subject, for `/readyz`."""
+    def checks(self) -> Sequence[ReadinessCheck]:
+        """What was seen lately, for `/readyz`."""
         return [
-            (name, text)
+            ReadinessCheck(name, text, is_warning=True)
             for text, (at, name) in self._seen.items()
             if self._clock() - at < _SEEN_SECONDS
         ]

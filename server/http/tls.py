@@ -7,7 +7,7 @@ import os
 import ssl
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -82,13 +82,13 @@ class Credentials:
         now, expires = self._clock(), self.loaded.expires
         return CertificateInUse(self._files.shown, _date(expires), expiry_warning(expires, now))
 
-    def check(self) -> ReadinessCheck:
+    def checks(self) -> Sequence[ReadinessCheck]:
         """What is wrong with the certificate, for `/readyz`."""
         used = self.in_use
         failure = f"`{used.file}` {used.warning}" if used.warning else ""
         if self._problem:
             failure = f"{failure}; {self._problem}" if failure else self._problem
-        return ReadinessCheck("certificate", failure, is_warning=True)
+        return [ReadinessCheck("certificate", failure, is_warning=True)]
 
     async def run(self) -> None:
         while True:

@@ -28,7 +28,6 @@ from engine.decision.verdict import Feasible, HeldBack
 from grammar.messages.texts import counted
 from server.call import CallRecord, log_entry
 from server.errors import Outcome
-from server.settings import TraceTarget
 
 # Seconds for sending a batch. At the end of the server nobody waits longer.
 _EXPORT_SECONDS = 5.0
@@ -39,18 +38,19 @@ _MOST_CLAUSES = 20
 Find = Callable[[str, str], DecisionRecord | None]
 
 
-def exporter(target: TraceTarget) -> SpanExporter:
+def exporter(url: str) -> SpanExporter:
     """What sends spans as OTLP over HTTP. OTEL_EXPORTER_OTLP_HEADERS and the like hold too."""
-    return OTLPSpanExporter(endpoint=target.url, timeout=_EXPORT_SECONDS)
+    return OTLPSpanExporter(endpoint=url, timeout=_EXPORT_SECONDS)
 
 
 class CallTraces:
     """The traces of calls: a thread sends the spans, and drops those beyond its queue."""
 
     def __init__(
-        self, target: TraceTarget, sender: SpanExporter, find: Find, version: str, replica: str
+        self, sender: SpanExporter, ratio: float, find: Find, version: str, replica: str
     ) -> None:
-        self._ratio = target.ratio
+        """A part `ratio` of pods, 0 to 1, has spans."""
+        self._ratio = ratio
         self._find = find
         self._ids = _Ids()
         names = {

@@ -12,18 +12,15 @@ import math
 import socket
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
-from http import HTTPStatus
-from logging import Logger
-from pathlib import Path
 
 import msgspec
 
 from engine.cache import list_watch
-from engine.cache.cache import Cache, PodEventHandler
+from engine.cache.cache import Cache
 from engine.cache.cluster_file import bodies
 from engine.cache.informers import Difference, Informer, Informers, Needs, compare, object_lists
 from engine.cache.list_watch import ContinueExpiredError, GarbageError
@@ -33,32 +30,36 @@ from engine.cluster.binding import Binder
 from engine.cluster.client import CORE, ApiClient, Limits, connect, path_of
 from engine.cluster.events import Events
 from engine.cluster.in_flight_ends import OverduePods, SchedulerLease, UnseenPods
-from engine.cluster.lease import LeaderGate, Lease, TakeOver
+from engine.cluster.lease import LeaderGate, Lease
 from engine.cluster.requeue import GangReviewer, Requeuer
 from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
+from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
-from engine.decision.placement import CountGate, open_gate
+from engine.decision.placement import CountGate, ReplicaRole, open_gate
 from engine.decision.recent_answers import LastAnswers, RejectedPods
-from engine.drift.drift_document import DriftDocument, RepairMode
+from engine.drift.drift_document import DriftDocument
 from engine.drift.repairs import Repairs
 from engine.drift.survey import Survey
+from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
-from engine.errors import ApiError, NotSyncedError
+from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
-from engine.objects.peer import Peer, key_of
+from engine.objects.peer import Peer
+from engine.program.policy_time import DecisionTime, PolicyTimes, WorkClock
 from engine.work import shared_pause
 from grammar.meaning.costs import ClusterSize
 from grammar.meaning.schema import Schema
 from grammar.values.time import SECOND, Timestamp
 from server.answers.view_answers import ClusterStatus, LeaseStatus, WatchedResource
-from server.api_failures import ApiFailures
 from server.http.health import ReadinessCheck
 from server.runtime.card_report import CardReport, UsualPods
 from server.runtime.data_tables import DataTables, source_part
 from server.runtime.drift_watching import DriftWatch, drift_part, drifting_since
-from server.runtime.file_cluster import leave_uncollected
+from server.runtime.file_cluster import ClusterSource, leave_uncollected
 from server.runtime.missed_pods import EarlyPods, UngatedPods
 from server.runtime.observers import LogObserver
+from server.runtime.options import Options
+from server.runtime.policies import PolicyReader
 from server.runtime.policy_first import PolicyFirst
 from server.runtime.policy_statuses import (
     AuditStatuses,
@@ -69,130 +70,66 @@ from server.runtime.policy_statuses import (
 )
 from server.runtime.portable_pods import PortablePods, portable_part
 from server.runtime.reloader import PolicyReloader
-from server.runtime.repairing import Repairer, RepairSources
-from server.runtime.status_reporting import LedCluster, PolicyOutcomes, StatusReporter
-from server.supervisor import Supervisor, Work, end
+from server.runtime.repairing import Repairer
+from server.runtime.status_reporting import LedCluster, StatusReporter
+from server.settings import is_loopback
+from server.supervisor import Background, Work
 
 # Seconds for one chunk of a list that a draft is tried on, and its objects. Decisions wait while a
 # chunk is received, so these chunks are smaller than the chunks of a watch.
 _LIST_SECONDS, _PART = 30.0, 100
 # The pause between two looks at kube-scheduler's Lease and at pods whose time is over.
 _LOOK_SECONDS = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """The access to a cluster: the kubeconfig, and the Lease that replicas share.
-
-    `lease` is a namespace and a name; None if there are no other replicas. A `standby` is ready
-    only while it holds the Lease. One that `is_shared` gets the calls of other hosts, which another
-    replica can answer as well. `timing` says how patiently the cluster is watched, and `repair`
-    whether pods that break rules are evicted.
-    """
-
-    kubeconfig: Path | None
-    context: str | None
-    lease: tuple[str, str] | None
-    standby: bool = False
-    limits: Limits = field(default_factory=Limits)
-    timing: Timing = field(default_factory=Timing)
-    is_shared: bool = False
-    repair: RepairMode = "off"
-
-
-@dataclass(frozen=True, slots=True)
-class Deciding:
-    """What decides about a cluster: the engine, its policies, and who hears of its decisions.
-
-    `rejected` are the pods to look at again, `schedulers` those that ask, and `portable` tells
-    others of policies. `data` are the tables that the engine reads. `first` has pods wait for older
-    policies, None where none do.
-    """
-
-    engine: Engine
-    journal: Journal
-    observer: LogObserver
-    rejected: RejectedPods
-    reloader: PolicyReloader
-    portable: PortablePods
-    schedulers: Schedulers
-    data: DataTables
-    first: PolicyFirst | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Background:
-    """The background of a server: its tasks, who hears of failures, and whether it shuts down."""
-
-    log: Logger
-    supervisor: Supervisor
-    failures: ApiFailures
-    ends: Callable[[], bool] = lambda: False
-
-    def run(self, stack: AsyncExitStack, name: str, work: Work, *, is_vital: bool = False) -> None:
-        """Runs a task until the stack ends."""
-        task = self.supervisor.start(name, work, is_vital=is_vital)
-        stack.push_async_callback(end, task)
+# From a rejection to the first requeue, and the longest pause between two requeues.
+_FIRST_PAUSE, _MOST_PAUSE = 1.0, 60.0
 
 
 @asynccontextmanager
 async def open_cluster(
-    access: Access,
-    schema: Schema,
-    needs: Needs,
-    version: str,
-    background: Background,
+    options: Options, schema: Schema, needs: Needs, background: Background
 ) -> AsyncIterator[ClusterRuntime]:
     """A connected cluster, for as long as the block runs. Raises ClusterConfigurationError."""
-    connecting = connect(access.kubeconfig, access.context, version=version, limits=access.limits)
+    connecting = connect(
+        options.kubeconfig,
+        options.context,
+        version=options.version,
+        limits=Limits(options.kube_api_qps, options.kube_api_burst),
+    )
     async with connecting as client:
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         lease = None
-        if access.lease is not None:
-            report = background.failures.report
-            # While the server shuts down, the Lease is let go on request.
-            lease = Lease(client, access.lease, identity, ends=background.ends, report=report)
+        if options.lease is not None:
+            lease = Lease(
+                client,
+                options.lease,
+                identity,
+                # While the server shuts down, the Lease is let go on request.
+                ends=lambda: background.shutdown.has_begun,
+                report=background.report,
+            )
             # If no other replica is there, this one takes over with its first lists.
             await lease.turn()
         background.log.info("watching the cluster at %s", client.host)
         events = Events(client, identity)
-        cluster = ClusterRuntime(client, lease, access, schema, needs, events, background)
+        cluster = ClusterRuntime(client, lease, options, schema, needs, events, background)
         try:
             yield cluster
         finally:
             await cluster.informers.stop()
 
 
-class StandbyGate:
-    """The gate of a `--standby`, to which calls come only by mistake while it is not ready.
-
-    A proxy may send calls to all replicas, whether they are ready or not. If each took the Lease
-    for its calls, none would hold it for long. So calls move the Lease only without `--standby`.
-    """
-
-    def __init__(self, lease: Lease, gate: LeaderGate) -> None:
-        self._lease = lease
-        self._gate = gate
-
-    def waiting(self, *, asked: bool = True) -> str:
-        """The reason why this replica may not count now, or empty."""
-        holder = self._lease.holder
-        if self._lease.held or self._lease.failure or holder in ("", self._lease.identity):
-            return self._gate.waiting(asked=asked and self._lease.held)
-        return f"`{holder}` is the leader, and this replica stands by"
-
-
-class ClusterRuntime:
+class ClusterRuntime(ClusterSource):
     """The informers of a cluster, the Lease, and the tasks that follow both.
 
-    `gate` lets the engine decide by counts only while the Lease is held.
+    `gate` lets the engine decide by counts only while the Lease is held. `answers` are the memory
+    of filter's answers, for an engine and its binder, if there is one.
     """
 
     def __init__(
         self,
         client: ApiClient,
         lease: Lease | None,
-        access: Access,
+        options: Options,
         schema: Schema,
         needs: Needs,
         events: Events,
@@ -201,120 +138,119 @@ class ClusterRuntime:
         codec = ObjectCodec(schema, needs.annotations)
         # What is not followed is decided wrongly.
         start = partial(background.supervisor.start, is_vital=True)
-        self._report = background.failures.report
-        self.informers = Informers(client, codec, access.timing, start, self._report)
-        leader_gate = LeaderGate(lease) if lease is not None else None
-        self.gate: CountGate = open_gate
-        if lease is not None and leader_gate is not None:
-            standby = StandbyGate(lease, leader_gate)
-            self.gate = standby.waiting if access.standby else leader_gate.waiting
-        self._client = client
+        timing = Timing(idle=options.watch_idle)
+        self.informers = Informers(client, codec, timing, start, background.report)
+        self._leader = LeaderGate(lease, stands_by=options.standby) if lease is not None else None
+        self.gate: CountGate = self._leader.waiting if self._leader is not None else open_gate
+        self.answers = LastAnswers() if options.schedulers.call_bind else None
+        if self.answers is not None:
+            self.informers.cache.add_event_handler(self.answers.pod_changed)
+        self.api = client
         self._lease = lease
-        self._leader_gate = leader_gate
         self._schema = schema
-        self._log = background.log
-        self._events = events
+        self._options = options
         self._background = background
-        self._is_standby = access.standby
-        self._is_shared = access.is_shared
+        self._is_standby = options.standby
+        # Others call it, and another replica can answer them as well.
+        self._is_shared = not is_loopback(options.host)
         self._loop = asyncio.get_running_loop()
-        self._repair = access.repair
         self._needs = self._watched(needs)
+        self._led = LedCluster(
+            client,
+            self.informers.cache,
+            self.informers.snapshot,
+            lambda: self.informers.policies,
+            lambda: lease is None or lease.held,
+            events,
+            background.report,
+        )
+        self._has_listed = lease is None or lease.held
         self._taken_over = False
         self._rejected: RejectedPods | None = None
         self._statuses: Statuses | None = None
         self._cards: CardReport | None = None
         self._drift: DriftWatch | None = None
 
-    def last_answers(self) -> LastAnswers:
-        """The memory of filter's answers about this cluster, for an engine and its binder."""
-        answers = LastAnswers()
-        self.informers.cache.add_event_handler(answers.pod_changed)
-        return answers
+    def follow(self, deciding: Deciding) -> None:
+        """Watches the cluster and reports to it until the background ends."""
+        engine, cache, synced = deciding.engine, self.informers.cache, self._synced
+        run = self._background.run
+        repairs = Repairs(cache, self._options.repair, time.monotonic)
+        hear = (engine.in_flight, engine.gangs, engine.audits.log, deciding.rejected, repairs)
+        for follower in hear:
+            cache.add_event_handler(follower.pod_changed)
+        cache.add_event_handler(self._new_pod_seen)
+        self._rejected = deciding.rejected
+        self._lead(deciding)
+        survey = Survey(
+            socket.gethostname(),
+            engine,
+            self,
+            time.monotonic,
+            drifting=lambda: drifting_since(deciding.enforced().programs, self.informers.policies),
+        )
+        self._drift = DriftWatch(survey, self._led, repairs)
+        self._report(deciding, self._drift)
+        if not deciding.schedulers.call_bind:
+            # With a bindVerb it does not matter what an ended kube-scheduler had in hand.
+            run("in-flight", self._ends_in_flight(engine, deciding.schedulers.lease))
+        run("usual-pods", synced(UsualPods(engine.cards, cache).follow))
+        if (first := deciding.first) is not None:
+            run("policy-first", lambda: first.follow(self.api, deciding.reloader, self._led.report))
+        self._cards = CardReport(engine.cards, self.informers.snapshot)
+        run("cards", synced(self._cards.follow))
+        run("drift", synced(self._drift.follow))
+        repairer = Repairer(self._led, engine, repairs, self._drift, deciding.enforced)
+        run("repair", synced(repairer.follow))
+        self.informers.start(self._needs)
+        run("sync", partial(self._until_synced, deciding), is_vital=True)
 
-    @property
-    def api(self) -> ApiClient:
-        return self._client
-
-    def binder(self, engine: Engine, answers: LastAnswers, schedulers: Schedulers) -> Binder:
-        """The binder of this cluster; `answers` are those of the engine, which admits each pod."""
+    def binder(self, engine: Engine, schedulers: Schedulers) -> Binder | None:
+        """The binder of this cluster for an engine, which admits each pod; None without bind."""
         lease = self._lease
+        if self.answers is None:
+            return None
         return Binder(
-            self._client,
+            self.api,
             self.informers.cache,
             engine,
-            answers,
+            self.answers,
             schedulers,
             leads_until=lambda: math.inf if lease is None else lease.held_until,
-            report=self._report,
+            report=self._led.report,
         )
 
-    async def follow(
-        self,
-        stack: AsyncExitStack,
-        deciding: Deciding,
-        binder: Binder | None,
-        pod_seen: Callable[[float], None],
-    ) -> None:
-        """Watches the cluster and reports to it until the stack ends.
-
-        `pod_seen` is told the age of each new pod in seconds.
-        """
-        engine, schedulers = deciding.engine, deciding.schedulers
-        cache = self.informers.cache
-        repairs = Repairs(cache, self._repair, time.monotonic)
-        followers = (engine.in_flight, engine.gangs, engine.audits.log, deciding.rejected, repairs)
-        for follower in followers:
-            cache.add_event_handler(follower.pod_changed)
-        cache.add_event_handler(self._lag_of_new_pods(pod_seen))
-        self._rejected = deciding.rejected
-        lease, gate = self._lease, self._leader_gate
-        run = partial(self._background.run, stack)
-        self._drift = self._drift_watch(deciding, repairs)
-        if lease is not None and gate is not None:
-            take_over = self._take_over_with(engine, schedulers, is_listed=lease.held)
+    def _lead(self, deciding: Deciding) -> None:
+        """Follows the Lease, and binds pods under it."""
+        lease, leader, run = self._lease, self._leader, self._background.run
+        if lease is not None and leader is not None:
+            self._has_listed = lease.held
             run("lease", lease.run)
-            run("leader", lambda: gate.run(take_over))
-        if binder is not None:
+            run("leader", lambda: leader.run(partial(self._take_over, deciding)))
+        if (binder := deciding.binder) is not None:
             # What is being bound was allowed under the Lease, and is finished under it.
-            stack.push_async_callback(binder.idle)
+            self._background.stack.push_async_callback(binder.idle)
             run("bound-pods", binder.follow)
-        requeuer = Requeuer(
-            self._client, engine.looks, deciding.rejected, deciding.observer.gave_up, schedulers
-        )
-        for name, duty in self._reporter(deciding, requeuer, self._drift).duties.items():
-            run(name, duty)
-        ends, snapshot = self._background.ends, self.informers.snapshot
-        reviewer = GangReviewer(engine.gangs, requeuer, snapshot, self._report, ends, binder)
-        run("gangs", reviewer.run)
-        if not schedulers.call_bind:
-            # With a bindVerb it does not matter what an ended kube-scheduler had in hand.
-            run("in-flight", self._follow_scheduler(engine, schedulers.lease))
-        run("usual-pods", self._synced(UsualPods(engine.cards, self.pods).follow))
-        if (first := deciding.first) is not None:
-            policies = deciding.reloader
-            run("policy-first", partial(first.follow, self._client, policies, self._report))
-        self._cards = CardReport(engine.cards, self.informers.snapshot)
-        run("cards", self._synced(self._cards.follow))
-        run("drift", self._synced(self._drift.follow))
-        repairer = self._repairer(deciding, repairs, self._drift)
-        run("repair", self._synced(repairer.follow))
-        self.informers.start(self._needs)
-        sync = partial(self._until_synced, engine, deciding.reloader, schedulers)
-        run("sync", sync, is_vital=True)
 
-    def _reporter(
-        self, deciding: Deciding, requeuer: Requeuer, drift: DriftWatch
-    ) -> StatusReporter:
-        """What writes statuses and events, and requeues pods, while this replica leads."""
+    async def _take_over(self, deciding: Deciding, term_began: float) -> None:
+        """The work of a new leader before it may decide."""
+        if not self._has_listed:
+            await self.informers.list_pods_anew()
+        self._has_listed = False
+        await self.informers.synced()
+        taken = deciding.engine.take_over(self.informers.snapshot(), term_began)
+        self._tell_cost(taken, deciding.schedulers)
+
+    def _report(self, deciding: Deciding, drift: DriftWatch) -> None:
+        """Writes statuses and events, and requeues pods, while this replica leads."""
         engine, schedulers, observer = deciding.engine, deciding.schedulers, deciding.observer
-        cache, client = self.informers.cache, self._client
+        cache, run = self.informers.cache, self._background.run
         ungated = UngatedPods(cache, schedulers, lambda: engine.exemptions)
         if schedulers.gate:
             cache.add_event_handler(ungated.pod_changed)
-        early, audits = EarlyPods(deciding.journal.has_decided, Timestamp.now()), engine.audits.log
+        early = EarlyPods(deciding.journal.has_decided, Timestamp.now())
         at_bind = partial(work_at_bind, binds=schedulers.call_bind)
-        audited, portable = AuditStatuses(audits), deciding.portable.portability
+        audited, portable = AuditStatuses(engine.audits.log), deciding.portable.portability
         topics: tuple[StatusTopic, ...] = (
             lambda: gang_numbers(engine.gangs.statuses()),
             lambda: drift_part(drift.by_policy(), drift.repairs),
@@ -326,55 +262,23 @@ class ClusterRuntime:
             lambda: portable_part(cache, portable),
         )
         self._statuses = Statuses(cache, engine.portion, topics)
-        return StatusReporter(
-            LedCluster(
-                client,
-                self.informers,
-                self._leads,
-                self._report,
-            ),
-            PolicyOutcomes(
-                lambda: deciding.reloader.enforced,
-                observer.lost,
-                lambda: engine.expensive,
-                lambda: engine.unmet,
-            ),
-            self._statuses,
-            ungated,
-            self._events,
+        requeuer = Requeuer(self.api, engine.looks, deciding.rejected, observer.gave_up, schedulers)
+        reporter = StatusReporter(
+            self._led, engine, deciding.enforced, observer.lost, self._statuses, ungated, requeuer
+        )
+        for name, duty in reporter.duties.items():
+            run(name, duty)
+        reviewer = GangReviewer(
+            engine.gangs,
             requeuer,
+            self.informers.snapshot,
+            self._led.report,
+            lambda: self._background.shutdown.has_begun,
+            deciding.binder,
         )
+        run("gangs", reviewer.run)
 
-    def _leads(self) -> bool:
-        return self._lease is None or self._lease.held
-
-    def _drift_watch(self, deciding: Deciding, repairs: Repairs) -> DriftWatch:
-        """What surveys the pods on nodes while this replica leads."""
-        survey = Survey(
-            socket.gethostname(),
-            deciding.engine,
-            self,
-            time.monotonic,
-            drifting=lambda: drifting_since(
-                deciding.reloader.enforced.programs, self.informers.policies
-            ),
-        )
-        return DriftWatch(survey, self.pod, repairs, self._leads, self._report)
-
-    def _repairer(self, deciding: Deciding, repairs: Repairs, drift: DriftWatch) -> Repairer:
-        """What evicts pods while this replica leads."""
-        sources = RepairSources(
-            lambda: drift.document,
-            lambda: deciding.reloader.enforced,
-            lambda: self.informers.policies,
-            self.pod,
-        )
-        engine, cache, report = deciding.engine, self.informers.cache, self._report
-        return Repairer(
-            self._client, engine, cache, repairs, sources, self._leads, self._events, report
-        )
-
-    def _synced(self, follow: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+    def _synced(self, follow: Work) -> Work:
         """Work that begins as soon as the whole cluster is known."""
 
         async def begun() -> None:
@@ -383,57 +287,29 @@ class ClusterRuntime:
 
         return begun
 
-    def _lag_of_new_pods(self, pod_seen: Callable[[float], None]) -> PodEventHandler:
-        """The handler that finds how late the events of new pods are."""
+    def _new_pod_seen(self, old: Peer | None, new: Peer | None, revision: int) -> None:
+        """Measures how late the event of a new pod is."""
+        # The first list has pods of any age, and the binder knows of a pod without a revision.
+        if old is None and new is not None and revision and new.created and self._taken_over:
+            age = max(0, Timestamp.now().nanos - new.created.nanos)
+            self._background.metrics.pod_seen(age / SECOND)
 
-        def pod_changed(old: Peer | None, new: Peer | None, revision: int) -> None:
-            # The first list has pods of any age, and the binder knows of a pod without a revision.
-            if old is not None or new is None or not revision or not self._taken_over:
-                return
-            if new.created is not None:
-                pod_seen(max(0, Timestamp.now().nanos - new.created.nanos) / SECOND)
-
-        return pod_changed
-
-    def _take_over_with(
-        self, engine: Engine, schedulers: Schedulers, *, is_listed: bool
-    ) -> TakeOver:
-        """The work of a new leader before it may decide; `is_listed` skips the first new list."""
-
-        async def take_over(term_began: float) -> None:
-            nonlocal is_listed
-            if not is_listed:
-                await self.informers.list_pods_anew()
-            is_listed = False
-            await self.informers.synced()
-            taken = engine.take_over(self.informers.snapshot(), term_began)
-            self._log.info("this replica decides by counts from now on%s", _cost(taken, schedulers))
-
-        return take_over
-
-    def _follow_scheduler(
-        self, engine: Engine, lease_name: tuple[str, str]
-    ) -> Callable[[], Awaitable[None]]:
+    def _ends_in_flight(self, engine: Engine, lease_name: tuple[str, str]) -> Work:
         """The work of ending pods in flight: by kube-scheduler's Lease, and when they are due."""
-        in_flight, report = engine.in_flight, self._report
-        lease = SchedulerLease(self._client, lease_name, in_flight.scheduler_replaced, report)
-        overdue = OverduePods(self._client, in_flight, self.informers.list_pods_anew, report)
-        unseen = UnseenPods(self._client, in_flight, self._has, report)
+        api, in_flight, report = self.api, engine.in_flight, self._led.report
+        looks = (
+            SchedulerLease(api, lease_name, in_flight.scheduler_replaced, report).look,
+            OverduePods(api, in_flight, self.informers.list_pods_anew, report).look,
+            UnseenPods(api, in_flight, self._led.has, report).look,
+        )
 
         async def follow() -> None:
             while True:
-                if len(in_flight) and (self._lease is None or self._lease.held):
-                    await lease.look()
-                    await overdue.look()
-                    await unseen.look()
+                for look in looks if len(in_flight) and self._led.leads() else ():
+                    await look()
                 await shared_pause(_LOOK_SECONDS)
 
         return follow
-
-    def _has(self, pod: Peer) -> bool:
-        """Whether the cache has this pod, not only another of the same name."""
-        known = self.informers.cache.pod(key_of(pod))
-        return known is not None and known.uid == pod.uid
 
     def adopt(self, needs: Needs) -> None:
         """Watches what the policies read now; from any thread."""
@@ -448,21 +324,13 @@ class ClusterRuntime:
 
     def _watched(self, needs: Needs) -> Needs:
         """Nothing is watched for repairs that this server does not make."""
-        return replace(needs, repairs=needs.repairs and self._repair != "off")
+        return replace(needs, repairs=needs.repairs and self._options.repair != "off")
 
     def policies(self) -> Mapping[str, bytes] | None:
-        """The cluster's policies as JSON by resource and key; None while they are not known."""
         return self.informers.policies if self.informers.knows_policies else None
 
     def cluster_size(self) -> ClusterSize:
         return self.informers.cache.size
-
-    def stirs(self) -> bool:
-        """False: there are no files."""
-        return False
-
-    def refresh(self) -> None:
-        """Does nothing: watches keep the cache up to date."""
 
     @property
     def pods(self) -> Cache:
@@ -494,7 +362,7 @@ class ClusterRuntime:
         """The state of each watched resource, for the view."""
         missing, lease, drift = self.checks()[0].failure, self._lease, self._drift
         # Only the leader counts them.
-        statuses = self._statuses if self._leads() else None
+        statuses = self._statuses if self._led.leads() else None
         return ClusterStatus(
             synced=not missing,
             missing=missing,
@@ -515,30 +383,18 @@ class ClusterRuntime:
         """What has drifted; None before the cluster is followed."""
         return self._drift.document if self._drift is not None else None
 
-    async def pod(self, key: str) -> bytes | None:
-        """The JSON of a pod, None if there is none. Raises ApiError and ApiUnreachableError."""
-        namespace, _, name = key.partition("/")
-        path = path_of(CORE, "pods", namespace, name)
-        try:
-            return await self._client.request("GET", path)
-        except ApiError as error:
-            if error.status == HTTPStatus.NOT_FOUND:
-                return None
-            raise
-
     async def pods_named(self, keys: Collection[str]) -> Mapping[str, bytes]:
-        """The JSON of pods by `namespace/name`, one request each. Raises EngineError."""
-        asked = {key: await self.pod(key) for key in keys}
+        """One request each."""
+        asked = {key: await self._led.pod(key) for key in keys}
         return {key: body for key, body in asked.items() if body is not None}
 
     async def pods_on(self, node: str) -> Mapping[str, bytes | msgspec.Raw]:
-        """The JSON of the pods on a node by `namespace/name`. Raises EngineError."""
         params = [("fieldSelector", f"spec.nodeName={node}")]
-        listed = await self._client.request("GET", path_of(CORE, "pods", ""), params=params)
+        listed = await self.api.request("GET", path_of(CORE, "pods", ""), params=params)
         return await asyncio.to_thread(bodies, [listed], "Pod")
 
     async def documents(self, needs: Needs) -> AsyncIterator[bytes]:
-        """The objects that the API server has now, as lists in chunks. Raises EngineError."""
+        """As lists in chunks."""
         for resource in object_lists(needs).values():
             chunks = list_watch.bodies(self.informers.source, resource, _PART, _LIST_SECONDS)
             try:
@@ -564,34 +420,32 @@ class ClusterRuntime:
         objects = {i.resource.name: len(i.store) for i in watched}
         return {"objects": objects, "differences": differences, "count": len(differences)}
 
-    async def _until_synced(
-        self, engine: Engine, reloader: PolicyReloader, schedulers: Schedulers
-    ) -> None:
+    async def _until_synced(self, deciding: Deciding) -> None:
         await self.informers.synced()
         # Nobody is answered before the watched policies decide, and know all that they read.
-        await reloader.catch_up()
+        await deciding.reloader.catch_up()
         await self.informers.synced()
         snapshot = self.informers.snapshot()
-        if self._lease is None and (cost := _cost(engine.take_over(snapshot), schedulers)):
-            self._log.info("this replica decides by counts from now on%s", cost)
+        if self._lease is None and (taken := deciding.engine.take_over(snapshot)):
+            self._tell_cost(taken, deciding.schedulers)
         self._taken_over = True
         size = self.cluster_size()
-        self._log.info("cluster of %d nodes and %d pods", size.nodes, size.pods)
+        self._background.log.info("cluster of %d nodes and %d pods", size.nodes, size.pods)
         if undefined := self.informers.undefined:
-            self._log.info("%s", undefined)
+            self._background.log.info("%s", undefined)
         leave_uncollected()
 
-
-def _cost(taken: int, schedulers: Schedulers) -> str:
-    """What a start costs: the pods that count on every node, as the end of a sentence."""
-    if not taken:
-        return ""
-    plain = PLACING_SECONDS + schedulers.permit_timeout
-    other = schedulers.bind_timeout + schedulers.permit_timeout
-    return (
-        f"; {taken} pending pods count on every node until it is known where they go, for at most"
-        f" {plain:g} s ({other:g} s with claims)"
-    )
+    def _tell_cost(self, taken: int, schedulers: Schedulers) -> None:
+        """Logs a start of decisions by counts, and its cost: pods that count on every node."""
+        cost = ""
+        if taken:
+            plain = PLACING_SECONDS + schedulers.permit_timeout
+            other = schedulers.bind_timeout + schedulers.permit_timeout
+            cost = (
+                f"; {taken} pending pods count on every node until it is known where they go, for"
+                f" at most {plain:g} s ({other:g} s with claims)"
+            )
+        self._background.log.info("this replica decides by counts from now on%s", cost)
 
 
 def _lease_status(lease: Lease) -> LeaseStatus:
@@ -612,3 +466,78 @@ def _status(informer: Informer) -> WatchedResource:
         unreadable=reflector.bad_objects,
         lastUnreadable=reflector.bad_object,
     )
+
+
+class Deciding:
+    """The deciding part of a server: the engine, its policies, and who hears of its decisions.
+
+    `rejected` are the pods to look at again, and `portable` tells others of policies. `data` are
+    the tables that the engine reads. `first` has pods wait for older policies. `binder` binds pods.
+    Both are None where nobody does.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        schema: Schema,
+        view: ClusterSource,
+        policies: PolicyReader,
+        background: Background,
+    ) -> None:
+        """`policies` have been read."""
+        cluster = view if isinstance(view, ClusterRuntime) else None
+        metrics, codec, registry = (
+            background.metrics,
+            ObjectCodec(schema),
+            policies.enforced.registry,
+        )
+        schedulers = self.schedulers = options.schedulers
+        self.journal, self.observer = Journal(), LogObserver(background.log, metrics)
+        self.rejected = RejectedPods(
+            time.monotonic, _FIRST_PAUSE, _MOST_PAUSE, lambda: view.snapshot().table
+        )
+        work = WorkClock()
+        background.stack.callback(work.close)
+        size, expensive = view.cluster_size, self.observer.expensive
+        times = PolicyTimes(time.monotonic, work, expensive, metrics.charged, lambda: size().nodes)
+        has_first = cluster is not None and options.policy_first
+        self.first = PolicyFirst(options.policy_first) if has_first else None
+        self.engine = Engine(
+            registry,
+            view,
+            codec,
+            self.observer,
+            exemptions=options.exemptions,
+            role=ReplicaRole(
+                cluster.gate if cluster is not None else open_gate,
+                schedulers.call_bind,
+                cluster is not None,
+                self.first.check if self.first is not None else None,
+                schedulers,
+            ),
+            time=DecisionTime(policies=times),
+            after=AfterDecision(
+                journal=self.journal,
+                rejected=self.rejected if cluster is not None else None,
+                answers=cluster.answers if cluster is not None else None,
+                later=asyncio.get_running_loop().call_soon,
+            ),
+        )
+        api = cluster.api if cluster is not None else None
+        self.data = DataTables(options, api, self.engine, background)
+        background.stack.push_async_callback(self.data.close)
+        self.data.adopt(registry)
+        self.reloader = PolicyReloader(
+            policies,
+            view,
+            self.engine,
+            background.log,
+            binds=schedulers.call_bind,
+            adopted=self.data.adopt,
+        )
+        self.portable = PortablePods(self.engine, codec, options.frozen, times)
+        self.binder = cluster.binder(self.engine, schedulers) if cluster is not None else None
+
+    def enforced(self) -> EnforcedPolicies:
+        """What is in force now."""
+        return self.reloader.enforced

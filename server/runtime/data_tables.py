@@ -10,12 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from logging import Logger
-from pathlib import Path
 
 from engine.cache.cluster_copy import DataText
-from engine.cache.informers import StartTask
 from engine.cluster.data_fetching import DataApi, PrometheusClient
 from engine.cluster.data_sources import DataKeeper, SourceParts
 from engine.decision.registry import Registry
@@ -25,8 +21,9 @@ from grammar.messages.texts import counted
 from grammar.values.time import Timestamp
 from server.api_failures import ApiFailures
 from server.http.health import ReadinessCheck
-from server.metrics.metrics import Metrics
+from server.runtime.options import Options
 from server.runtime.policy_statuses import ReportedPolicy, StatusPart, condition
+from server.supervisor import Background
 
 # The sources of all policies, and those of one namespace. Those of operators come first.
 MOST_SOURCES, MOST_OF_NAMESPACE = 100, 10
@@ -36,38 +33,21 @@ _MORE = "read more data"
 _LEFT_OUT = "left_out"
 
 
-@dataclass(frozen=True, slots=True)
-class DataAccess:
-    """The access of sources to data: a folder of files, and how Prometheus is asked.
-
-    `ca` is the authority of its certificate, and `token` the file of a bearer token.
-    """
-
-    files: Path | None = None
-    ca: Path | None = None
-    token: Path | None = None
-
-
 class DataTables:
     """The tables of one engine and their sources. On one event loop."""
 
     def __init__(
-        self,
-        access: DataAccess,
-        api: DataApi | None,
-        engine: Engine,
-        start_task: StartTask,
-        metrics: Metrics,
-        log: Logger,
-        version: str,
+        self, options: Options, api: DataApi | None, engine: Engine, background: Background
     ) -> None:
         """`api` is None without a cluster: then there are only files and Prometheus."""
-        self._metrics = metrics
-        self._failures = ApiFailures(log)
+        self._metrics = background.metrics
+        self._failures = ApiFailures(background.log)
         # The sources beyond the limits.
         self._refused: Sequence[SourceStatus] = ()
-        client = PrometheusClient(f"placet/{version}", access.ca, access.token)
-        parts = SourceParts(api, client, access.files)
+        agent = f"placet/{options.version}"
+        client = PrometheusClient(agent, options.data_ca, options.data_token)
+        parts = SourceParts(api, client, options.data_folder)
+        start_task = background.supervisor.start
         self._keeper = DataKeeper(parts, start_task, engine.take_tables, self._noted)
 
     def adopt(self, registry: Registry) -> None:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
-from engine.cache.reflector import Report
 from engine.drift.drift_document import DriftDocument, PolicyRepair
 from engine.drift.repairs import Repairs
 from engine.drift.survey import Survey
 from engine.errors import ApiError, ApiUnreachableError, EngineError, why
 from engine.program.program import Program
 from server.runtime.policy_statuses import ReportedPolicy, StatusPart, condition, reported
+from server.runtime.status_reporting import LedCluster
 
 # The rest after each step.
 _REST_SECONDS = 0.012
@@ -29,32 +29,20 @@ _PAUSE_SECONDS, _PAUSES = 5.0, 1.0
 _QUIET_SECONDS, _QUIET_PAUSES = 30.0, 9.0
 _WORK = "read pods for the survey of drift"
 
-# The JSON of a pod by `namespace/name`, None if there is none.
-ReadPod = Callable[[str], Awaitable[bytes | None]]
-
 
 class DriftWatch:
     """The watch for drift while this replica leads. `document` is the last survey."""
 
-    def __init__(
-        self,
-        survey: Survey,
-        read: ReadPod,
-        repairs: Repairs,
-        leads: Callable[[], bool],
-        report: Report,
-    ) -> None:
+    def __init__(self, survey: Survey, cluster: LedCluster, repairs: Repairs) -> None:
         self._survey = survey
-        self._read = read
+        self._cluster = cluster
         self._repairs = repairs
-        self._leads = leads
-        self._report = report
         self._document: DriftDocument | None = None
 
     @property
     def document(self) -> DriftDocument:
         """What has drifted, or why this replica does not know."""
-        if not self._leads():
+        if not self._cluster.leads():
             return self._survey.failed("another replica leads, and looks")
         if self._document is None:
             return self._survey.failed("no survey has ended yet")
@@ -63,11 +51,11 @@ class DriftWatch:
     @property
     def repairs(self) -> Sequence[PolicyRepair]:
         """The repairs of policies; none while another replica leads."""
-        return list(self._repairs.states()) if self._leads() else ()
+        return list(self._repairs.states()) if self._cluster.leads() else ()
 
     def by_policy(self) -> Mapping[str, Mapping[str, int]] | None:
         """The pods that break a policy's clauses, by the kind of clause; None while not known."""
-        if self._document is None or not self._leads():
+        if self._document is None or not self._cluster.leads():
             return None
         found: dict[str, Counter[str]] = {}
         for pod in self._document.pods:
@@ -80,7 +68,7 @@ class DriftWatch:
         """Surveys until it is cancelled."""
         while True:
             pause = _PAUSE_SECONDS
-            if not self._leads():
+            if not self._cluster.leads():
                 self._document = None
                 self._survey.forget()
             elif (seconds := await self.look()) is not None:
@@ -94,11 +82,11 @@ class DriftWatch:
         try:
             found = await self._surveyed()
         except (ApiError, ApiUnreachableError) as error:
-            self._report(_WORK, why(_WORK, error))
+            self._cluster.report(_WORK, why(_WORK, error))
             return None
         except EngineError:
             return None
-        self._report(_WORK, "")
+        self._cluster.report(_WORK, "")
         if found is None:
             return None
         self._document = found
@@ -108,7 +96,7 @@ class DriftWatch:
         """The survey; None where another replica leads meanwhile."""
         steps, answer = self._survey.look(), None
         try:
-            while self._leads():
+            while self._cluster.leads():
                 try:
                     wanted = steps.send(answer)
                 except StopIteration as end:
@@ -118,7 +106,7 @@ class DriftWatch:
                 if wanted is None:
                     await asyncio.sleep(_REST_SECONDS)
                 else:
-                    answer = await self._read(wanted)
+                    answer = await self._cluster.pod(wanted)
             return None
         finally:
             steps.close()

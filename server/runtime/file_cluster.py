@@ -1,4 +1,4 @@
-"""FileCluster: the cluster of a server that watches none: in files, or unknown.
+"""FileCluster: the cluster of a server that watches none: in files. ClusterSource has none.
 
 It belongs to a running server. Files are read again when they change; a snapshot that cannot be
 read leaves the last one as it is.
@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequen
 from dataclasses import replace
 from logging import Logger
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -29,6 +28,7 @@ from engine.cache.cluster_file import (
 from engine.cache.informers import Needs
 from engine.cache.list_watch import CHUNK
 from engine.cache.node_table import Snapshot
+from engine.decision.verb_call import ClusterState
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import key_of
@@ -38,6 +38,7 @@ from grammar.messages.texts import os_reason
 from policies.disk import Disk, Visit
 from policies.loader import Watcher
 from server.http.health import ReadinessCheck
+from server.runtime.options import SnapshotOrigin
 
 _NO_POLICIES: Mapping[str, bytes] = {}
 
@@ -50,16 +51,6 @@ def leave_uncollected() -> None:
     """
     gc.collect()
     gc.freeze()
-
-
-class SnapshotOrigin(Protocol):
-    """A source of snapshots that can be read repeatedly."""
-
-    def files(self, visit: Visit) -> Iterable[Path]:
-        """The files to watch for changes. Raises ClusterFileError."""
-
-    def contents(self) -> Iterable[tuple[Path, bytes]]:
-        """The JSON documents, each with its file. Raises ClusterFileError."""
 
 
 class ClusterFiles:
@@ -81,54 +72,60 @@ class ClusterFiles:
         return ((f, d) for f in files_of(self._paths) for d in documents(f))
 
 
-class _UnwatchedCluster:
-    """A cluster without policy objects, ready from the start."""
+class ClusterSource(ClusterState):
+    """A source of the cluster's state. This one has none: requests carry their nodes.
 
-    def policies(self) -> Mapping[str, bytes]:
-        return _NO_POLICIES
-
-    def checks(self) -> Sequence[ReadinessCheck]:
-        return (ReadinessCheck("cluster"),)
-
-
-class NoCluster(_UnwatchedCluster):
-    """No cluster is known: requests carry their nodes."""
+    Others override what they know.
+    """
 
     def snapshot(self) -> Snapshot:
         raise NotSyncedError("no cluster view: start placet serve without --no-cluster")
 
     @property
     def pods(self) -> Cache:
+        """What is known of pods, for counting and for copies."""
         return Cache()
 
+    def checks(self) -> Sequence[ReadinessCheck]:
+        """Readiness of the view."""
+        return (ReadinessCheck("cluster"),)
+
+    def policies(self) -> Mapping[str, bytes] | None:
+        """The cluster's policies as JSON by resource and key; None while they are not known.
+
+        It is another mapping when any policy has changed.
+        """
+        return _NO_POLICIES
+
     def cluster_size(self) -> ClusterSize:
+        """The size of the cluster as far as it is known; from any thread."""
         return UNKNOWN_SIZE
 
-    def adopt(self, needs: Needs) -> None:
-        """Does nothing: requests carry all that policies can read."""
-
-    def stirs(self) -> bool:
-        """False: there are no files."""
-        return False
-
-    def refresh(self) -> None:
-        """Does nothing: there are no files."""
-
-    async def pods_on(self, _node: str) -> Mapping[str, bytes | msgspec.Raw]:
-        """None: there are no pods."""
+    async def pods_named(self, _keys: Collection[str]) -> Mapping[str, bytes]:
+        """The JSON of pods by `namespace/name`, without those that are gone. Raises EngineError."""
         return {}
 
-    async def pods_named(self, _keys: Collection[str]) -> Mapping[str, bytes]:
-        """None: there are no pods."""
+    async def pods_on(self, _node: str) -> Mapping[str, bytes | msgspec.Raw]:
+        """The JSON of the pods on a node by `namespace/name`. Raises EngineError."""
         return {}
 
     async def documents(self, _needs: Needs) -> AsyncIterator[bytes]:
-        """Raises NotSyncedError: there is no cluster."""
+        """The objects now, as JSON in parts, of the kinds that are needed. Raises EngineError."""
         self.snapshot()
         yield b""
 
+    def adopt(self, needs: Needs) -> None:
+        """Keeps what policies read from now on; from any thread."""
 
-class FileCluster(_UnwatchedCluster):
+    def stirs(self) -> bool:
+        """Whether it is time for `refresh`; from any thread."""
+        return False
+
+    def refresh(self) -> None:
+        """Reads changed files again; from any thread."""
+
+
+class FileCluster(ClusterSource):
     """The cluster in files: the newest snapshot that could be read.
 
     INVARIANT: a thread replaces the copy as a whole, and does not touch it after that.
@@ -157,12 +154,11 @@ class FileCluster(_UnwatchedCluster):
         return self._copy.pods.size
 
     async def pods_on(self, node: str) -> Mapping[str, bytes]:
-        """The JSON of the pods on a node by `namespace/name`. Raises NotSyncedError."""
         view = self.snapshot().node(node)
         return await self.pods_named([key_of(pod) for pod in (view and view.pods) or ()])
 
     async def pods_named(self, keys: Collection[str]) -> Mapping[str, bytes]:
-        """The JSON of pods by `namespace/name`, in one reading. Raises NotSyncedError."""
+        """In one reading. Raises NotSyncedError."""
         found: dict[str, bytes] = {}
         async for document in self.documents(Needs()):
             pods = await asyncio.to_thread(bodies, [document], "Pod")

@@ -321,8 +321,16 @@ class PolicyReader:
         self._watcher = Watcher(lambda visit: Search(paths, visit).paths, self._disk)
         self.objects = Objects(process, log, clock)
         self._enforced: EnforcedPolicies | None = None
+        # Those of the cluster when the policies were read last.
+        self.read_objects: Mapping[str, bytes] | None = None
         # What cannot be read although policies of it are in force; from any thread.
         self.failure = ""
+
+    @property
+    def enforced(self) -> EnforcedPolicies:
+        """What was read last."""
+        assert self._enforced is not None, "policies are read before they are enforced"
+        return self._enforced
 
     def changed(self) -> bool:
         return self._watcher.changed()
@@ -339,6 +347,7 @@ class PolicyReader:
         `objects` are those of the cluster as JSON by resource and key, None while not known. `size`
         is that of the cluster.
         """
+        self.read_objects = objects
         loaded = self._disk.run(lambda visit: load(self._paths, visit))
         stored = self.objects.read(objects or {}, size)
         validation = self._validator.validate(

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
-from engine.cache.cache import Cache
-from engine.cache.reflector import Report
-from engine.cluster.client import CORE, Api, path_of
-from engine.cluster.events import Events, PodEvent, Regarding, regarding
+from engine.cluster.client import CORE, path_of
+from engine.cluster.events import PodEvent, Regarding, regarding
 from engine.decision.moves import MovedPods, OtherNodes
 from engine.drift.drift_document import DriftDocument, DriftedPod, RepairState
 from engine.drift.repairs import NO_BUDGET, Move, Repairs
@@ -35,11 +32,12 @@ from engine.errors import (
     why,
 )
 from engine.objects.kept_pods import KEY, LOCAL_DATA, OFF, kept
-from engine.objects.peer import key_of
 from engine.program.program import Program
 from engine.work import shared_pause
 from grammar.messages.texts import cut
 from grammar.tree.clause_parts import Repair
+from server.runtime.drift_watching import DriftWatch
+from server.runtime.status_reporting import LedCluster
 
 T = TypeVar("T")
 _LOOK_SECONDS = 1.0
@@ -61,38 +59,23 @@ class _SwitchedObject(msgspec.Struct):
     metadata: _SwitchMetadata
 
 
-@dataclass(frozen=True, slots=True)
-class RepairSources:
-    """What a repairer reads: the survey, the policies in force and their objects, and pods."""
-
-    survey: Callable[[], DriftDocument]
-    enforced: Callable[[], EnforcedPolicies]
-    objects: Callable[[], Mapping[str, bytes]]
-    pod: Callable[[str], Awaitable[bytes | None]]
-
-
 class Repairer:
     """The repairer of drift looks once a second. `leads` is asked before each eviction."""
 
     def __init__(
         self,
-        api: Api,
+        cluster: LedCluster,
         engine: Engine,
-        cache: Cache,
         repairs: Repairs,
-        sources: RepairSources,
-        leads: Callable[[], bool],
-        events: Events,
-        report: Report,
+        drift: DriftWatch,
+        enforced: Callable[[], EnforcedPolicies],
     ) -> None:
-        self._api = api
+        self._cluster = cluster
+        self._cache = cluster.cache
         self._engine = engine
-        self._cache = cache
         self._repairs = repairs
-        self._sources = sources
-        self._leads = leads
-        self._events = events
-        self._report = report
+        self._drift = drift
+        self._enforced = enforced
         self._has_led = False
 
     async def follow(self) -> None:
@@ -103,8 +86,8 @@ class Repairer:
 
     async def look(self) -> None:
         """Evicts what may be evicted now."""
-        repairs, enforced = self._repairs, self._sources.enforced()
-        if not self._leads():
+        repairs, enforced = self._repairs, self._enforced()
+        if not self._cluster.leads():
             self._has_led = False
             return
         if not self._has_led:
@@ -112,7 +95,7 @@ class Repairer:
             repairs.begin()
         repairs.adopt(enforced.registry.programs)
         repairs.tick()
-        document = self._sources.survey()
+        document = self._drift.document
         if document.problem:
             return
         names = {id(program): name for name, program in enforced.programs.items()}
@@ -134,7 +117,7 @@ class Repairer:
             try:
                 reason = reason or await self._evict(name, program, repair, drifted)
             except (ApiError, ApiUnreachableError) as error:
-                self._report(_WORK, why(_WORK, error))
+                self._cluster.report(_WORK, why(_WORK, error))
                 repairs.say(program.address, *_said(error))
                 return
             except EngineError as error:
@@ -143,7 +126,7 @@ class Repairer:
                 reasons[reason] += reason not in _OVER
             elif repairs.blocks(program, repair, self._switched_off(name)):
                 return
-        self._report(_WORK, "")
+        self._cluster.report(_WORK, "")
         repairs.say(program.address, *_most(reasons))
 
     def _kept(self, drifted: DriftedPod, repair: Repair) -> str:
@@ -161,7 +144,7 @@ class Repairer:
         Raises EngineError.
         """
         repairs = self._repairs
-        body = await self._sources.pod(drifted.pod)
+        body = await self._cluster.pod(drifted.pod)
         pod = self._cache.pod(drifted.pod)
         if body is None or pod is None or pod.uid != drifted.uid:
             return _GONE
@@ -180,13 +163,13 @@ class Repairer:
             return _MENDED
         others = await self._again(lambda: self._engine.moves.others(asked, pod, paper))
         # Pods that have no node yet take places that nobody sees.
-        if others.number <= sum(not self._is_there(move) for move in repairs.moves):
+        if others.number <= sum(not self._cluster.has(move.pod) for move in repairs.moves):
             return _NO_PLACE
         if repairs.mode != "on":
             return "`--repair` is `dry-run`: nothing is evicted"
         # The world may have changed while this was worked out.
         reason = repairs.keeps(drifted, program, self._cache.snapshot())
-        if reason or not self._leads():
+        if reason or not self._cluster.leads():
             return reason or "another replica leads"
         move = repairs.evicting(pod, program, [rule.clause for rule in broken])
         return await self._send(name, move, others)
@@ -202,7 +185,7 @@ class Repairer:
         }
         path = path_of(CORE, "pods", pod.namespace, pod.name, "eviction")
         try:
-            await self._api.request("POST", path, body=msgspec.json.encode(body))
+            await self._cluster.api.request("POST", path, body=msgspec.json.encode(body))
         except ApiError as error:
             reason = _refusal(error)
             self._repairs.withdraw(move, reason, wait=error.retry_after_seconds or 0.0)
@@ -214,7 +197,7 @@ class Repairer:
         clauses = ", ".join(f"`{clause}`" for clause in move.clauses)
         note = f"breaks {clauses} of {move.policy} on {pod.nodeName}; {others.number} others fit"
         about = Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
-        self._events.add(PodEvent(about, "Normal", "Evicted", "Repair", note))
+        self._cluster.events.add(PodEvent(about, "Normal", "Evicted", "Repair", note))
         self._tell(name, "Normal", "Repair", f"evicts pods that break {clauses}")
         return ""
 
@@ -224,17 +207,13 @@ class Repairer:
         """The pods that are evicted and still there, as if they were gone."""
         paper = MovedPods()
         for move in self._repairs.moves:
-            if self._is_there(move):
+            if self._cluster.has(move.pod):
                 paper.move(move.pod, "")
         return paper
 
-    def _is_there(self, move: Move) -> bool:
-        known = self._cache.pod(key_of(move.pod))
-        return known is not None and known.uid == move.pod.uid
-
     def _switched_off(self, name: str) -> str:
         """Who has switched off the repair of a policy object, by annotation; empty if nobody."""
-        raw = self._sources.objects().get(name)
+        raw = self._cluster.objects().get(name)
         if raw is None or KEY.encode() not in raw:
             return ""
         found = msgspec.json.decode(raw, type=_SwitchedObject).metadata.annotations or {}
@@ -256,13 +235,10 @@ class Repairer:
             if each.policy == program.address and each.stopped:
                 self._tell(name, "Warning", "RepairStopped", each.text)
 
-    def _tell(self, name: str, kind: str, reason: str, note: str) -> None:
+    def _tell(self, name: str, kind: Literal["Normal", "Warning"], reason: str, note: str) -> None:
         """Adds an event about a policy object; a policy of a file has none."""
-        if (raw := self._sources.objects().get(name)) is not None:
-            is_bad = kind == "Warning"
-            self._events.add(
-                PodEvent(regarding(raw), "Warning" if is_bad else "Normal", reason, "Repair", note)
-            )
+        if (raw := self._cluster.objects().get(name)) is not None:
+            self._cluster.events.add(PodEvent(regarding(raw), kind, reason, "Repair", note))
 
 
 def _of_policy(document: DriftDocument, program: Program) -> Iterator[DriftedPod]:

@@ -7,22 +7,25 @@ writes changes once a second.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from http import HTTPStatus
 from typing import Literal
 
-from engine.cache.informers import Informers
+from engine.cache.cache import Cache
 from engine.cache.node_table import Snapshot
 from engine.cache.reflector import Report
 from engine.cluster import status_writer as status
-from engine.cluster.client import ApiClient
+from engine.cluster.client import CORE, Api, path_of
 from engine.cluster.events import Events, PodEvent, Regarding, regarding
 from engine.cluster.lease import micro_time
 from engine.cluster.requeue import Requeuer
 from engine.cluster.status_writer import Reported
 from engine.enforced import EnforcedPolicies
+from engine.engine import Engine
 from engine.errors import ApiError, ApiUnreachableError, NotSyncedError, why
+from engine.objects.peer import Peer, key_of
 from engine.work import shared_pause
 from grammar.values.time import Timestamp
 from policies.resource import PolicyStatus, StatusCondition
@@ -42,53 +45,32 @@ _PERIOD_SECONDS = 1.0
 class LedCluster:
     """A cluster that one of several replicas writes to: while it `leads`.
 
-    `report` takes what could not be written.
+    `snapshot` raises NotSyncedError, `objects` are the policy objects as JSON by resource and key,
+    and `report` takes what could not be done.
     """
 
-    client: ApiClient
-    informers: Informers
+    api: Api
+    cache: Cache
+    snapshot: Callable[[], Snapshot]
+    objects: Callable[[], Mapping[str, bytes]]
     leads: Callable[[], bool]
+    events: Events
     report: Report
 
+    async def pod(self, key: str) -> bytes | None:
+        """The JSON of a pod, None if there is none. Raises ApiError and ApiUnreachableError."""
+        namespace, _, name = key.partition("/")
+        try:
+            return await self.api.request("GET", path_of(CORE, "pods", namespace, name))
+        except ApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise
 
-class PolicyOutcomes:
-    """The outcomes of policies in decisions: overruled, expensive, or not to be met.
-
-    `lost` has, by the address of a policy, which one governs its pods instead. `expensive` gives
-    the addresses of the policies that had no time lately, and `unmet`, by the address of a policy,
-    its share for whose nodes pods wait.
-    """
-
-    def __init__(
-        self,
-        enforced: Callable[[], EnforcedPolicies],
-        lost: dict[str, str],
-        expensive: Callable[[], Collection[str]],
-        unmet: Callable[[], Mapping[str, str]],
-    ) -> None:
-        self.enforced = enforced
-        self._expensive = expensive
-        self._unmet = unmet
-        self._lost = lost
-        self._lost_under: EnforcedPolicies | None = None
-
-    def of(self, objects: Iterable[str]) -> Outcomes:
-        """The outcomes of the policies in force."""
-        return Outcomes(self._conflicts(objects), self._expensive(), self._unmet())
-
-    def _conflicts(self, objects: Iterable[str]) -> Mapping[str, str]:
-        """Those of the objects, by name, that another policy overrules, with a text about it."""
-        enforced = self.enforced()
-        if enforced is not self._lost_under:
-            # What was seen under other policies may be over.
-            self._lost_under = enforced
-            self._lost.clear()
-        return {
-            name: f"`{winner}` governs pods that this policy selects too"
-            for name in objects
-            if (program := enforced.programs.get(name)) is not None
-            and (winner := self._lost.get(program.address))
-        }
+    def has(self, pod: Peer) -> bool:
+        """Whether the cache has this pod, not only another of the same name."""
+        known = self.cache.pod(key_of(pod))
+        return known is not None and known.uid == pod.uid
 
 
 class StatusReporter:
@@ -101,17 +83,21 @@ class StatusReporter:
     def __init__(
         self,
         cluster: LedCluster,
-        outcomes: PolicyOutcomes,
+        engine: Engine,
+        enforced: Callable[[], EnforcedPolicies],
+        lost: dict[str, str],
         statuses: Statuses,
         ungated: UngatedPods,
-        events: Events,
         requeuer: Requeuer,
     ) -> None:
+        """`lost` has, by the address of a policy, which one governs its pods instead."""
         self._cluster = cluster
-        self._outcomes = outcomes
+        self._engine = engine
+        self._enforced = enforced
+        self._lost = lost
+        self._lost_under: EnforcedPolicies | None = None
         self._statuses = statuses
         self._ungated = ungated
-        self._events = events
         self._requeuer = requeuer
 
     @property
@@ -128,7 +114,7 @@ class StatusReporter:
         while True:
             await shared_pause(_PERIOD_SECONDS)
             try:
-                await duty(self._cluster.informers.snapshot(), micro_time(Timestamp.now()))
+                await duty(self._cluster.snapshot(), micro_time(Timestamp.now()))
             except NotSyncedError:
                 continue
             except (ApiError, ApiUnreachableError) as error:
@@ -136,11 +122,25 @@ class StatusReporter:
             else:
                 self._cluster.report(work, "")
 
+    def _outcomes(self, objects: Iterable[str], enforced: EnforcedPolicies) -> Outcomes:
+        """The outcomes of the policies in force, and of the objects that another overrules."""
+        if enforced is not self._lost_under:
+            # What was seen under other policies may be over.
+            self._lost_under = enforced
+            self._lost.clear()
+        conflicts = {
+            name: f"`{winner}` governs pods that this policy selects too"
+            for name in objects
+            if (program := enforced.programs.get(name)) is not None
+            and (winner := self._lost.get(program.address))
+        }
+        return Outcomes(conflicts, self._engine.expensive, self._engine.unmet)
+
     async def _write_statuses(self, snapshot: Snapshot, now: str) -> None:
         if not self._cluster.leads():
             return
-        objects, enforced = self._cluster.informers.policies, self._outcomes.enforced()
-        outcomes, reports = self._outcomes.of(objects), []
+        objects, enforced = self._cluster.objects(), self._enforced()
+        outcomes, reports, events = self._outcomes(objects, enforced), [], self._cluster.events
 
         @cache
         def by_path() -> Mapping[str, bytes]:
@@ -150,33 +150,33 @@ class StatusReporter:
             reports.append(report)
             if (changed := readiness_news(report)) is not None:
                 kind, reason, note = changed
-                self._events.add(_event(by_path()[report.path], reason, note, kind, "Enforce"))
+                events.add(_event(by_path()[report.path], reason, note, kind, "Enforce"))
             if (early := report.wanted.earlyPods) and early != report.written.earlyPods:
                 about = by_path()[report.path]
-                self._events.add(_event(about, "PlacedBefore", early_text(early), action="Enforce"))
+                events.add(_event(about, "PlacedBefore", early_text(early), action="Enforce"))
             await asyncio.sleep(0)
-        await status.write(self._cluster.client, reports, f"{now[:19]}Z")
+        await status.write(self._cluster.api, reports, f"{now[:19]}Z")
 
     async def _send_events(self, _snapshot: Snapshot, now: str) -> None:
-        ungated = self._ungated.take_new()
+        ungated, events = self._ungated.take_new(), self._cluster.events
         if not self._cluster.leads():
-            self._events.forget()
+            events.forget()
             return
-        objects, enforced = self._cluster.informers.policies, self._outcomes.enforced()
-        outcomes = self._outcomes.of(objects)
+        objects, enforced = self._cluster.objects(), self._enforced()
+        outcomes = self._outcomes(objects, enforced)
         for name, note in outcomes.conflicts.items():
             if name in objects:
-                self._events.add(_event(objects[name], "Conflicting", note))
+                events.add(_event(objects[name], "Conflicting", note))
         for name, program in enforced.programs.items():
             if name in objects and program.address in outcomes.expensive:
-                self._events.add(_event(objects[name], "Expensive", EXPENSIVE))
+                events.add(_event(objects[name], "Expensive", EXPENSIVE))
             if name in objects and (share := outcomes.unmet.get(program.address)):
-                self._events.add(_event(objects[name], "Unmet", UNMET.format(share)))
+                events.add(_event(objects[name], "Unmet", UNMET.format(share)))
         for pod in ungated:
             if note := self._ungated.why(pod, enforced.objects.items()):
                 about = Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
-                self._events.add(PodEvent(about, "Warning", "Ungated", "Schedule", note))
-        await self._events.send(now)
+                events.add(PodEvent(about, "Warning", "Ungated", "Schedule", note))
+        await events.send(now)
 
     async def _requeue(self, snapshot: Snapshot, now: str) -> None:
         await self._requeuer.notice(snapshot.pending)

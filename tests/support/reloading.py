@@ -12,9 +12,10 @@ from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
 from grammar.meaning.schema import Schema
+from server.runtime.file_cluster import ClusterSource
 from server.runtime.observers import LogObserver
 from server.runtime.policies import PolicyReader
-from server.runtime.reloader import ClusterSource, PolicyReloader
+from server.runtime.reloader import PolicyReloader
 from tests.support.served import PROCESSES
 
 
@@ -32,7 +33,6 @@ def reloader_of(
     """The reloader of these policy files; `open_view` opens the view for what they read."""
     policies = PolicyReader(paths, schema, log, PROCESSES[0], clock)
     view = open_view(policies.read({}).needs)
-    objects = view.policies()
-    enforced = policies.read(objects)
+    enforced = policies.read(view.policies())
     engine = Engine(enforced.registry, view, ObjectCodec(schema), observer, exemptions=exemptions)
-    return PolicyReloader(policies, enforced, objects, view, engine, log, binds=binds)
+    return PolicyReloader(policies, view, engine, log, binds=binds)

@@ -24,7 +24,8 @@ from engine.program.policy_time import DecisionTime
 from grammar.tree.source import Source
 from policies.validation import Validator
 from server.runtime.drift_watching import DriftWatch
-from server.runtime.repairing import Repairer, RepairSources
+from server.runtime.repairing import Repairer
+from server.runtime.status_reporting import LedCluster
 from tests.support.builders import Object, controller, pod, raw
 from tests.support.engines import CODEC, SCHEMA, Known, Silent, cache_of, node_of, peer_of
 
@@ -63,24 +64,18 @@ class Replica:
         self.repairs = Repairs(cluster.cache, mode, clock)
         cluster.cache.add_event_handler(self.repairs.pod_changed)
         survey = Survey(name, cluster.engine, Known(cluster.cache), clock)
-        self.watch = DriftWatch(
-            survey, cluster.pod, self.repairs, lambda: self.leads, cluster.report
-        )
-        self.repairer = Repairer(
+        led = LedCluster(
             cluster,
-            cluster.engine,
             cluster.cache,
-            self.repairs,
-            RepairSources(
-                lambda: self.watch.document,
-                lambda: cluster.policies,
-                lambda: cluster.objects,
-                cluster.pod,
-            ),
+            cluster.cache.snapshot,
+            lambda: cluster.objects,
             lambda: self.leads,
             Events(cluster, name),
             cluster.report,
         )
+        self.watch = DriftWatch(survey, led, self.repairs)
+        enforced = lambda: cluster.policies  # noqa: E731
+        self.repairer = Repairer(led, cluster.engine, self.repairs, self.watch, enforced)
 
     def state(self, policy: str = "web") -> PolicyRepair:
         return next(each for each in self.repairs.states() if each.policy == policy)
@@ -186,23 +181,24 @@ class RepairedCluster:
 
     # ---- the API server
 
-    async def pod(self, key: str) -> bytes | None:
-        found = self._bodies.get(key)
-        return raw(found) if found is not None else None
-
     def report(self, _work: str, text: str) -> None:
         self.told.append(text)
 
     async def request(
         self,
-        _method: str,
+        method: str,
         path: str,
         *,
         body: bytes | None = None,
         content_type: str = "",  # noqa: ARG002 - of the protocol
         timeout_seconds: float = 0.0,  # noqa: ARG002
     ) -> bytes:
-        """Takes an eviction. Raises ApiError where a budget forbids it."""
+        """A pod, or an eviction. Raises ApiError, also where a budget forbids it."""
+        if method == "GET":
+            *_, namespace, _, name = path.split("/")
+            if (found := self._bodies.get(f"{namespace}/{name}")) is None:
+                raise ApiError(404, "NotFound", "no such pod")
+            return raw(found)
         assert path.endswith("/eviction"), path
         asked = json.loads(body or b"{}")
         key = f"{asked['metadata']['namespace']}/{asked['metadata']['name']}"

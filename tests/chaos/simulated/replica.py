@@ -14,16 +14,13 @@ from typing import Any, TypeVar
 import aiohttp
 from prometheus_client import CollectorRegistry
 
-from engine.cache.reflector import Timing
 from engine.counting.in_flight_pods import Schedulers
-from engine.objects.request_pod import Exemptions
 from grammar.meaning.schema import load_schema
 from server.admission.checking_process import CheckingProcess
 from server.metrics.metrics import Metrics
 from server.runtime import server_runtime
-from server.runtime.cluster_runtime import Access
-from server.runtime.server_runtime import Options, serve
-from server.settings import Settings
+from server.runtime.options import Options
+from server.runtime.server_runtime import serve
 from tests.chaos.simulated.api import ClusterApi, Door
 from tests.e2e.process import free_port
 from tests.support.fake_api_server import Request
@@ -111,21 +108,15 @@ class Replica:
         token, door = f"{self.name}-{len(self.starts)}", self._new_door()
         self._api.doors[token] = door
         file = self._folder / f"{token}.kubeconfig"
-        access = Access(
-            kubeconfig(file, self._api.url, {"token": token}),
-            None,
-            LEASE,
-            timing=Timing(),
-            repair="on",
-        )
         port = free_port()
         options = Options(
-            Settings(port=0, lameduck=0.0),
-            [],
-            access,
-            Exemptions(frozenset()),
-            "0",
-            Schedulers(call_bind=self._binds, is_watched=True),
+            port=0,
+            lameduck=0.0,
+            watches=True,
+            kubeconfig=kubeconfig(file, self._api.url, {"token": token}),
+            lease=LEASE,
+            repair="on",
+            schedulers=Schedulers(call_bind=self._binds, is_watched=True),
             view_port=port,
         )
         loop = asyncio.get_running_loop()

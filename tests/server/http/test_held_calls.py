@@ -45,7 +45,7 @@ class HoldingBinder:
 
 async def test_held_calls_do_not_count_as_calls_in_flight(listen: Serve, connect: Connect) -> None:
     binder = HoldingBinder()
-    served = await listen(settings=Settings(port=0, max_in_flight=2, binds=True), binder=binder)
+    served = await listen(settings=Settings(port=0, max_in_flight=2, bind=True), binder=binder)
     peers = [await connect(served) for _ in range(10)]
     for number, peer in enumerate(peers, 1):
         peer.writer.write(BIND)
@@ -61,7 +61,7 @@ async def test_held_calls_do_not_count_as_calls_in_flight(listen: Serve, connect
 
 async def test_a_held_call_ends_with_its_connection(listen: Serve, connect: Connect) -> None:
     binder = HoldingBinder()
-    served = await listen(settings=Settings(port=0, binds=True), binder=binder)
+    served = await listen(settings=Settings(port=0, bind=True), binder=binder)
     peer = await connect(served)
     peer.writer.write(BIND)
     await until(partial(binder.holds, 1))
@@ -71,4 +71,4 @@ async def test_a_held_call_ends_with_its_connection(listen: Serve, connect: Conn
 
 
 def test_there_are_connections_for_held_calls() -> None:
-    assert Settings(binds=True).wanted_connections - Settings().wanted_connections == 2000
+    assert Settings(bind=True).wanted_connections - Settings().wanted_connections == 2000

@@ -246,16 +246,16 @@ def test_readyz_tells_of_a_certificate_before_and_after_its_end(keyring: Keyring
     keyring.write_pair(in_days(8.5))
     found = credentials_of(keyring)
     file = keyring.files.certificate
-    assert found.credentials.check() == ReadinessCheck("certificate", is_warning=True)
+    assert [*found.credentials.checks()] == [ReadinessCheck("certificate", is_warning=True)]
     found.clock.seconds += 2 * DAY
-    assert found.credentials.check().failure.startswith(f"`{file}` expires in 6 days, on ")
+    assert found.credentials.checks()[0].failure.startswith(f"`{file}` expires in 6 days, on ")
     assert found.credentials.in_use.warning.startswith("expires in 6 days")
     found.clock.seconds += 7 * DAY
-    assert found.credentials.check().failure.endswith(f": {REFUSED}")
+    assert found.credentials.checks()[0].failure.endswith(f": {REFUSED}")
     file.write_text("nothing")
     found.look()
-    assert found.credentials.check().failure.endswith(f"; `{file}` contains no certificate")
-    assert found.credentials.check().is_warning
+    assert found.credentials.checks()[0].failure.endswith(f"; `{file}` contains no certificate")
+    assert found.credentials.checks()[0].is_warning
 
 
 def test_an_expired_certificate_does_not_replace_a_valid_one(

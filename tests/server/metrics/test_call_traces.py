@@ -23,7 +23,6 @@ from grammar.values.time import Timestamp
 from server.call import CallRecord
 from server.errors import Outcome
 from server.metrics.call_traces import CallTraces
-from server.settings import TraceTarget
 from tests.support.table_decider import rejected
 
 UID = "0b29ef4d-6a42-4b7a-9b2f-3d1c9a7e5f00"
@@ -53,8 +52,7 @@ class Traced:
     def __init__(self, ratio: float = 1.0, found: DecisionRecord | None = None) -> None:
         self._found = found
         self._kept = InMemorySpanExporter()
-        target = TraceTarget(URL, ratio)
-        self.traces = CallTraces(target, self._kept, self._find, "1.2.3", "placet-0")
+        self.traces = CallTraces(self._kept, ratio, self._find, "1.2.3", "placet-0")
 
     def _find(self, namespace: str, name: str) -> DecisionRecord | None:
         return self._found if (namespace, name) == ("shop", "web-1") else None

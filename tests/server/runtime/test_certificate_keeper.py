@@ -18,7 +18,7 @@ from engine.errors import ApiError
 from server.http.self_signed import CA, CA_KEY, CERTIFICATE, KEY, LIFE
 from server.http.tls import private_file
 from server.runtime.certificate_keeper import CertificateKeeper
-from server.settings import SelfSigned, Settings, TlsFiles
+from server.settings import SelfSigned, TlsFiles
 from tests.server.runtime.test_tasks import running
 from tests.support.object_api import Object, ObjectApi
 
@@ -217,8 +217,7 @@ async def test_a_running_server_serves_the_certificate_of_the_secret(tmp_path: P
     """And shows it in its metrics by the name of the Secret."""
     file = tmp_path / "tls.pem"
     files = TlsFiles(file, file, origin=WANTED.shown)
-    settings = Settings(port=0, lameduck=0.0, tls=files)
-    async with running(tmp_path, settings=settings, self_signed=WANTED) as server:
+    async with running(tmp_path, tls=files, self_signed=WANTED) as server:
         data = stored(server.api.single)
         trusted = ssl.create_default_context(cadata=data[CA].decode())
         async with server.session.get(f"{server.url}/metrics", ssl=trusted) as answer:

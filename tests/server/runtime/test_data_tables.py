@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from asyncio import Task
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ from engine.cache.cache import Cache
 from engine.engine import Engine
 from server.metrics.metrics import Metrics
 from server.runtime import data_tables
-from server.runtime.data_tables import DataAccess, DataTables
+from server.runtime.data_tables import DataTables
+from server.runtime.options import Options
+from server.supervisor import Background
 from tests.support.engines import CODEC, Known, Silent, registry_of
 
 
@@ -32,7 +35,9 @@ class Server:
         self.running: list[str] = []
         engine = Engine(registry_of(""), Known(Cache()), CODEC, Silent())
         metrics, log = Metrics(CollectorRegistry(), "0"), logging.getLogger("placet")
-        self.tables = DataTables(DataAccess(), None, engine, self.start, metrics, log, "0")
+        background = Background(AsyncExitStack(), log, metrics)
+        background.supervisor.start = self.start  # type: ignore[method-assign]
+        self.tables = DataTables(Options(), None, engine, background)
 
     def start(self, name: str, work: Callable[[], Awaitable[None]], **_: Any) -> Task[None]:
         del work

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from engine.cluster.events import Events
 from engine.drift.drift_document import DriftDocument
 from engine.drift.repairs import Repairs
 from engine.drift.survey import Survey
 from engine.errors import ApiError
 from server.runtime.drift_watching import DriftWatch, drifting_since
+from server.runtime.status_reporting import LedCluster
 from tests.support.builders import controller, node, pod, raw
 from tests.support.engines import Known, cache_of, engine_over, node_of
 
@@ -54,9 +56,18 @@ class Led:
             drifting=lambda: drifting_since(programs, objects),
         )
         repairs = Repairs(self.cache, "off", clock)
-        self.watch = DriftWatch(survey, self._read, repairs, lambda: self.leads, self._report)
+        led = LedCluster(
+            self,
+            self.cache,
+            self.cache.snapshot,
+            lambda: objects,
+            lambda: self.leads,
+            Events(self, "a"),
+            self._report,
+        )
+        self.watch = DriftWatch(survey, led, repairs)
 
-    async def _read(self, _key: str) -> bytes | None:
+    async def request(self, *_: object, **_more: object) -> bytes:
         if self.failure is not None:
             raise self.failure
         return raw(self.pod)

@@ -7,13 +7,12 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from engine.cache.cache import Cache
-from engine.cache.informers import Needs
 from engine.cache.node_table import Snapshot
 from engine.decision.verdict import Feasible
 from engine.errors import EngineError, NotSyncedError
@@ -22,6 +21,7 @@ from grammar.meaning.costs import ClusterSize
 from grammar.meaning.schema import load_schema
 from server.http.health import ReadinessCheck
 from server.metrics.metrics import Metrics
+from server.runtime.file_cluster import ClusterSource
 from server.runtime.observers import LogObserver
 from tests.support.builders import node, pod, raw
 from tests.support.failures import (
@@ -45,7 +45,7 @@ OURS = [f for f in Failure if f not in (Failure.DOWN, Failure.HUNG, Failure.STAT
 SECONDS = {Failure.SLOW: 0.1}
 
 
-class Cluster:
+class Cluster(ClusterSource):
     """A view of a cluster with policies; `synced` says whether it knows what there is."""
 
     def __init__(self, policies: Sequence[Mapping[str, object]], *, synced: bool) -> None:
@@ -78,18 +78,6 @@ class Cluster:
 
     def policies(self) -> Mapping[str, bytes] | None:
         return self._policies if self._synced else None
-
-    def adopt(self, needs: Needs) -> None:
-        """Everything is kept."""
-
-    def stirs(self) -> bool:
-        return False
-
-    def refresh(self) -> None:
-        """There are no files."""
-
-    def documents(self, _needs: Needs) -> AsyncIterator[bytes]:
-        raise NotImplementedError
 
     async def pods_named(self, _keys: Collection[str]) -> Mapping[str, bytes]:
         raise AssertionError("nobody asks why, or what policies do")

@@ -22,7 +22,7 @@ from grammar.meaning.schema import load_schema
 from policies.resource import PolicyStatus
 from server.metrics.metrics import Metrics
 from server.runtime import policies as module_of_policies
-from server.runtime.file_cluster import NoCluster
+from server.runtime.file_cluster import ClusterSource
 from server.runtime.observers import LogObserver
 from server.runtime.policy_statuses import Statuses, work_at_bind
 from server.runtime.reloader import PolicyReloader
@@ -35,7 +35,7 @@ LOG = logging.getLogger("placet.test")
 CACHE = cache_of([node("n1")], [pod("web-1", "shop", on="n1", labels={"app": "web"})])
 
 
-class Edited(NoCluster):
+class Edited(ClusterSource):
     """A view whose policy objects a test edits."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ from policies.file_signs import LOOK_SECONDS
 from policies.loader import INTERVAL_SECONDS
 from policies.manifest_text import GROUP
 from server.metrics.metrics import Metrics
-from server.runtime.file_cluster import ClusterFiles, FileCluster, NoCluster
+from server.runtime.file_cluster import ClusterFiles, ClusterSource, FileCluster
 from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader
 from tests.support.builders import Object, controller, kubectl_list, node, pod, raw
@@ -66,7 +66,7 @@ def write(path: Path, content: str | Object) -> Path:
 
 def reloader(policies: Path, cluster: Path | None) -> PolicyReloader:
     if cluster is None:
-        return reloader_of([policies], lambda _: NoCluster(), SCHEMA, OBSERVER, LOG)
+        return reloader_of([policies], lambda _: ClusterSource(), SCHEMA, OBSERVER, LOG)
     files = ClusterFiles([cluster])
     return reloader_of(
         [policies], lambda needs: FileCluster(files, SCHEMA, needs, LOG), SCHEMA, OBSERVER, LOG
@@ -348,7 +348,7 @@ def test_the_pod_of_a_call_counts_by_its_annotations(policies: Path, cluster: Pa
     assert found == {"3": ["n1", "n2"], "4": ["n2"], "8": []}
 
 
-class _LookedAt(NoCluster):
+class _LookedAt(ClusterSource):
     """A view that counts the looks for changes."""
 
     looks = 0

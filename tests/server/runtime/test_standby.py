@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 
 from engine.cluster.lease import LeaderGate, Lease
-from server.runtime.cluster_runtime import ClusterRuntime, StandbyGate
+from server.runtime.cluster_runtime import ClusterRuntime
 from server.supervisor import end
 from tests.support.lease_api import LeaseApi
 
@@ -28,17 +28,17 @@ async def taken_over(_began: float) -> None:
 @asynccontextmanager
 async def replicas(
     api: LeaseApi, names: Sequence[str] = ("a", "b", "c")
-) -> AsyncIterator[list[StandbyGate]]:
+) -> AsyncIterator[list[LeaderGate]]:
     """The gates of replicas, after they had time to choose a leader."""
-    gates: list[StandbyGate] = []
+    gates: list[LeaderGate] = []
     async with AsyncExitStack() as stack:
         for name in names:
             clock = asyncio.get_running_loop().time
             lease = Lease(api, ("kube-system", "placet"), name, clock=clock)
-            leader = LeaderGate(lease)
+            leader = LeaderGate(lease, stands_by=True)
             for work in (lease.run(), leader.run(taken_over)):
                 stack.push_async_callback(end, asyncio.create_task(work))
-            gates.append(StandbyGate(lease, leader))
+            gates.append(leader)
         await asyncio.sleep(10)
         yield gates
 

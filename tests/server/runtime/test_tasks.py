@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import signal
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,16 +21,14 @@ from prometheus_client import CollectorRegistry
 from engine.cache.informers import NODES, POLICIES
 from engine.cache.informers import PODS as POD_RESOURCE
 from engine.cluster.data_fetching import METRICS
-from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
+from engine.counting.in_flight_pods import Schedulers
 from engine.drift.drift_document import RepairMode
-from engine.objects.request_pod import Exemptions
 from grammar.meaning.schema import load_schema
 from server.http.tls import Credentials
 from server.metrics.metrics import Metrics
-from server.runtime.cluster_runtime import Access
-from server.runtime.data_tables import DataAccess
-from server.runtime.server_runtime import Options, serve
-from server.settings import SelfSigned, Settings, TlsFiles
+from server.runtime.options import Options
+from server.runtime.server_runtime import serve
+from server.settings import SelfSigned, TlsFiles
 from tests.e2e.process import free_port
 from tests.support.books import section
 from tests.support.certificates import Keyring
@@ -93,25 +91,16 @@ class Server:
 async def running(
     folder: Path,
     *,
-    lease: tuple[str, str] | None = None,
-    settings: Settings | None = None,
     keyring: Keyring | None = None,
     url: str = "",
     authorization: str | None = None,
-    self_signed: SelfSigned | None = None,
-    schedulers: Schedulers = DEFAULT_SCHEDULERS,
-    policies: Sequence[Path] = (),
-    data: DataAccess | None = None,
-    repair: RepairMode = "off",
     definitions: bool = True,
+    **options: Any,
 ) -> AsyncIterator[Server]:
-    """A server, with the URL of another API server and a token that this one wants.
+    """A server with these options, the URL of another API server and a token that this one wants.
 
     Without `definitions` the API server has no kinds of policies.
-
-    `self_signed` is a certificate that it keeps in a Secret of the namespace `kube-system`.
     """
-    settings = settings or Settings(port=0, lameduck=0.0)
     registry = CollectorRegistry()
     metrics = Metrics(registry, "0")
     credentials = Credentials(keyring.files, metrics, LOG) if keyring is not None else None
@@ -122,22 +111,17 @@ async def running(
             api.delete(resource.path, "first")
         api.authorization = authorization
         file = kubeconfig(folder / "kubeconfig", url or api.url, {"token": "static"})
-        watched, view_port = Access(file, None, lease, repair=repair), free_port()
+        view_port = free_port()
         api.single.folders = {SECRETS}
-        options = Options(
-            settings,
-            policies,
-            watched,
-            Exemptions(frozenset()),
-            "0",
-            schedulers,
+        served = Options(
+            watches=True,
+            kubeconfig=file,
             view_port=view_port,
-            self_signed=self_signed,
-            data=data or DataAccess(),
+            **{"port": 0, "lameduck": 0.0, **options},
         )
         serving = asyncio.create_task(
             serve(
-                options,
+                served,
                 load_schema(),
                 metrics,
                 credentials,
@@ -184,12 +168,12 @@ async def test_every_task_has_a_supervisor_or_serves_a_connection(
     """And the documentation lists it."""
     mine = asyncio.current_task()
     file = tmp_path / "kept.pem"
-    settings = Settings(port=0, lameduck=0.0, health=("127.0.0.1", 0), tls=TlsFiles(file, file))
     kept = SelfSigned(("kube-system", "placet-tls"), ("127.0.0.1",))
     async with running(
         tmp_path,
         lease=("kube-system", "placet"),
-        settings=settings,
+        health_listen=("127.0.0.1", 0),
+        tls=TlsFiles(file, file),
         keyring=keyring,
         self_signed=kept,
         schedulers=Schedulers(call_bind=binds),
@@ -278,8 +262,7 @@ async def test_tables_of_data_come_and_go_with_policies(tmp_path: Path) -> None:
     (tmp_path / "data" / "prices.csv").write_text("type,hour\nsmall,0.5\n")
     policy = tmp_path / "hot.policy"
     policy.write_text(DATA)
-    access = DataAccess(files=tmp_path / "data")
-    async with running(tmp_path, policies=[policy], data=access) as server:
+    async with running(tmp_path, policies=[policy], data_folder=tmp_path / "data") as server:
         await server.until(
             "/metrics", lambda text: 'placet_data_rows{source="prices (file)"} 1' in text
         )

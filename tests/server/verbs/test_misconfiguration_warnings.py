@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import pytest
@@ -61,12 +61,12 @@ def test_what_was_seen_is_shown_for_a_quarter_of_an_hour(situation: Situation) -
     failed.outcome = Outcome.INTERNAL
     situation.warnings.look(failed)
     situation.warnings.look(CallRecord("pods", 0.0, GO))
-    (requests, nodes), (webhooks, text) = situation.warnings.seen
+    (requests, nodes, _), (webhooks, text, _) = map(astuple, situation.warnings.checks())
     assert (requests, webhooks) == ("requests", "webhooks")
     assert "nodeCacheCapable: true" in nodes
     assert text == "the webhook `validate` failed: the log has the reason"
     situation.now += 901
-    assert not situation.warnings.seen
+    assert not situation.warnings.checks()
 
 
 def test_whole_nodes_of_other_clients_give_no_warning(
