@@ -62,8 +62,8 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         "a leader decides before it has listed pods",
         "server/runtime/cluster_runtime.py",
-        "            if not is_listed:\n",
-        "            if False:\n",
+        "        if not self._has_listed:\n",
+        "        if False:\n",
         binds=True,
     ),
     Mutant(
