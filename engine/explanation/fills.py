@@ -7,7 +7,6 @@ group. A bound of what a workload has is one for each workload.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -54,14 +53,6 @@ class BoundFill(NamedClause, frozen=True):
         return self.groups[0].used / self.groups[0].most
 
 
-@dataclass(frozen=True, slots=True)
-class FilledBound:
-    """A filled bound, and the used part of the group of each node that has a bound."""
-
-    fill: BoundFill
-    parts: Mapping[str, float]
-
-
 def selects(program: Program, pod: Peer, frame: Frame) -> bool:
     """Whether a policy may select a pod that is there; true where more of the pod would be read."""
     if program.namespace not in (None, pod.namespace):
@@ -78,17 +69,15 @@ def selects(program: Program, pod: Peer, frame: Frame) -> bool:
 
 def fill_of_cards(
     policy: str, clause: str, amount: str, nodes: Mapping[str, tuple[int, int]]
-) -> FilledBound:
+) -> BoundFill:
     """What pods take of an amount of the cards; `nodes` have some of it, and what is taken."""
-    parts = {name: round(used / most, 3) for name, (most, used) in nodes.items()}
-    order = sorted(nodes, key=lambda name: (-parts[name], name))
+    order = sorted(nodes, key=lambda name: (-nodes[name][1] / nodes[name][0], name))
     every = GroupFill("all nodes", *(sum(each[i] for each in nodes.values()) for i in (1, 0)))
     listed = [GroupFill(name, nodes[name][1], nodes[name][0]) for name in order[:_MOST_GROUPS]]
-    fill = BoundFill(policy, clause, amount, [every, *listed], len(order) - len(listed))
-    return FilledBound(fill, parts)
+    return BoundFill(policy, clause, amount, [every, *listed], len(order) - len(listed))
 
 
-def fills_of(inspection: Inspection, node: str) -> Work[list[FilledBound]]:
+def fills_of(inspection: Inspection, node: str) -> Work[list[BoundFill]]:
     """The fill of each bound that holds for a pod, which is on this node, or on none.
 
     Yields after each portion. Raises DeadlineExceededError for what gets no further.
@@ -97,7 +86,7 @@ def fills_of(inspection: Inspection, node: str) -> Work[list[FilledBound]]:
     return list(_fills(inspection, node))
 
 
-def _fills(inspection: Inspection, node: str) -> Iterator[FilledBound]:
+def _fills(inspection: Inspection, node: str) -> Iterator[BoundFill]:
     names, table = inspection.names, inspection.table
     known_rows = KnownRows(table.find(names), table.rows)
     here = names.index(node) if node in table.rows else None
@@ -121,14 +110,7 @@ def _fills(inspection: Inspection, node: str) -> Iterator[FilledBound]:
         ]
         count = headroom.clause.count
         of = "" if count.peers.where is not None else _workload(inspection.peer)
-        fill = BoundFill(count.policy, count.name, of, listed, len(order) - len(listed))
-        bounded = set(order.tolist())
-        of_node = {
-            name: round(float(parts[group]), 3)
-            for name, group in zip(names, headroom.groups.tolist(), strict=True)
-            if group in bounded
-        }
-        yield FilledBound(fill, of_node)
+        yield BoundFill(count.policy, count.name, of, listed, len(order) - len(listed))
 
 
 def _with_pod(headroom: CountHeadroom, here: int | None) -> GroupCounts:

@@ -20,7 +20,7 @@ class NodesInShort(msgspec.Struct, frozen=True, kw_only=True):
     for a node without the label. `labels` are others by which nodes can be grouped. `cpu`, `memory`
     and `cards` are percentages of what is allocatable that pods request, -1 where there is none.
     `state` is 0 for a node that is ready, 1 for one that takes no pods, and 2 for one that is not
-    ready. `bound` has what is used of the bound that was asked for, in percent; null without one.
+    ready.
     """
 
     label: str
@@ -33,7 +33,6 @@ class NodesInShort(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[int]
     cards: Sequence[int] | None
     state: Sequence[int]
-    bound: Sequence[int] | None
 
 
 class PolicyEdit(msgspec.Struct, frozen=True):

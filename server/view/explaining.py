@@ -21,7 +21,7 @@ from engine.engine import Engine
 from engine.explanation.decided import decided
 from engine.explanation.document import PodExplanation
 from engine.explanation.explanation import Analyst, Asker, PodQuestion, Told
-from engine.explanation.fills import FilledBound, fills_of
+from engine.explanation.fills import BoundFill, fills_of
 from engine.explanation.inspection import Inspection
 from grammar.meaning.schema import Schema
 from grammar.messages.texts import shown
@@ -75,7 +75,7 @@ class Explainer:
         """What would be decided about a pod now; with `node` also what is said of that node."""
         return await self.explain(**asked.names, node=asked.query.get("node"))
 
-    async def fills(self, namespace: str, name: str) -> list[FilledBound]:
+    async def fills(self, namespace: str, name: str) -> list[BoundFill]:
         """The fill of each bound that holds for a pod; nothing for a pod that is gone.
 
         Raises HTTPException and EngineError.

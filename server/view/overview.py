@@ -23,7 +23,7 @@ from engine.decision.verb_call import ClusterState
 from engine.engine import Engine
 from engine.errors import EngineError, NotSyncedError
 from engine.explanation.document import Cause
-from engine.explanation.fills import BoundFill, FilledBound, fill_of_cards, selects
+from engine.explanation.fills import BoundFill, fill_of_cards, selects
 from engine.objects.peer import Peer, key_of
 from engine.program.frame import Frame
 from engine.work import Work
@@ -67,7 +67,7 @@ _USUAL_LABELS = (
 )
 _HOSTNAME = "kubernetes.io/hostname"
 # When bounds were seen, and how full they were.
-_Seen = tuple[str, Sequence[FilledBound]]
+_Seen = tuple[str, Sequence[BoundFill]]
 # When a cause was worked out by the clock, and why a pod waits, or why that is not known.
 _KnownCause = tuple[float, Cause | None, str]
 
@@ -111,9 +111,8 @@ class Overview:
         }
 
     async def at_a_glance(self, asked: ViewQuestion) -> ReplicaOverview:
-        """The nodes by a label, and how full a bound is there; the policy, clause and workload."""
-        query = asked.query
-        label = query["label"][:_LONGEST_LABEL] if "label" in query else None
+        """The nodes by a label, and the numbers of pods."""
+        label = asked.query["label"][:_LONGEST_LABEL] if "label" in asked.query else None
         found = ReplicaOverview(
             replica=self._replica,
             at=Timestamp.now().to_second(),
@@ -131,9 +130,6 @@ class Overview:
             if label not in self._nodes:
                 self._nodes[label] = await self._done(self._nodes_by(snapshot.table, label))
             nodes = self._nodes[label]
-        if "policy" in query and "clause" in query:
-            wanted = query["policy"], query["clause"], query.get("of", "")
-            nodes = _with_bound(nodes, (await self._seen())[1], wanted)
         return msgspec.structs.replace(
             found,
             nodes=nodes,
@@ -166,11 +162,11 @@ class Overview:
     async def fills(self, _asked: ViewQuestion) -> FillList:
         """The bounds, the fullest first."""
         at, bounds = await self._seen()
-        return FillList(self._replica, at, [each.fill for each in bounds])
+        return FillList(self._replica, at, bounds)
 
     async def fullest(self) -> Sequence[BoundFill]:
         """The same for a history."""
-        return [each.fill for each in (await self._seen())[1]]
+        return (await self._seen())[1]
 
     async def selected(self, asked: ViewQuestion) -> SelectedPods:
         """The pods that a policy selects. Raises HTTPException and NotSyncedError."""
@@ -229,7 +225,6 @@ class Overview:
             pods=pods,
             cards=cards if self._engine.cards.are_used else None,
             state=states,
-            bound=None,
         )
 
     def _cards_of(self, node: NodeWithPods) -> int:
@@ -267,12 +262,12 @@ class Overview:
                 known = self._bounds[None] = Timestamp.now().to_second(), found
             return known
 
-    async def _seen_bounds(self) -> Sequence[FilledBound]:
+    async def _seen_bounds(self) -> Sequence[BoundFill]:
         try:
             snapshot = self._cluster.snapshot()
         except NotSyncedError:
             return ()
-        found: dict[tuple[object, ...], FilledBound] = {}
+        found: dict[tuple[object, ...], BoundFill] = {}
         for pod in await self._done(self._sample(snapshot)):
             try:
                 bounds = await self._explainer.fills(pod.namespace, pod.name)
@@ -281,12 +276,11 @@ class Overview:
                 continue
             for each in bounds:
                 # Pods of different values may count others by the same clause.
-                fill = each.fill
-                found.setdefault((fill.policy, fill.clause, fill.of, *fill.groups[:3]), each)
+                found.setdefault((each.policy, each.clause, each.of, *each.groups[:3]), each)
         every = [*found.values(), *await self._done(self._cards(snapshot.table))]
-        return sorted(every, key=lambda each: -each.fill.part)[:_MOST_BOUNDS]
+        return sorted(every, key=lambda each: -each.part)[:_MOST_BOUNDS]
 
-    def _cards(self, table: NodeTable) -> Work[Sequence[FilledBound]]:
+    def _cards(self, table: NodeTable) -> Work[Sequence[BoundFill]]:
         """The cards of each clause, by amount."""
         programs = self._engine.registry.programs
         policies = {c.name: p.address for p in reversed(programs) for c in p.cards}
@@ -370,13 +364,3 @@ def _percent(node: NodeWithPods, resource: str) -> int:
     if node.requested is None or whole <= 0:
         return -1
     return 100 * node.requested[resource].nanos // whole
-
-
-def _with_bound(
-    nodes: NodesInShort, bounds: Sequence[FilledBound], wanted: tuple[str, str, str]
-) -> NodesInShort:
-    for each in bounds:
-        if (each.fill.policy, each.fill.clause, each.fill.of) == wanted:
-            parts = [round(100 * each.parts.get(name, -0.01)) for name in nodes.names]
-            return msgspec.structs.replace(nodes, bound=parts)
-    return nodes

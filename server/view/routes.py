@@ -112,9 +112,6 @@ _OF_LISTING = (
 )
 _OF_OVERVIEW = (
     QueryParameter("label", "the label by whose values nodes are grouped; the zone without one"),
-    QueryParameter("policy", "with `clause`: a bound, to be told how full it is on each node"),
-    QueryParameter("clause", "the clause of the bound"),
-    QueryParameter("of", "the workload of the bound, if it is of workloads"),
 )
 _OF_HISTORY = (
     QueryParameter("hours", "the hours", most=168, usual=168),

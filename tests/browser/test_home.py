@@ -53,10 +53,6 @@ def test_the_fullest_bounds_and_what_rejects(page: Page, demo: Demo) -> None:
     expect(fills.locator("li").nth(1)).to_contain_text("3 of 3")
     rejecting = section(page, "What rejects most")
     expect(rejecting.locator(".fill").first).to_have_text(re.compile(r".+: .+\d+ nodes?"))
-    fills.locator("li", has_text="zone").get_by_role("button").click()
-    expect(page.locator("label", has_text=re.compile("^Bound")).locator("select")).to_have_value(
-        "policy=batch%2Fbatch&clause=zone&of="
-    )
     expect(page.locator(".legend")).to_contain_text("90 % and more")
     page.get_by_text("Nodes as a list").click()
     expect(page.locator(".names").first).to_contain_text("100 %")
@@ -141,7 +137,6 @@ def many(nodes: int) -> dict[str, Any]:
             "pods": [10] * nodes,
             "cards": None,
             "state": [int(not number % 97) for number in range(nodes)],
-            "bound": None,
         },
     }
 

@@ -81,9 +81,6 @@ def test_a_policy_has_its_pods_and_its_bounds(page: Page) -> None:
         expect(bounds.locator(".fill").nth(0)).to_contain_text("2 of 3")
         expect(bounds.locator(".fill").nth(1)).to_contain_text("1 of 3")
         everybody_can_use_it(page, "policy-object")
-        bounds.get_by_role("link", name="On the nodes").click()
-        page.get_by_text("Nodes as a list").click()
-        expect(page.locator(".names").first).to_contain_text("a 67 %")
 
 
 def test_an_edit_is_shown_at_home(page: Page) -> None:

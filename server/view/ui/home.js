@@ -7,8 +7,8 @@ import {
 } from "./parts.js";
 
 const BY = [["cpu", "requested cpu"], ["memory", "requested memory"], ["cards", "cards in use"],
-  ["bound", "a bound that fills up"], ["pod", "the verdict for a pod"]];
-export const boundQuery = (bound) => new URLSearchParams({ policy: bound.policy, clause: bound.clause, of: bound.of }).toString();
+  ["pod", "the verdict for a pod"]];
+export const boundKey = (bound) => `${bound.policy} ${bound.clause} ${bound.of}`;
 
 // Asks again at once while the replica works out causes, and after some seconds when it has them.
 function useWaiting() {
@@ -28,11 +28,8 @@ function useWaiting() {
 }
 
 export function Home({ filters, status }) {
-  const { label = "", by = "cpu", pod, bound, node } = filters;
-  const query = new URLSearchParams();
-  if (label) query.set("label", label);
-  const wanted = `${API}/overview?${query}${by === "bound" && bound ? `&${bound}` : ""}`;
-  const overview = useAnswer(wanted, { seconds: 5 });
+  const { label = "", by = "cpu", pod, node } = filters;
+  const overview = useAnswer(`${API}/overview?${new URLSearchParams(label ? { label } : {})}`, { seconds: 5 });
   const waiting = useWaiting();
   const fills = useAnswer(`${API}/fills`, { seconds: 15 });
   const drift = useAnswer(`${API}/drift`, { seconds: 15 });
@@ -40,7 +37,7 @@ export function Home({ filters, status }) {
   const [last, setLast] = useState(null);
   useEffect(() => { if (overview.data) setLast(overview.data); }, [overview.data]);
   const data = overview.data || last;
-  const go = (more) => location.replace(address(["home"], { label, by, pod, bound, node, ...more }));
+  const go = (more) => location.replace(address(["home"], { label, by, pod, node, ...more }));
   if (!data) return html`<h1>Home</h1>${missing(overview)}`;
   return html`<h1 class="numbers">${data.nodes ? html`
       <span><b>${data.nodes.names.length.toLocaleString("en")}</b> ${data.nodes.names.length === 1 ? "node" : "nodes"}</span>${" "}
@@ -51,9 +48,9 @@ export function Home({ filters, status }) {
     ${data.problem && html`<p class="cause">${sentence(data.problem)}</p>`}
     ${status.data && status.data.failing.map((each) => html`<div class="problem" role="alert"><strong>${each.name}:</strong> ${sentence(each.failure)}</div>`)}
     <div class="home"><div>
-      ${data.nodes && html`<${Nodes} nodes=${data.nodes} label=${label} by=${by} pod=${pod} bound=${bound} node=${node}
-        verdict=${verdict} fills=${fills.data} waiting=${waiting.data} go=${go} />`}
-        <${Fills} found=${fills} go=${go} />
+      ${data.nodes && html`<${Nodes} nodes=${data.nodes} label=${label} by=${by} pod=${pod} node=${node}
+        verdict=${verdict} waiting=${waiting.data} go=${go} />`}
+        <${Fills} found=${fills} />
         <${Rejecting} status=${status} /></div>
       <div>
         <${WaitingPods} found=${waiting} go=${go} />
@@ -71,7 +68,7 @@ function verdictsOf(explained) {
   return found;
 }
 
-function Nodes({ nodes, label, by, pod, bound, node, verdict, fills, waiting, go }) {
+function Nodes({ nodes, label, by, pod, node, verdict, waiting, go }) {
   const verdicts = verdict.data ? verdictsOf(verdict.data) : null;
   const known = BY.filter(([name]) => name !== "cards" || nodes.cards);
   return html`<section class="nodes-section" aria-labelledby="nodes"><h2 id="nodes">Nodes</h2>
@@ -81,12 +78,8 @@ function Nodes({ nodes, label, by, pod, bound, node, verdict, fills, waiting, go
       <label>Coloured by <select value=${by} onChange=${(event) => go({ by: event.target.value })}>
         ${known.map(([name, text]) => html`<option value=${name}>${text}</option>`)}</select></label>
       ${by === "pod" && html`<${PodField} pod=${pod} waiting=${waiting} go=${go} />`}
-      ${by === "bound" && html`<label>Bound <select value=${bound || ""} onChange=${(event) => go({ bound: event.target.value })}>
-        <option value="">choose one</option>
-        ${((fills && fills.bounds) || []).slice(0, 100).map((each) => html`<option value=${boundQuery(each)}>
-          ${each.policy}: ${each.clause}${each.of ? ` of ${each.of}` : ""}</option>`)}</select></label>`}
     </form>
-    <${Legend} by=${by} nodes=${nodes} verdicts=${verdicts} verdict=${verdict} pod=${pod} bound=${bound} />
+    <${Legend} by=${by} nodes=${nodes} verdicts=${verdicts} verdict=${verdict} pod=${pod} />
     <${NodeMap} nodes=${nodes} by=${by} verdicts=${verdicts} chosen=${node} choose=${(name) => go({ node: name })} />
     ${node && nodes.names.includes(node) && html`<${OneNode} nodes=${nodes} name=${node} pod=${by === "pod" ? pod : ""} close=${() => go({ node: "" })} />`}
     <${Fullest} nodes=${nodes} by=${by} go=${go} /></section>`;
@@ -100,11 +93,10 @@ function PodField({ pod, waiting, go }) {
 
 const VERDICTS = [["passes", "pass"], ["unfit", "rejected by kube-scheduler's own plugins"], ["rejected", "rejected by policies"]];
 
-function Legend({ by, nodes, verdicts, verdict, pod, bound }) {
+function Legend({ by, nodes, verdicts, verdict, pod }) {
   if (by === "pod" && !pod) return html`<p class="quiet">Name a pod to see which nodes would take it.</p>`;
   if (by === "pod" && verdict.error) return html`<${Problem} ...${verdict} />`;
   if (by === "pod" && !verdicts) return html`<${Waiting} />`;
-  if (by === "bound" && (!bound || !nodes.bound)) return html`<p class="quiet">Choose a bound to see where it is full.</p>`;
   if (by === "pod") {
     const number = (kind) => nodes.names.filter((name) => verdicts.get(name) === kind).length;
     return html`<p class="legend">${VERDICTS.map(([kind, text]) => html`<span><i class=${`cell ${kind}`}></i>${number(kind)} ${text}</span>`)}
@@ -121,7 +113,7 @@ function OneNode({ nodes, name, pod, close }) {
   const place = nodes.names.indexOf(name);
   const percent = (of) => (nodes[of] && nodes[of][place] >= 0 ? `${nodes[of][place]} %` : null);
   const facts = [["State", STATES[nodes.state[place]]], ["Pods", nodes.pods[place]], ["Requested cpu", percent("cpu")],
-    ["Requested memory", percent("memory")], ["Cards in use", percent("cards")], ["Of the bound", percent("bound")]];
+    ["Requested memory", percent("memory")], ["Cards in use", percent("cards")]];
   return html`<section class="node" aria-label=${`Node ${name}`}><h3>${name} <button class="close" onClick=${close}>close</button></h3>
     <dl class="facts">${facts.map(([key, value]) => value !== null && html`<div><dt>${key}</dt><dd>${value}</dd></div>`)}</dl>
     ${pod && html`<p><a href=${podAddress(pod, name)}>What each clause says of ${pod} here</a></p>`}</section>`;
@@ -131,7 +123,7 @@ function OneNode({ nodes, name, pod, close }) {
 function Fullest({ nodes, by, go }) {
   const percents = nodes[by] || nodes.cpu, name = nodes[by] ? by : "cpu";
   const ordered = nodes.names.map((_, place) => place).sort((a, b) => percents[b] - percents[a]);
-  return html`<details><summary>Nodes as a list, those with most ${name === "bound" ? "of the bound" : name} first</summary>
+  return html`<details><summary>Nodes as a list, those with most ${name} first</summary>
     <ul class="names">${ordered.slice(0, 100).map((place) => html`<li key=${nodes.names[place]}>
       <button onClick=${() => go({ node: nodes.names[place] })}>${nodes.names[place]} ${percents[place] < 0 ? "" : `${percents[place]} %`}</button></li>`)}</ul>
     ${ordered.length > 100 && html`<p class="quiet">${count(ordered.length - 100, "node")} more have less.</p>`}</details>`;
@@ -153,13 +145,12 @@ function WaitingPods({ found, go }) {
       ${data.more > 0 && html`<p class="quiet">${count(data.more, "pod")} more of other workloads.</p>`}`}</section>`;
 }
 
-function Fills({ found, go }) {
+function Fills({ found }) {
   const { data } = found;
   return html`<section aria-labelledby="fills"><h2 id="fills">What fills up</h2>${missing(found)}
     ${data && !data.bounds.length && html`<p class="quiet">No strict limit, share or spread has a bound that pods fill.</p>`}
-    ${data && html`<ul class="cards">${data.bounds.slice(0, 5).map((each) => html`<li key=${boundQuery(each)}>
-      <${Fill} bound=${each} />
-      <p><button onClick=${() => go({ by: "bound", bound: boundQuery(each) })}>Show on the nodes</button></p></li>`)}</ul>`}</section>`;
+    ${data && html`<ul class="cards">${data.bounds.slice(0, 5).map((each) => html`<li key=${boundKey(each)}>
+      <${Fill} bound=${each} /></li>`)}</ul>`}</section>`;
 }
 
 export function Fill({ bound, all = false }) {

@@ -9,7 +9,7 @@ const step = (percent) => STEPS.findIndex((below) => percent < below);
 const SIZES = [[40, 44], [100, 28], [300, 18], [1500, 12], [Infinity, 8]];
 const SHOWN_GROUPS = 60;
 
-// The name of the colour of each node, by its place: `cpu`, `memory`, `cards`, `bound` or `pod`.
+// The name of the colour of each node, by its place: `cpu`, `memory`, `cards` or `pod`.
 export function colours(nodes, by, verdicts) {
   if (by === "pod") return nodes.names.map((name) => (verdicts && verdicts.get(name)) || "unknown");
   const percents = nodes[by];

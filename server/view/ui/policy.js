@@ -1,7 +1,7 @@
 // Policy: the pods that it selects, how full its bounds are, its gangs, and its drift.
 import { html } from "./vendor/preact-htm.js";
-import { API, Badge, Bar, Table, Waiting, address, ago, count, podAddress, policyAddress, useAnswer } from "./parts.js";
-import { Fill, boundQuery } from "./home.js";
+import { API, Badge, Bar, Table, Waiting, ago, count, podAddress, policyAddress, useAnswer } from "./parts.js";
+import { Fill, boundKey } from "./home.js";
 
 export function Selected({ policy }) {
   const { data, status } = useAnswer(`${API}/selected?${new URLSearchParams({ policy })}`, { seconds: 15 });
@@ -20,9 +20,8 @@ export function Bounds({ policy }) {
   const own = data ? data.bounds.filter((each) => each.policy === policy) : [];
   if (!own.length) return null;
   return html`<section aria-labelledby="bounds"><h2 id="bounds">How full its bounds are</h2>
-    <ul class="cards">${own.map((each) => html`<li key=${boundQuery(each)}><${Fill} bound=${each} all=${true} />
-      ${each.more > 0 && html`<p class="quiet">${count(each.more, "group")} with less are left out.</p>`}
-      <p><a href=${address(["home"], { by: "bound", bound: boundQuery(each) })}>On the nodes</a></p></li>`)}</ul></section>`;
+    <ul class="cards">${own.map((each) => html`<li key=${boundKey(each)}><${Fill} bound=${each} all=${true} />
+      ${each.more > 0 && html`<p class="quiet">${count(each.more, "group")} with less are left out.</p>`}</li>`)}</ul></section>`;
 }
 
 export function Gangs({ gangs, some }) {
