@@ -236,15 +236,9 @@ def _of_gang(explained: PodExplanation, *, is_told: bool) -> Cause | None:
         where = f", with this pod on `{own.node}`" if own is not None and own.node else ""
         return Cause("gang", f"its gang fits now{where} ({clause})", _GANG_FITS)
     if gang.state == "gathering":
-        rest = f"{gang.text} ({clause})"
-        if own is not None and own.presence == "held":
-            text = f"held on `{own.node}` since {own.seconds:.0f} s: {rest}"
-        elif own is not None and own.node:
-            since = f"its gang gathers since {gang.seconds:.0f} s"
-            text = f"{since}, and it has a place on `{own.node}`: {rest}"
-        else:
-            text = f"the other members of its gang have their places: {rest}"
-        return Cause("gang", text, _GANG_GATHERS)
+        place = f"a place on `{own.node}`" if own is not None and own.node else "no place yet"
+        since = f"its gang gathers since {gang.seconds:.0f} s, and it has {place}"
+        return Cause("gang", f"{since}: {gang.text} ({clause})", _GANG_GATHERS)
     if gang.state not in ("waiting", "given up") or not _rejects_alone(gang, explained):
         return None
     if gang.state == "given up":
@@ -260,13 +254,11 @@ _GANG_GATHERS = "nothing: all members are bound together, or the gang is given u
 
 
 def _gang_hint(gang: GangExplanation) -> str:
-    if gang.text.startswith("PodGroup "):
+    if gang.quorum is None:
         return "create the PodGroup with its number, or write one with `at least`"
-    if gang.quorum is not None and gang.exist < gang.quorum:
+    if gang.exist < gang.quorum:
         return "create the other members, or ask for fewer with `at least`"
-    if gang.text.endswith(" fit") or " fit, in " in gang.text:
-        return "make room for all members at the same time, or ask for fewer with `at least`"
-    return ""
+    return "make room for all members at the same time, or ask for fewer with `at least`"
 
 
 def _rejects_alone(gang: GangExplanation, explained: PodExplanation) -> bool:

@@ -209,18 +209,7 @@ def _card_evidence(clause: Cards, written: Written, frame: Frame) -> NodeCounts:
         for each in there_are
         if isinstance(each.pod, Peer)
     ]
-    guessed = sum(each.presence == "guessed" for each in on_them)
-    text = f"the pod takes {amounts} of {many}; {there}{_said_of(guessed)}"
-    return _counts(text, sorted(on_them))
-
-
-def _said_of(guessed: int) -> str:
-    """What is said of so many pods whose cards are guessed."""
-    if not guessed:
-        return ""
-    pods = "1 pod was" if guessed == 1 else f"{guessed} pods were"
-    its = "its card is" if guessed == 1 else "their cards are"
-    return f"; {pods} bound by others without a number, so {its} guessed"
+    return _counts(f"the pod takes {amounts} of {many}; {there}", sorted(on_them))
 
 
 def _left(card: Card, name: str) -> str:

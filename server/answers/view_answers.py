@@ -246,19 +246,16 @@ class PolicySummary(msgspec.Struct, frozen=True, kw_only=True):
     """A policy in short. `namespace` is null for a cluster policy.
 
     Of a file that cannot be read as policies, `address` is its name. `origin` is the file, or the
-    object as `placementpolicies/NAMESPACE/NAME`. Mode, weight and digest are null for a policy that
-    is not in force. `overruledBy` are policies that governed pods which this one selects too, in
-    decisions that are kept.
+    object as `placementpolicies/NAMESPACE/NAME`. `inForce` is null for a policy that is not in
+    force, or made for `use` alone. `overruledBy` are policies that governed pods which this one
+    selects too, in decisions that are kept.
     """
 
     address: str
     namespace: str | None
     origin: str
     state: State
-    mode: str | None
-    weight: int | None
-    digest: str | None
-    expensive: bool
+    inForce: PolicyInForce | None
     errors: int
     warnings: int
     overruledBy: Sequence[str]

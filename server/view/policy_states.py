@@ -11,10 +11,7 @@ from aiohttp import web
 from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
-from engine.explanation.decided import (
-    AuditList,
-)
-from engine.program.program import Program
+from engine.explanation.decided import AuditList
 from grammar.messages.diagnostics import Diagnostic
 from grammar.messages.texts import shown
 from grammar.values.time import Timestamp
@@ -24,6 +21,7 @@ from server.answers.overview_answers import PolicyEdit
 from server.answers.view_answers import (
     PodNumbers,
     PolicyDetail,
+    PolicyInForce,
     PolicyList,
     PolicySummary,
     State,
@@ -32,6 +30,7 @@ from server.answers.view_answers import (
 from server.view.history import History
 from server.view.policy_yaml import as_written, moved
 from server.view.routes import Answer, ViewQuestion
+from server.view.status import policies_in_force
 
 # The edits that are told.
 _MOST_EDITS = 10
@@ -50,8 +49,7 @@ class _Now:
 
     at: str
     read: EnforcedPolicies
-    programs: Mapping[str, Program]
-    expensive: frozenset[str]
+    in_force: Mapping[str, PolicyInForce]
     overruled: Mapping[str, Sequence[str]]
     objects: Mapping[str, bytes]
 
@@ -66,13 +64,8 @@ class _Now:
         return PodNumbers(*numbers)
 
 
-@dataclass(frozen=True, slots=True)
-class _KnownPolicy:
-    """A policy, or a file without readable policies, with the file and the diagnostics."""
-
-    summary: PolicySummary
-    file: CheckedFile
-    found: Sequence[Diagnostic]
+# A policy, or a file without readable policies, with the file and the diagnostics.
+_Known = tuple[PolicySummary, CheckedFile, Sequence[Diagnostic]]
 
 
 class PolicyStates:
@@ -137,7 +130,7 @@ class PolicyStates:
         now = self._gathered()
 
         def make() -> PolicyList:
-            found = (known.summary for known in _every(now))
+            found = (summary for summary, _, _ in _every(now))
             ordered = sorted(found, key=lambda each: (each.address, each.origin))
             return PolicyList(self._replica, now.at, ordered)
 
@@ -146,20 +139,20 @@ class PolicyStates:
     def detail(self, address: str) -> Callable[[], PolicyDetail] | None:
         """What makes the answer about one policy, in a thread; None if there is no such policy."""
         now = self._gathered()
-        known = next((each for each in _every(now, address)), None)
-        if known is None:
+        if (known := next(_every(now, address), None)) is None:
             return None
-        raw = now.objects.get(known.summary.origin)
+        summary, file, diagnostics = known
+        raw = now.objects.get(summary.origin)
         audit = self._engine.audits.log.policies.get(address)
 
         def make() -> PolicyDetail:
-            text = page = known.file.source.text
-            found = problems(known.found, known.file.source)
+            text = page = file.source.text
+            found = problems(diagnostics, file.source)
             if raw is not None:
                 text = as_written(raw)
                 found = moved(found, page, text)
             return PolicyDetail(
-                **msgspec.structs.asdict(known.summary),
+                **msgspec.structs.asdict(summary),
                 replica=self._replica,
                 text=text,
                 diagnostics=found,
@@ -169,12 +162,10 @@ class PolicyStates:
         return make
 
     def _gathered(self) -> _Now:
-        programs = {program.address: program for program in self._engine.registry.programs}
         return _Now(
             Timestamp.now().to_second(),
             self._read(),
-            programs,
-            self._engine.expensive,
+            {each.address: each for each in policies_in_force(self._engine)},
             _overruled(self._journal),
             self._objects() or {},
         )
@@ -190,7 +181,7 @@ def _overruled(journal: Journal) -> Mapping[str, Sequence[str]]:
     return {other: sorted(winners) for other, winners in found.items()}
 
 
-def _every(now: _Now, address: str | None = None) -> Iterator[_KnownPolicy]:
+def _every(now: _Now, address: str | None = None) -> Iterator[_Known]:
     """Each policy, or those of one address, in the order of the files."""
     states: dict[object, State] = {
         identity(each.checked.policy): "last valid version in force" if each.stale else "in force"
@@ -200,8 +191,7 @@ def _every(now: _Now, address: str | None = None) -> Iterator[_KnownPolicy]:
         if file.private:
             continue
         if not file.policies and file.unread and address in (None, file.source.name):
-            name = file.source.name
-            yield _known(now, file, name, None, "not in force", file.unread)
+            yield _known(now, file, file.source.name, None, "not in force", file.unread)
         for checked in file.policies:
             policy = checked.policy
             if address in (None, policy.address):
@@ -217,21 +207,17 @@ def _known(
     namespace: str | None,
     state: State,
     found: Sequence[Diagnostic],
-) -> _KnownPolicy:
-    program = now.programs.get(address) if state != "not in force" else None
+) -> _Known:
     errors = sum(each.severity == "error" for each in found)
     summary = PolicySummary(
         address=address,
         namespace=namespace,
         origin=file.source.name,
         state=state,
-        mode=None if program is None else "audit" if program.audit else "enforce",
-        weight=None if program is None else program.weight,
-        digest=None if program is None else program.digest,
-        expensive=address in now.expensive,
+        inForce=now.in_force.get(address) if state != "not in force" else None,
         errors=errors,
         warnings=len(found) - errors,
         overruledBy=now.overruled.get(address, ()),
         pods=now.numbers(file.source.name),
     )
-    return _KnownPolicy(summary, file, found)
+    return summary, file, found

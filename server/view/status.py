@@ -62,7 +62,7 @@ class StatusReader:
             started=self.started,
             ready=all(check.is_warning for check in readiness if check.failure),
             failing=[FailedCheck(c.name, c.failure, c.is_warning) for c in readiness if c.failure],
-            policies=self._policies(),
+            policies=policies_in_force(engine),
             notInForce=sorted(program.address for program in engine.registry.refusing),
             cluster=self.cluster(),
             podsInFlight=len(engine.in_flight),
@@ -79,21 +79,6 @@ class StatusReader:
             recorded=len(self.journal),
             certificate=self.certificate(),
         )
-
-    def _policies(self) -> Sequence[PolicyInForce]:
-        engine, programs = self.engine, self.engine.registry.programs
-        return [
-            PolicyInForce(
-                program.address,
-                program.cluster,
-                "audit" if program.audit else "enforce",
-                program.weight,
-                program.digest,
-                program.address in engine.expensive,
-                engine.unmet.get(program.address, ""),
-            )
-            for program in programs
-        ]
 
     def _gangs(self, known: Sequence[GangStatus]) -> Sequence[GangsOfPolicy]:
         """The numbers of each policy that has gangs, by its address."""
@@ -112,6 +97,21 @@ class StatusReader:
             )
             for address in sorted(p.address for p in self.engine.registry.programs if p.gangs)
         ]
+
+
+def policies_in_force(engine: Engine) -> Sequence[PolicyInForce]:
+    return [
+        PolicyInForce(
+            program.address,
+            program.cluster,
+            "audit" if program.audit else "enforce",
+            program.weight,
+            program.digest,
+            program.address in engine.expensive,
+            engine.unmet.get(program.address, ""),
+        )
+        for program in engine.registry.programs
+    ]
 
 
 def _order(gang: GangStatus) -> tuple[bool, float, str]:

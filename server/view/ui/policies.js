@@ -16,10 +16,10 @@ export function Policies() {
   return html`${head}<${Table} label="Policies" head=${["Policy", "State", "Mode", ">Weight", "Pods"]}>${data.policies.map((each) => html`<tr key=${each.address}>
       <td class="pod"><a href=${policyAddress(each.address)}>${each.address}</a></td>
       <td class="state"><${Badge} kind=${STATES[each.state]}>${each.state}<//>
-        ${each.expensive && html` <${Badge} kind="bad">expensive<//>`}
+        ${each.inForce && each.inForce.expensive && html` <${Badge} kind="bad">expensive<//>`}
         ${each.errors > 0 && html` <span class="wrong">${count(each.errors, "error")}</span>`}
         ${each.warnings > 0 && html` <span class="quiet">${count(each.warnings, "warning")}</span>`}</td>
-      <td class="mode">${each.mode || (each.state === "in force" && html`<span class="quiet">only for use</span>`)}</td><td class="weight right">${each.weight === null ? "" : each.weight}</td>
+      <td class="mode">${each.inForce ? each.inForce.mode : (each.state === "in force" && html`<span class="quiet">only for use</span>`)}</td><td class="weight right">${each.inForce && each.inForce.weight}</td>
       <td class="pods"><${Pods} pods=${each.pods} /></td></tr>`)}<//>`;
 }
 
@@ -38,10 +38,11 @@ export function Policy({ names, status: { data: known } }) {
     It may be deleted since, or belong to another replica.<//>`;
   if (!data) return html`${head}${missing(found)}`;
   const own = (each) => each.policy === data.address;
-  const facts = [["Mode", data.mode], ["Weight", data.weight], ["Digest", data.digest], ["From", data.origin]];
+  const now = data.inForce;
+  const facts = [...(now ? [["Mode", now.mode], ["Weight", now.weight], ["Digest", now.digest]] : []), ["From", data.origin]];
   return html`${head}
     <p><${Badge} kind=${STATES[data.state]}>${data.state}<//>
-      ${data.expensive && html` <${Badge} kind="bad">expensive<//> it had no time for a call of the last minute`}</p>
+      ${now && now.expensive && html` <${Badge} kind="bad">expensive<//> it had no time for a call of the last minute`}</p>
     <dl class="facts">${facts.map(([key, value]) => value !== null && html`<div><dt>${key}</dt><dd>${value}</dd></div>`)}</dl>
     ${data.overruledBy.length > 0 && html`<section><h2>Conflicts</h2>
       <p>These govern pods that this policy selects too:</p><ul class="lines">${data.overruledBy.map((each) => html`

@@ -55,7 +55,10 @@ def parts_of(placed: int = 1) -> Parts:
 
 async def test_each_policy_has_its_state() -> None:
     ((_, found),) = await asked(parts_of(), "/api/v1/policies")
-    states = {p["address"]: (p["state"], p["errors"], p["mode"]) for p in found["policies"]}
+    states = {
+        p["address"]: (p["state"], p["errors"], p["inForce"] and p["inForce"]["mode"])
+        for p in found["policies"]
+    }
     assert states == {
         "all": ("in force", 0, "enforce"),
         "low": ("not in force", 1, None),
