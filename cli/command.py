@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import errno
 import os
 import re
@@ -37,14 +36,6 @@ class Exit(IntEnum):
 
 class CommandError(UserError):
     """An error that ends a command with `Exit.ERROR`, as every UserError does."""
-
-
-def add_context_arguments(parser: argparse._ActionsContainer, use: str) -> None:
-    """The flags that choose a cluster, as kubectl has them; `use` is what it is chosen for."""
-    parser.add_argument("--kubeconfig", metavar="FILE", type=given_path, help=use)
-    parser.add_argument(
-        "--context", metavar="NAME", help="a context of the kubeconfig (default: its current one)"
-    )
 
 
 def read_file(name: str, hint: str) -> bytes:
@@ -223,24 +214,8 @@ def positive(text: str) -> int:
     return int(text)
 
 
-# ---- the flags that say what of pods nobody can change
-
-
 def frozen_key(text: str) -> str:
     """The key of a label or an annotation that nobody can change in a pod."""
     if not is_qualified(text):
         raise ArgumentTypeError(f"`{text}` cannot be the key of a label or an annotation")
     return text
-
-
-def add_frozen_arguments(parser: argparse._ActionsContainer) -> None:
-    for what in ("label", "annotation"):
-        parser.add_argument(
-            f"--frozen-{what}",
-            metavar="KEY",
-            action="append",
-            default=[],
-            type=frozen_key,
-            help=f"the key of {'an' if what[0] == 'a' else 'a'} {what} of pods that the cluster "
-            "lets nobody change, so that portable policies may depend on it; may be given again",
-        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Iterable
@@ -100,12 +99,6 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Rows:
 
 
 # ---- data, for programs
-
-
-def add_output_argument(parser: argparse.ArgumentParser, *forms: str) -> None:
-    parser.add_argument(
-        "-o", "--output", metavar="FORM", choices=forms, help=f"one of {', '.join(forms)}"
-    )
 
 
 def put_document(value: Any, form: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import signal
 import sys
 from collections.abc import Container, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from cli.command import Exit
+from cli.flag_table import Flag, add_flags
 from cli.render import print_error
 from cli.streams import OutputError, close_output, escaped_streams
 from cli.version import version
@@ -47,7 +47,8 @@ COMMANDS = {
     "conformance": "hold any extender to what kube-scheduler expects of it",
     "completion": "print a shell script that completes commands, flags and files",
 }
-_FLAG = re.compile(r"(?<![\w-])--?[a-z][a-z-]*")
+# How shells and kubectl ask for the last word of a line.
+_ASKED_TO_COMPLETE = ["completion", "--words"]
 _EPILOG = "exit codes: 0 success, 1 problems found, 2 the command could not run"
 
 
@@ -55,8 +56,8 @@ class CommandModule(Protocol):
     """The interface of a module in `cli.commands`."""
 
     EXAMPLES: str
+    ARGUMENTS: Sequence[Flag]
 
-    def configure(self, parser: argparse.ArgumentParser) -> None: ...
     def run(self, args: argparse.Namespace) -> int: ...
 
 
@@ -78,6 +79,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: Sequence[str]) -> int:
+    if [*arguments[:2]] == _ASKED_TO_COMPLETE:
+        return module_of("completion").run(argparse.Namespace(words=arguments[2:]))
     wanted = next((a for a in arguments if not a.startswith("-")), "")
     if wanted and wanted not in COMMANDS:
         close = nearest(wanted, COMMANDS)
@@ -109,13 +112,8 @@ def _unknown_argument(command: str, given: str) -> tuple[str, str]:
     helped = f"{program()} {command}".rstrip()
     if not flag.startswith("-"):
         return f"`{given}` is one argument too many", f"see {helped} --help"
-    # Its help has every flag; argparse has no public list of them.
-    known = argparse.ArgumentParser()
-    known.add_argument("--version")
-    if command:
-        module_of(command).configure(known)
-    flags = set(_FLAG.findall(known.format_help()))
-    close = nearest(flag, flags)
+    known = module_of(command).ARGUMENTS if command else ()
+    close = nearest(flag, ["--help", "--version", *(name for each in known for name in each.names)])
     hint = f"a similar one exists: `{close}`" if close else f"see {helped} --help"
     return f"there is no flag `{flag}`", hint
 
@@ -123,7 +121,7 @@ def _unknown_argument(command: str, given: str) -> tuple[str, str]:
 def _of_program() -> list[str]:
     """The arguments of this process. kubectl asks `kubectl_complete-placet` to complete a line."""
     is_asked = Path(sys.argv[0]).stem == "kubectl_complete-placet"
-    return [*(["completion", "--words"] if is_asked else []), *sys.argv[1:]]
+    return [*(_ASKED_TO_COMPLETE if is_asked else []), *sys.argv[1:]]
 
 
 def program() -> str:
@@ -147,7 +145,7 @@ def parser_of(name: str, wanted: Container[str]) -> argparse.ArgumentParser:
         sub.epilog = _EPILOG
         if command in wanted:
             module = module_of(command)
-            module.configure(sub)
+            add_flags(sub, module.ARGUMENTS)
             sub.epilog = f"{module.EXAMPLES.replace('placet ', f'{name} ')}\n{_EPILOG}"
     return parser
 

@@ -1,12 +1,11 @@
 """Renderer of reports: the findings of `check`, `doctor`, `test` and `conformance`, and costs.
 
-Each is shown in one of FORMATS: text for a terminal, lines for scripts, annotations, or one
+Each is shown in a form of REPORT: text for a terminal, lines for scripts, annotations, or one
 document of JSON, SARIF or JUnit.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -27,7 +26,11 @@ from grammar.messages.diagnostics import Diagnostic, human, plain
 from grammar.messages.texts import counted, escaped, escaped_json, excerpt
 from grammar.tree.source import Source, Span
 
-FORMATS = ("human", "plain", "json", "github", "sarif", "junit")
+REPORT = """
+  -o --output human|plain|json|github|sarif|junit=human
+    human: with the line and a caret; plain: one line each; json: one document; github: annotations
+    for GitHub Actions; sarif: for code scanning; junit: a report of tests
+"""
 # Those that are one document, beside which nothing is printed.
 DOCUMENTS = ("json", "sarif", "junit")
 
@@ -91,20 +94,6 @@ def wants_colour(stream: TextIO) -> bool:
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
-def add_format_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-o",
-        "--output",
-        dest="format",
-        metavar="FORM",
-        choices=FORMATS,
-        default="human",
-        help="human: with the line and a caret (default); plain: one line each; "
-        "json: one document; github: annotations for GitHub Actions; sarif: for code scanning; "
-        "junit: a report of tests",
-    )
-
-
 def render(
     findings: Sequence[ReportFinding],
     form: str,
@@ -113,7 +102,7 @@ def render(
     colour: bool = False,
     more: Mapping[str, object] = _NOTHING,
 ) -> Iterator[str]:
-    """The findings in one of FORMATS: plain and github a line each, human several, others one.
+    """The findings in a form of REPORT: plain and github a line each, human several, others one.
 
     `cases` are what `junit` lists, and `more` is what `json` has beside the diagnostics.
     """

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from cli.command import CommandError, add_context_arguments
+from cli.command import CommandError
 from cli.streams import put_line
 from cli.world import (
     Found,
@@ -51,25 +51,6 @@ from policies.disk import expanded
 
 if TYPE_CHECKING:
     from cli.live import LiveCluster
-
-
-def add_cluster_arguments(parser: argparse.ArgumentParser, *, live_namespace: bool = True) -> None:
-    """The flags that choose a running cluster, as kubectl has them."""
-    group = parser.add_argument_group("a running cluster")
-    add_context_arguments(
-        group, "ask the cluster of this kubeconfig (default: $KUBECONFIG, ~/.kube/config)"
-    )
-    if live_namespace:
-        scope = group.add_mutually_exclusive_group()
-        scope.add_argument(
-            "-n",
-            "--namespace",
-            metavar="NAME",
-            help="the namespace of the pod (default: that of the context)",
-        )
-        scope.add_argument(
-            "-A", "--all-namespaces", action="store_true", help="the pods of all namespaces"
-        )
 
 
 def is_live(args: argparse.Namespace, files: Sequence[str] = ("cluster", "policies")) -> bool:

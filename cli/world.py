@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from cli.command import CommandError, given_path, read_file
+from cli.command import CommandError, read_file
 from cli.render import Finding, print_findings, put_problem
 from cli.streams import put_line
 from engine.cache.cluster_copy import (
@@ -98,29 +98,6 @@ class ForbiddenError(CommandError):
         self.found = found
 
 
-def add_cluster_argument(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
-    """The flag that names snapshot files. Each takes one path, so names may come after it."""
-    parser.add_argument(
-        "--cluster",
-        metavar="SNAPSHOT",
-        action="append",
-        required=required,
-        type=given_path,
-        help="the output of `kubectl get nodes,pods,replicasets -A -o json` (or yaml); may be "
-        "given again",
-    )
-
-
-def add_data_argument(parser: argparse.ArgumentParser) -> None:
-    """The flag for tables of data, which files stand for."""
-    parser.add_argument(
-        "--data",
-        metavar="NAME=FILE",
-        action="append",
-        help='the rows of `data "NAME"`, in CSV, JSON or YAML; may be given again',
-    )
-
-
 def read_data(args: argparse.Namespace) -> Mapping[str, DataText]:
     """The tables that the flag names. Raises CommandError."""
     found: dict[str, DataText] = {}
@@ -162,47 +139,6 @@ def warn_without_rows(
         rows = f'warning: `data "{name}"` has no rows here: {why}'
         hint = f"  = help: give its rows with `--data {name}=FILE`"
         put_problem(escaped(f"{rows}\n{hint}", LINES), "warning")
-
-
-def add_policies_argument(parser: argparse._ActionsContainer) -> None:
-    """The flag that names policy files. Each takes one path, so names may come after it."""
-    parser.add_argument(
-        "--policies",
-        metavar="PATH",
-        action="append",
-        default=[],
-        type=given_path,
-        help="a policy file or a folder of them; may be given again",
-    )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags that name a world, each with one path."""
-    add_cluster_argument(parser)
-    add_policies_argument(parser)
-    add_data_argument(parser)
-
-
-def add_pod_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "pod",
-        metavar="POD",
-        nargs="?",
-        help="NAMESPACE/NAME, the name alone if it is unique, or a workload such as deploy/web",
-    )
-    add_pod_file_argument(parser)
-
-
-def add_pod_file_argument(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
-    """The flag that names the manifest of a pod."""
-    parser.add_argument(
-        "--pod-file",
-        metavar="FILE",
-        required=required,
-        type=given_path,
-        help="the manifest of a pod to be created, or of a workload, whose pod is taken; `-` reads "
-        "standard input",
-    )
 
 
 def read_policies(paths: Sequence[Path], schema: Schema) -> EnforcedPolicies:

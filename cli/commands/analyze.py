@@ -8,16 +8,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cli.command import CommandError, Exit
-from cli.console import add_output_argument, put, put_document
+from cli.console import put, put_document
 from cli.explanation.layout import analysis, beginning, head
-from cli.sources import (
-    add_cluster_arguments,
-    asked_pod,
-    asker_of,
-    question_namespace,
-    source_of,
-)
-from cli.world import World, add_arguments, add_pod_arguments, decided, explained
+from cli.flag_table import OUTPUT, POD, POD_FILE, RUNNING, WORLD, flags_of
+from cli.sources import asked_pod, asker_of, question_namespace, source_of
+from cli.world import World, decided, explained
 
 if TYPE_CHECKING:
     from cli.live import LiveCluster
@@ -30,15 +25,8 @@ examples:
 """
 
 
-def add_question(parser: argparse.ArgumentParser) -> None:
-    add_pod_arguments(parser)
-    add_output_argument(parser, "json", "yaml")
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    add_question(parser)
-    add_arguments(parser)
-    add_cluster_arguments(parser)
+QUESTION = flags_of(f"{POD}{POD_FILE}{OUTPUT}")
+ARGUMENTS = (*QUESTION, *flags_of(f"{WORLD}{RUNNING}"))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
-from cli.command import CommandError, positive
-from cli.console import Part, add_output_argument, put, put_document, table
+from cli.command import CommandError
+from cli.console import Part, put, put_document, table
+from cli.flag_table import OUTPUT, flags_of
 from cli.replicas import replicas
 from cli.replicas.replicas import Replica
 from engine.decision.audit_log import AuditedPod, PolicyAudits
@@ -21,28 +22,14 @@ examples:
   placet audit -n shop -o json
   placet audit --url http://127.0.0.1:12346
 """
-_DAYS = 7
+ARGUMENTS = flags_of(f"""
+{replicas.POLICY}
+  -d --days N=7
+    only pods of the last N days
+{replicas.NAMESPACES}{OUTPUT}{replicas.PLACET}
+""")
 # The pods of a policy in a table.
 _MOST_ROWS = 20
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    replicas.add_policy_argument(parser)
-    parser.add_argument(
-        "-d",
-        "--days",
-        type=positive,
-        default=_DAYS,
-        metavar="N",
-        help="only pods of the last N days (default: %(default)s)",
-    )
-    replicas.add_namespace_arguments(
-        parser,
-        "policies of this namespace and its pods only",
-        "policies and pods of all namespaces",
-    )
-    add_output_argument(parser, "json", "yaml")
-    replicas.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

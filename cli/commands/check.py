@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 from cli.command import (
     CommandError,
     Exit,
-    add_frozen_arguments,
-    given_path,
     input_source,
     replace_text,
 )
-from cli.flag_table import add_flags, flags_of
+from cli.flag_table import FROZEN, flags_of
 from cli.render import (
+    REPORT,
     Finding,
-    add_format_argument,
     cases_of,
     cost_table,
     fails,
@@ -51,7 +49,31 @@ examples:
 """
 
 
-_TABLE = """
+def _steps(text: str) -> int:
+    """The number of `--cost-limit`, as in `1_000_000` or `1,000,000`."""
+    number = int(text.replace("_", "").replace(",", ""))
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+QUESTION = flags_of(
+    f"""
+  --cost
+    show what each expression can cost for one node
+  --portable
+    show which clauses autoscalers can be told of, and why not of the others
+  --cost-limit STEPS={LIMIT}
+    the most that an expression may cost for one node
+{FROZEN}
+""",
+    {"STEPS": _steps},
+)
+ARGUMENTS = (
+    *flags_of(f"""
+  PATH...
+    a policy file, a folder of policy files, or - for standard input
+{REPORT}
   --strict
     warnings count as errors
   --fix
@@ -60,39 +82,13 @@ _TABLE = """
     also say what each policy and clause does, and warn of label keys that no node has, of
     percentages that are 0 of a workload, and of policies that can be slow, in the cluster of the
     output of `kubectl get nodes,pods,replicasets -A -o json` (or yaml); may be given again
-"""
-_QUESTION = f"""
-  --cost
-    show what each expression can cost for one node
-  --portable
-    show which clauses autoscalers can be told of, and why not of the others
-  --cost-limit STEPS={LIMIT}
-    the most that an expression may cost for one node
-"""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "paths",
-        metavar="PATH",
-        nargs="+",
-        type=given_path,
-        help="a policy file, a folder of policy files, or - for standard input",
-    )
-    add_format_argument(parser)
-    add_flags(parser, flags_of(_TABLE))
-    add_question(parser)
-
-
-def add_question(parser: argparse.ArgumentParser) -> None:
-    """The arguments that name no world, for people."""
-    parser.set_defaults(format="human")
-    add_flags(parser, flags_of(_QUESTION, {"STEPS": _steps}))
-    add_frozen_arguments(parser)
+"""),
+    *QUESTION,
+)
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.format != "human" and (args.cost or args.portable):
+    if args.output != "human" and (args.cost or args.portable):
         flag = "--cost" if args.cost else "--portable"
         raise CommandError(f"`{flag}` works only with the human format", "leave out `--output`")
     schema = load_schema()
@@ -103,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
         loaded = load(args.paths) if given is None else Loaded((given,), ())
     sources = loaded.sources
     # Standard output of the other formats is for programs: it has only the findings.
-    notes = sys.stdout if args.format == "human" else sys.stderr
+    notes = sys.stdout if args.output == "human" else sys.stderr
     with PassingLine(f"checking {counted(len(sources), 'file')}"):
         mended = [_mended(s, schema, args.cost_limit) for s in sources] if args.fix else []
         sources = tuple(m.source for m in mended) if args.fix else sources
@@ -114,16 +110,17 @@ def run(args: argparse.Namespace) -> int:
     for problem in loaded.problems:
         print_error(problem.message, problem.hint)
     if sources and (others := sum(file.others for file in validation.files)):
-        put_note(f"note: {counted(others, 'object')} of other kinds skipped", args.format)
+        put_note(f"note: {counted(others, 'object')} of other kinds skipped", args.output)
     if sources:
-        put_note(_summary(findings, len(validation.policies), len(sources)), args.format)
+        put_note(_summary(findings, len(validation.policies), len(sources)), args.output)
     if loaded.problems:
         return Exit.ERROR
     return Exit.FINDINGS if fails(findings, strict=args.strict) else Exit.OK
 
 
 def ask(args: argparse.Namespace, world: World) -> int:
-    """Checks the files of a world, in its cluster."""
+    """Checks the files of a world, in its cluster, for people."""
+    args.output = "human"
     policies = world.policies
     files = (f for f in policies.validation.files if f.source.name not in policies.stored)
     findings = _put(args, Validation(tuple(files)), world)
@@ -151,8 +148,8 @@ def _put(
         validation = ClusterWarnings(world.cluster, world.codec).added(validation)
     findings = list(validation.findings())
     names = (file.source.name for file in validation.files)
-    put_report(findings, args.format, cases_of(findings, names))
-    if world is not None and args.format == "human":
+    put_report(findings, args.output, cases_of(findings, names))
+    if world is not None and args.output == "human":
         for line in _effects(world):
             put_line(line, sys.stdout)
     if args.cost:
@@ -216,11 +213,3 @@ def _summary(findings: Sequence[Finding], policies: int, files: int) -> str:
     if found := totals(d for d, _ in findings):
         return f"{found} {inside}"
     return f"{counted(policies, 'policy', 'policies')} {inside}: no problems found"
-
-
-def _steps(text: str) -> int:
-    """The number of `--cost-limit`, as in `1_000_000` or `1,000,000`."""
-    number = int(text.replace("_", "").replace(",", ""))
-    if number < 1:
-        raise ValueError(text)
-    return number

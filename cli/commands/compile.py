@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from cli.command import Exit, add_frozen_arguments, given_path
-from cli.console import add_output_argument, put_document
-from cli.world import add_pod_file_argument, read_policies
+from cli.command import CommandError, Exit
+from cli.console import put_document
+from cli.flag_table import FROZEN, OUTPUT, POD_FILE, POLICIES, flags_of
+from cli.world import read_policies
 from engine.cache.pod_manifests import read_pod
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import FORM, SYSTEM_NAMESPACES, Exemptions, RequestPodReader
@@ -23,24 +24,18 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    add_pod_file_argument(parser, required=True)
-    parser.add_argument(
-        "--policies",
-        metavar="PATH",
-        nargs="+",
-        type=given_path,
-        required=True,
-        help="policy files, or folders of policy files",
-    )
-    parser.add_argument(
-        "--every", action="store_true", help="also policies that are not `portable`"
-    )
-    add_frozen_arguments(parser)
-    add_output_argument(parser, "json", "yaml")
+ARGUMENTS = flags_of(f"""
+{POD_FILE}{POLICIES}
+  --every
+    also policies that are not `portable`
+{FROZEN}{OUTPUT}
+""")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.pod_file is None or not args.policies:
+        hint = "give --pod-file FILE and --policies PATH"
+        raise CommandError("a pod and policies are asked about", hint)
     schema = load_schema()
     policies = read_policies(args.policies, schema)
     codec = ObjectCodec(schema, policies.needs.annotations)

@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 
 from cli.command import CommandError, Exit, given_path
-from cli.sources import add_cluster_arguments
+from cli.flag_table import RUNNING, Flag, add_flags, flags_of
 from grammar.messages.diagnostics import UserError
 
 EXAMPLES = """\
@@ -69,9 +69,7 @@ complete -c placet -f -a '(__placet)'
 complete -c kubectl-placet -f -a '(__placet)'
 """,
 }
-# The flags of commands that take a folder.
-_FOLDERS = {"--output"}
-# The arguments that take a name of the cluster, by their destinations.
+# The arguments that take a name of the cluster.
 _NAMES = {
     "pod": "pods",
     "node": "nodes",
@@ -80,34 +78,24 @@ _NAMES = {
 }
 # What is completed beside the candidates: files, or nothing else, or folders. The numbers are those
 # of cobra's ShellCompDirective, which kubectl knows.
-_FILES, _NOTHING, _DIRECTORIES = 0, 4, 16
+_FILES, _NOTHING, _FOLDERS = 0, 4, 16
 
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "shell", metavar="SHELL", nargs="?", choices=[*_SCRIPTS], help="bash, zsh or fish"
-    )
-    # For the scripts and kubectl: the words of the line, of which the last one is to be completed.
-    parser.add_argument("--words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+ARGUMENTS = flags_of(f"""
+  [{"|".join(_SCRIPTS)}]
+    the shell
+""")
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.words is not None:
+    """Prints a script; or what can be the last of the `words` of a line, as scripts ask."""
+    if "words" in args:
         candidates, directive = _answer(args.words or [""])
         print(*candidates, f":{directive}", sep="\n")
-    elif args.shell is not None:
-        print(_SCRIPTS[args.shell].strip())
-    else:
+        return Exit.OK
+    if args.choice is None:
         raise CommandError("no shell is given", f"give one of {', '.join(_SCRIPTS)}")
+    print(_SCRIPTS[args.choice].strip())
     return Exit.OK
-
-
-def _is_file(action: argparse.Action) -> bool:
-    return action.type is given_path or action.metavar in ("FILE", "FOLDER", "PATH", "SNAPSHOT")
-
-
-def _is_folder(action: argparse.Action) -> bool:
-    return bool(_FOLDERS & {*action.option_strings})
 
 
 def _answer(words: Sequence[str]) -> tuple[list[str], int]:
@@ -123,48 +111,43 @@ def _answer(words: Sequence[str]) -> tuple[list[str], int]:
         return _beginning(flags if last.startswith("-") else named, last), _NOTHING
     if command not in COMMANDS:
         return [], _NOTHING
-    parser = argparse.ArgumentParser()
-    module_of(command).configure(parser)
-    # argparse has no public way to the arguments.
-    every = parser._actions  # noqa: SLF001 - see above
-    actions = [each for each in every if each.help is not argparse.SUPPRESS]
-    by_flag = {flag: each for each in actions for flag in each.option_strings}
+    arguments = module_of(command).ARGUMENTS
+    by_name = {name: each for each in arguments for name in each.names}
     after = before[before.index(command) + 1 :]
-    asked, start = _asked(actions, by_flag, after, last)
+    asked, start = _asked(arguments, by_name, after, last)
     if asked is None:
-        flags = [*by_flag] if last.startswith("-") else []
+        flags = ["--help", *by_name] if last.startswith("-") else []
         return _beginning(flags, last), _NOTHING
     if asked.choices is not None:
         return _beginning([f"{start}{choice}" for choice in asked.choices], last), _NOTHING
-    if _is_file(asked):
-        return [], _DIRECTORIES if _is_folder(asked) else _FILES
-    kind = _NAMES.get(asked.dest)
+    if asked.metavar == "FOLDER":
+        return [], _FOLDERS
+    if asked.type is given_path or asked.metavar == "FILE":
+        return [], _FILES
+    kind = _NAMES.get(asked.key)
     found = _names(kind, words) if kind is not None else []
     return _beginning([f"{start}{name}" for name in found], last), _NOTHING
 
 
 def _asked(
-    actions: Sequence[argparse.Action],
-    by_flag: Mapping[str, argparse.Action],
-    after: Sequence[str],
-    last: str,
-) -> tuple[argparse.Action | None, str]:
+    arguments: Sequence[Flag], by_name: Mapping[str, Flag], after: Sequence[str], last: str
+) -> tuple[Flag | None, str]:
     """The argument whose value the last word is, and what stands before the value in this word."""
-    flag, equals, _ = last.partition("=")
-    if equals and flag in by_flag:
-        return by_flag[flag], f"{flag}="
+    name, equals, _ = last.partition("=")
+    if equals and name in by_name:
+        return by_name[name], f"{name}="
     if last.startswith("-"):
         return None, ""
-    places = [each for each in actions if not each.option_strings]
-    waiting: argparse.Action | None = None
+    places = [each for each in arguments if not each.names]
+    waiting: Flag | None = None
     for word in after:
         if word.startswith("-"):
-            given = by_flag.get(word)
-            waiting = given if given is not None and given.nargs != 0 else None
+            given = by_name.get(word)
+            waiting = None if given is None or given.is_switch else given
         elif waiting is not None:
             # A flag with several values takes them until the next flag.
-            waiting = waiting if waiting.nargs == "+" else None
-        elif places and places[0].nargs not in ("*", "+"):
+            waiting = waiting if waiting.many == "..." else None
+        elif places and not places[0].many:
             places.pop(0)
     return waiting or (places[0] if places else None), ""
 
@@ -181,7 +164,7 @@ def _names(kind: str, words: Sequence[str]) -> Sequence[str]:
     from engine.errors import ClusterConfigurationError  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    add_cluster_arguments(parser)
+    add_flags(parser, flags_of(RUNNING))
     known, _ = parser.parse_known_args([w for w in words if not w.startswith("-o")])
     try:
         if kind == "contexts":

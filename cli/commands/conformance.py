@@ -23,8 +23,8 @@ from cli.conformance.cases import Verb, contracts
 from cli.conformance.exchange import Caller
 from cli.conformance.requests import own_cluster, read_cluster
 from cli.conformance.run import Conformance, ContractResult, counts, saved
-from cli.flag_table import add_flags, flags_of
-from cli.render import add_format_argument, put_note, put_report
+from cli.flag_table import flags_of
+from cli.render import REPORT, put_note, put_report
 from cli.streams import PassingLine
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import os_reason
@@ -43,50 +43,6 @@ examples:
 _VERBS: tuple[Verb, ...] = get_args(Verb)
 _START_SECONDS = 60.0
 _END_SECONDS = 5.0
-
-
-_TABLE = """
-  --verbs LIST=filter,prioritize,preempt
-    what the extender answers, with its paths where they differ, as in filter=predicates,bind
-  --node-cache-capable
-    send names of nodes, as with `nodeCacheCapable: true`; without it nodes are whole
-  --cluster PATH,
-    nodes and pods to ask with, as kubectl writes them (default: three nodes of its own)
-  --pod FILE,
-    a pod to ask about, best one that passes on some nodes only; may be given again
-  --start COMMAND
-    start the extender beside a stand-in API server that has the cluster; {kubeconfig} stands for
-    the file that leads there, which is in KUBECONFIG too
-  --only LINES
-    lines of the contract: C19,C47
-  --save FOLDER
-    write the requests that were answered wrongly, and print a curl line for each
-  --http-timeout SECONDS=5
-    the longest answer, as `httpTimeout`
-  --idle SECONDS=20
-    how long a connection is idle for C2; 95 is more than kube-scheduler's 90
-  --cacert FILE
-    who signed the certificate
-  --cert FILE
-    a client certificate
-  --key FILE
-    the key of `--cert`
-"""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("url", metavar="URL", help="the `urlPrefix` of the extender")
-    types = {"--verbs": _verbs, "--only": _contracts, "SECONDS": positive}
-    add_flags(parser, flags_of(_TABLE, types))
-    add_format_argument(parser)
-
-
-def run(args: argparse.Namespace) -> int:
-    if not args.url.startswith(("http://", "https://")):
-        raise CommandError(f"`{args.url}` is not a URL", f"write `http://{args.url}`")
-    if args.save is not None:
-        args.save.mkdir(parents=True, exist_ok=True)
-    return asyncio.run(_run(args))
 
 
 def _verbs(text: str) -> dict[Verb, str]:
@@ -111,6 +67,49 @@ def _contracts(text: str) -> tuple[str, ...]:
                 f"there is no line `{each}`: they are {known[0]} to {known[-1]}"
             )
     return found
+
+
+ARGUMENTS = flags_of(
+    f"""
+  URL
+    the `urlPrefix` of the extender
+  --verbs LIST=filter,prioritize,preempt
+    what the extender answers, with its paths where they differ, as in filter=predicates,bind
+  --node-cache-capable
+    send names of nodes, as with `nodeCacheCapable: true`; without it nodes are whole
+  --cluster PATH,
+    nodes and pods to ask with, as kubectl writes them (default: three nodes of its own)
+  --pod FILE,
+    a pod to ask about, best one that passes on some nodes only; may be given again
+  --start COMMAND
+    start the extender beside a stand-in API server that has the cluster; {{kubeconfig}} stands for
+    the file that leads there, which is in KUBECONFIG too
+  --only LINES
+    lines of the contract: C19,C47
+  --save FOLDER
+    write the requests that were answered wrongly, and print a curl line for each
+  --http-timeout SECONDS=5
+    the longest answer, as `httpTimeout`
+  --idle SECONDS=20
+    how long a connection is idle for C2; 95 is more than kube-scheduler's 90
+  --cacert FILE
+    who signed the certificate
+  --cert FILE
+    a client certificate
+  --key FILE
+    the key of `--cert`
+{REPORT}
+""",
+    {"--verbs": _verbs, "--only": _contracts, "SECONDS": positive},
+)
+
+
+def run(args: argparse.Namespace) -> int:
+    if not args.url.startswith(("http://", "https://")):
+        raise CommandError(f"`{args.url}` is not a URL", f"write `http://{args.url}`")
+    if args.save is not None:
+        args.save.mkdir(parents=True, exist_ok=True)
+    return asyncio.run(_run(args))
 
 
 async def _run(args: argparse.Namespace) -> int:
@@ -139,12 +138,12 @@ async def _run(args: argparse.Namespace) -> int:
             idle_seconds=args.idle,
         )
         results = await _collected(conformance, args)
-    if args.format != "human":
+    if args.output != "human":
         findings = [each for result in results for each in result.findings(args.url, {})]
         cases = (each for result in results for each in result.report(args.url))
         more = {"url": args.url, "contracts": [result.as_json for result in results]}
-        put_report(findings, args.format, cases, more)
-    put_note(f"{counts(results)} in {time.monotonic() - began:.0f} s", args.format)
+        put_report(findings, args.output, cases, more)
+    put_note(f"{counts(results)} in {time.monotonic() - began:.0f} s", args.output)
     return Exit.FINDINGS if any(each.result == "fail" for each in results) else Exit.OK
 
 
@@ -160,7 +159,7 @@ async def _collected(conformance: Conformance, args: argparse.Namespace) -> list
         results.append(result)
         line.show("")
         commands = saved(args.save, result, args.url, args.verbs) if args.save is not None else {}
-        if args.format == "human":
+        if args.output == "human":
             print(f"{result.result:<15} {result.id:<4} {result.says}")
             if result.reason:
                 print(f"{'':<21}{result.reason}")

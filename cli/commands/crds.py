@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from cli.command import Exit, given_path, unwritable
+from cli.command import Exit, unwritable
+from cli.flag_table import flags_of
 from policies.crds import texts
 
 EXAMPLES = """\
@@ -15,13 +16,10 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--output",
-        metavar="FOLDER",
-        type=given_path,
-        help="write one file each into this folder instead of printing them",
-    )
+ARGUMENTS = flags_of("""
+  --output FOLDER
+    write one file each into this folder instead of printing them
+""")
 
 
 def run(args: argparse.Namespace) -> int:

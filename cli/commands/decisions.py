@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import msgspec
 
 from cli.command import CommandError, Exit
-from cli.console import add_output_argument, put, put_document, put_item
+from cli.console import put, put_document, put_item
+from cli.flag_table import OUTPUT, flags_of
 from cli.replicas import replica_layout, replicas
 from cli.replicas.replicas import Replica
 from cli.sources import pod_namespace
@@ -27,21 +28,15 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "pod", metavar="POD", nargs="?", help="NAMESPACE/NAME, or the name alone if it is unique"
-    )
-    parser.add_argument("node", metavar="NODE", nargs="?", help="only what was said of this node")
-    parser.add_argument(
-        "-f", "--follow", action="store_true", help="show decisions as they are made, until Ctrl-C"
-    )
-    replicas.add_namespace_arguments(
-        parser,
-        "decisions about pods of this namespace only",
-        "decisions about pods of all namespaces",
-    )
-    add_output_argument(parser, "json", "yaml")
-    replicas.add_arguments(parser)
+ARGUMENTS = flags_of(f"""
+  [POD]
+    NAMESPACE/NAME, or the name alone if it is unique
+  [NODE]
+    only what was said of this node
+  -f --follow
+    show decisions as they are made, until Ctrl-C
+{replicas.NAMESPACES}{OUTPUT}{replicas.PLACET}
+""")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from cli.command import (
     CommandError,
     Exit,
-    add_context_arguments,
     lease,
 )
 from cli.doctor.configuration_text import (
@@ -21,10 +20,10 @@ from cli.doctor.extender import ExtenderEntry, placets
 from cli.doctor.findings import examine
 from cli.doctor.generator import OUR_LEASE
 from cli.doctor.requirements import Marking, read_requirements
-from cli.flag_table import add_flags, flags_of
+from cli.flag_table import flags_of
 from cli.render import (
+    REPORT,
     FieldFinding,
-    add_format_argument,
     cases_of,
     fails,
     put_note,
@@ -41,9 +40,16 @@ examples:
   placet doctor --kubeconfig ~/.kube/config
   placet doctor --probe /etc/kubernetes/kube-scheduler.yaml
 """
-
-
-_TABLE = f"""
+ARGUMENTS = flags_of(
+    f"""
+  [FILE...]
+    a KubeSchedulerConfiguration, an old Policy, a ConfigMap with one of them, or the manifest of a
+    kube-scheduler pod; - is standard input
+  --kubeconfig FILE
+    read the ConfigMaps of kube-system in the cluster of this kubeconfig, its policies, and what it
+    does to new pods
+  --context NAME
+    the same of a context of the kubeconfig
   --policies PATH,
     a policy file or a folder of them: check that the configuration supports these policies; may be
     given again
@@ -64,24 +70,10 @@ _TABLE = f"""
     also ask the running Placet as kube-scheduler would, with its URL, TLS and timeout
   --strict
     warnings count as errors
-"""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "files",
-        metavar="FILE",
-        nargs="*",
-        help="a KubeSchedulerConfiguration, an old Policy, a ConfigMap with one of them, or the "
-        "manifest of a kube-scheduler pod; - is standard input",
-    )
-    add_context_arguments(
-        parser,
-        "read the ConfigMaps of kube-system in the cluster of this kubeconfig, its policies, and "
-        "what it does to new pods",
-    )
-    add_flags(parser, flags_of(_TABLE, {"--lease": lease}))
-    add_format_argument(parser)
+{REPORT}
+""",
+    {"--lease": lease},
+)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -98,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     requirements = None
     if args.policies or objects:
         requirements = read_requirements(args.policies, objects)
-    texts = [*map(read_text, args.files), *maps]
+    texts = [*map(read_text, map(str, args.files)), *maps]
     if not texts:
         raise CommandError("no configuration is given", "give a file or --kubeconfig FILE")
     contexts = [
@@ -124,9 +116,9 @@ def run(args: argparse.Namespace) -> int:
         for each in contexts
     ]
     cases = cases_of(findings, (each.configuration.source for each in contexts))
-    put_report(findings, args.format, cases, {"placet": chosen})
+    put_report(findings, args.output, cases, {"placet": chosen})
     for line in _summary(findings, contexts):
-        put_note(line, args.format)
+        put_note(line, args.output)
     return Exit.FINDINGS if fails(findings, strict=args.strict) else Exit.OK
 
 

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from cli.command import CommandError, Exit
-from cli.console import Part, add_output_argument, lines, put, put_document, table
+from cli.console import Part, lines, put, put_document, table
+from cli.flag_table import OUTPUT, WORLD, flags_of
 from cli.replicas import replicas
 from cli.replicas.replicas import Replica
 from cli.sources import AskedCluster
-from cli.world import World, add_arguments
+from cli.world import World
 from engine.drift.drift_document import DriftDocument, DriftedPod, clauses_of
 from engine.drift.survey import Survey, answered
 from engine.errors import EngineError
@@ -33,14 +34,9 @@ _MOST_ROWS = 50
 _MOST_NAMES = 5
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    replicas.add_policy_argument(parser, "only what breaks this policy: ")
-    replicas.add_namespace_arguments(
-        parser, "pods of this namespace only", "the pods of all namespaces"
-    )
-    add_output_argument(parser, "json", "yaml")
-    add_arguments(parser)
-    replicas.add_arguments(parser)
+ARGUMENTS = flags_of(
+    f"{replicas.POLICY}{replicas.NAMESPACES}{OUTPUT}{WORLD}{replicas.PLACET}",
+)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,7 +6,6 @@ import argparse
 from dataclasses import replace
 
 from cli.command import Exit
-from cli.console import add_output_argument
 from cli.expressions import (
     ONLY_IN_CLAUSES,
     Expression,
@@ -17,22 +16,24 @@ from cli.expressions import (
     put_values,
     tables_at,
 )
+from cli.flag_table import (
+    DATA,
+    OUTPUT,
+    POD_FILE,
+    POLICIES,
+    RUNNING,
+    SNAPSHOTS,
+    flags_of,
+)
 from cli.render import print_findings
 from cli.sources import (
     AskedCluster,
-    add_cluster_arguments,
     asked_pod,
     chosen_flag,
     question_namespace,
     source_of,
 )
-from cli.world import (
-    add_cluster_argument,
-    add_data_argument,
-    add_pod_file_argument,
-    add_policies_argument,
-    read_policies,
-)
+from cli.world import read_policies
 from engine.cache.pod_manifests import read_pod
 from engine.enforced import EnforcedPolicies
 from engine.objects.codec import ObjectCodec
@@ -48,22 +49,19 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("expression", metavar="EXPR", help="an expression of the policy language")
-    add_cluster_argument(parser)
-    parser.add_argument(
-        "--pod", metavar="NS/NAME", help="the pod; its name alone if that is unique"
-    )
-    add_pod_file_argument(parser)
-    nodes = parser.add_mutually_exclusive_group()
-    nodes.add_argument("--node", metavar="NAME", help="the node")
-    nodes.add_argument(
-        "--all-nodes", action="store_true", help="one row for each node of the cluster"
-    )
-    add_policies_argument(parser)
-    add_data_argument(parser)
-    add_output_argument(parser, "json", "yaml")
-    add_cluster_arguments(parser)
+ARGUMENTS = flags_of(f"""
+  EXPR
+    an expression of the policy language
+{SNAPSHOTS}
+  --pod NS/NAME
+    the pod; its name alone if that is unique
+{POD_FILE}
+  --node NAME
+    the node
+  or --all-nodes
+    one row for each node of the cluster
+{POLICIES}{DATA}{OUTPUT}{RUNNING}
+""")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -104,8 +102,6 @@ def _checked(args: argparse.Namespace, policies: EnforcedPolicies) -> Expression
         hidden |= {"pod": hint, "namespaceObject": hint}
     if not args.node and not args.all_nodes:
         hidden["node"] = "give a node with --node NAME, or all of them with --all-nodes"
-    expression, found, source = check(
-        args.expression, load_schema(), hidden, data_declared(policies)
-    )
+    expression, found, source = check(args.expr, load_schema(), hidden, data_declared(policies))
     print_findings([(d, source) for d in found])
     return expression

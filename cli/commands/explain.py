@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cli.command import CommandError, Exit
-from cli.console import Part, add_output_argument, put, put_document, show, table
+from cli.console import Part, put, put_document, show, table
 from cli.explanation.layout import (
     beginning,
     cause_lines,
@@ -22,9 +22,9 @@ from cli.explanation.layout import (
     readable_policies,
     then_and_now,
 )
+from cli.flag_table import POD, POD_FILE, RUNNING, WORLD, flags_of
 from cli.replicas import replicas
 from cli.sources import (
-    add_cluster_arguments,
     asked_pod,
     asker_of,
     question_namespace,
@@ -33,8 +33,6 @@ from cli.sources import (
 from cli.world import (
     ForbiddenError,
     World,
-    add_arguments,
-    add_pod_arguments,
     decided,
     explained,
     in_force,
@@ -67,27 +65,24 @@ _MOST_PENDING, _SHORT = 100, 160
 Json = dict[str, Any]
 
 
-def add_question(parser: argparse.ArgumentParser) -> None:
-    """The arguments that name no world; without those a running Placet is not asked."""
-    add_pod_arguments(parser)
-    parser.add_argument(
-        "node", metavar="NODE", nargs="?", help="only this node, with each part of each expression"
-    )
-    add_output_argument(parser, "wide", "json", "yaml", "name")
-    parser.set_defaults(decision=False)
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    add_question(parser)
-    add_arguments(parser)
-    add_cluster_arguments(parser)
-    parser.add_argument(
-        "--decision",
-        action="store_true",
-        help="also show what the running Placet decided last, and what has changed since; it is "
-        "found as `placet decisions` finds it",
-    )
-    parser.add_argument("--url", metavar="URL", help="with --decision: the view of this server")
+QUESTION = flags_of(f"""
+{POD}{POD_FILE}
+  [NODE]
+    only this node, with each part of each expression
+  -o --output wide|json|yaml|name
+    all nodes, data, or the names of the nodes that pass
+""")
+ARGUMENTS = (
+    *QUESTION,
+    *flags_of(f"""
+  --decision
+    also show what the running Placet decided last, and what has changed since; it is found as
+    `placet decisions` finds it
+  --url URL
+    with --decision: the view of this server
+{WORLD}{RUNNING}
+"""),
+)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -109,6 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def ask(args: argparse.Namespace, world: World, live: LiveCluster | None = None) -> int:
+    """The explanation of one pod; in a session without the decisions of a running Placet."""
     pod = asked_pod(args, world.cluster, live)
     if args.node is not None:
         world.cluster.node(args.node)
@@ -126,7 +122,7 @@ def ask(args: argparse.Namespace, world: World, live: LiveCluster | None = None)
         if found.is_decided or found.cause is None:
             put(head(decided(found)))
             put(one_node(found) if args.node is not None else every_node(found))
-        if args.decision:
+        if "decision" in args and args.decision:
             put(["", *_running_placet(found, _with_last_decision(args, found))])
     # A file with errors is a finding; what a cluster has is what was asked about.
     return Exit.FINDINGS if live is None and world.policies.broken else Exit.OK
@@ -147,7 +143,7 @@ def _with_last_decision(args: argparse.Namespace, found: PodExplanation) -> PodE
 
     It knows the last decision, and how far the gang is. Raises CommandError.
     """
-    if not args.decision:
+    if "decision" not in args or not args.decision:
         return found
     then, known = asyncio.run(_running(args, found))
     found = msgspec.structs.replace(found, then=then, changes=changes(then, found))

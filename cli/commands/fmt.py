@@ -7,7 +7,8 @@ import sys
 from difflib import unified_diff
 from pathlib import Path
 
-from cli.command import Exit, given_path, input_source, replace_text
+from cli.command import Exit, input_source, replace_text
+from cli.flag_table import flags_of
 from cli.render import print_error, print_findings
 from cli.streams import put_line, put_text
 from grammar.syntax.parser import parse_file
@@ -25,20 +26,14 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "paths",
-        metavar="PATH",
-        nargs="+",
-        type=given_path,
-        help="a policy file, a folder of them, or - for standard input to standard output",
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; list the files that would change"
-    )
-    parser.add_argument(
-        "--diff", action="store_true", help="write nothing; show what would change, as a patch"
-    )
+ARGUMENTS = flags_of("""
+  PATH...
+    a policy file, a folder of them, or - for standard input to standard output
+  --check
+    write nothing; list the files that would change
+  --diff
+    write nothing; show what would change, as a patch
+""")
 
 
 def run(args: argparse.Namespace) -> int:

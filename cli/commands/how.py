@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from cli.command import Exit
+from cli.flag_table import flags_of
 from policies.recipe_collection import best, listed, recipes, shown
 
 EXAMPLES = """\
@@ -16,13 +17,10 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "words",
-        metavar="WORDS",
-        nargs="*",
-        help="what is wished, in plain words, or the name of a recipe; without words, all recipes",
-    )
+ARGUMENTS = flags_of("""
+  [WORDS...]
+    what is wished, in plain words, or the name of a recipe; without words, all recipes
+""")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from cli.command import CommandError, Exit, given_path
+from cli.command import CommandError, Exit
+from cli.flag_table import SNAPSHOTS, flags_of
 from cli.language_server.server import PolicyServer
 from cli.version import version
-from cli.world import add_cluster_argument
 from engine.cache.cluster_copy import read_documents
 from engine.objects.codec import ObjectCodec
 from grammar.meaning.schema import load_schema
@@ -21,16 +21,12 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "paths",
-        metavar="PATH",
-        nargs="*",
-        type=given_path,
-        help="a policy file or a folder of them, with policies that `use` may name; the files in "
-        "the folder of an open text are always known",
-    )
-    add_cluster_argument(parser)
+ARGUMENTS = flags_of(f"""
+  [PATH...]
+    a policy file or a folder of them, with policies that `use` may name; the files in the folder of
+    an open text are always known
+{SNAPSHOTS}
+""")
 
 
 def run(args: argparse.Namespace) -> int:

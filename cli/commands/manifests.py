@@ -10,7 +10,8 @@ from typing import Any
 
 import yaml
 
-from cli.command import Exit, given_path
+from cli.command import Exit
+from cli.flag_table import flags_of
 from grammar.tree.data import FromConfigMap, FromMetrics, FromObjects, TableSource
 
 # The same place in a checkout and in the wheel.
@@ -24,23 +25,14 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--image",
-        metavar="NAME",
-        default="",
-        help="the image of Placet in your registry, with its tag or digest (default: placet, with "
-        "the version of Placet)",
-    )
-    parser.add_argument(
-        "--policies",
-        metavar="PATH",
-        action="append",
-        default=[],
-        type=given_path,
-        help="a policy file or a folder of them: add the rights to read the data that these "
-        "declare; may be given again",
-    )
+ARGUMENTS = flags_of("""
+  --image NAME
+    the image of Placet in your registry, with its tag or digest (default: placet, with the version
+    of Placet)
+  --policies PATH,
+    a policy file or a folder of them: add the rights to read the data that these declare; may be
+    given again
+""")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import yaml
 
-from cli.command import CommandError, Exit, given_path, make, replace_text
+from cli.command import CommandError, Exit, make, replace_text
+from cli.flag_table import flags_of
 from cli.written_objects import Object, objects_of
 from grammar.meaning.schema import load_schema
 from grammar.syntax.parser import parse_file
@@ -24,19 +25,12 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file",
-        metavar="FILE",
-        type=given_path,
-        help="the policy file to write, which ends in `.policy`",
-    )
-    parser.add_argument(
-        "words",
-        metavar="WORDS",
-        nargs="+",
-        help="what is wished, in plain words, or the name of a recipe (`placet how` lists them)",
-    )
+ARGUMENTS = flags_of("""
+  FILE
+    the policy file to write, which ends in `.policy`
+  WORDS...
+    what is wished, in plain words, or the name of a recipe (`placet how` lists them)
+""")
 
 
 def run(args: argparse.Namespace) -> int:

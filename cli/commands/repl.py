@@ -8,20 +8,19 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import cast
 
-from cli.command import Exit, given_path, input_lines
+from cli.command import Exit, input_lines
+from cli.flag_table import CONTEXT, DATA, SNAPSHOTS, flags_of
 from cli.render import print_error, put_findings
 from cli.repl.commands import put_cluster, put_loaded
 from cli.repl.conversation import answer_lines
 from cli.repl.session import ClusterOrigin, FindingsError, ReplSession, WorldCommand
 from cli.sources import (
-    add_cluster_arguments,
     chosen_flag,
     is_live,
     names_cluster,
     source_of,
 )
 from cli.version import version
-from cli.world import add_cluster_argument, add_data_argument
 from engine.cache.cluster_copy import ClusterDocuments, DataText
 from engine.program.tables import TableSpec
 from grammar.messages.diagnostics import UserError
@@ -35,17 +34,13 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "files",
-        metavar="FILE",
-        nargs="*",
-        type=given_path,
-        help="a policy file, or a folder of them",
-    )
-    add_cluster_argument(parser)
-    add_data_argument(parser)
-    add_cluster_arguments(parser, live_namespace=False)
+ARGUMENTS = flags_of(f"""
+  [FILE...]
+    a policy file, or a folder of them
+{SNAPSHOTS}{DATA}
+a running cluster:
+{CONTEXT}
+""")
 
 
 def asked(name: str) -> WorldCommand:

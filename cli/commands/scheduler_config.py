@@ -20,7 +20,7 @@ from cli.doctor.generator import (
     with_bind_apart,
     yaml_of,
 )
-from cli.flag_table import add_flags, flags_of
+from cli.flag_table import flags_of
 from cli.streams import put_line, put_text
 from engine.objects.gate import ENABLED, GATE, OPT_IN
 from grammar.values.time import SECOND, Duration
@@ -46,8 +46,12 @@ def _verbs(text: str) -> tuple[str, ...]:
     return tuple(verb for verb in VERBS if verb in named)
 
 
-_TABLE = f"""
+ARGUMENTS = flags_of(
+    f"""
 the output:
+  --from FILE
+    convert this Policy or older KubeSchedulerConfiguration, and say what is different or not
+    converted; Placet is added if it has no extenders; - is standard input
   --section
     only the fields to add to an existing one
   --scheduler-name NAME
@@ -95,18 +99,9 @@ TLS, for a URL with https:
     write the paths of these files on kube-scheduler's machine instead of their content
   --insecure
     trust any server
-"""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--from",
-        dest="source",
-        metavar="FILE",
-        help="convert this Policy or older KubeSchedulerConfiguration, and say what is different "
-        "or not converted; Placet is added if it has no extenders; - is standard input",
-    )
-    add_flags(parser, flags_of(_TABLE, {"--verbs": _verbs, "NUMBER": int, "FILE": str}))
+""",
+    {"--verbs": _verbs, "NUMBER": int, "FILE": str},
+)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -119,8 +114,8 @@ def run(args: argparse.Namespace) -> int:
         )
     extenders = _extenders(args)
     binds = any("bindVerb" in each for each in extenders)
-    if args.source is not None:
-        return _convert(args, extenders, binds=binds)
+    if (source := vars(args)["from"]) is not None:
+        return _convert(source, args, extenders, binds=binds)
     name = args.scheduler_name or ""
     whole = configuration(extenders, name, args.scheduler_kubeconfig or "")
     refuse_unsound(yaml_of(whole), args.http_timeout)
@@ -130,7 +125,9 @@ def run(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _convert(args: argparse.Namespace, extenders: Sequence[Json], *, binds: bool) -> int:
+def _convert(
+    source: str, args: argparse.Namespace, extenders: Sequence[Json], *, binds: bool
+) -> int:
     """Prints what a configuration is converted to, and on standard error what is different."""
     # Importing YAML takes longer than the rest of this command.
     from cli.doctor.configuration_text import configurations, read_text  # noqa: PLC0415
@@ -139,10 +136,10 @@ def _convert(args: argparse.Namespace, extenders: Sequence[Json], *, binds: bool
     given = {"--section": args.section, "--scheduler-name": args.scheduler_name}
     if flag := next((flag for flag, is_given in given.items() if is_given), ""):
         raise CommandError(f"`{flag}` does not work with `--from`", f"leave out {flag}")
-    found, *more = configurations([read_text(args.source)], lambda _path: None)
+    found, *more = configurations([read_text(source)], lambda _path: None)
     if more:
         hint = "give a file with one of them"
-        raise CommandError(f"there are {len(more) + 1} configurations in `{args.source}`", hint)
+        raise CommandError(f"there are {len(more) + 1} configurations in `{source}`", hint)
     converted = convert(found, extenders, url=args.url, binds=binds)
     put_text(converted.text)
     for note in converted.notes:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from cli.command import CommandError, Exit
 from cli.console import lines, show, table
+from cli.flag_table import flags_of
 from cli.render import print_findings
 from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.schema import Field, Record, Schema, load_schema
@@ -28,18 +29,15 @@ examples:
 _STEP = re.compile(r"[^.\[\]]+|\[[^\]]*\]")
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "path",
-        metavar="PATH",
-        nargs="?",
-        help="a variable or a type with fields, as in node.status; without PATH, all variables",
-    )
-    parser.add_argument(
-        "--configuration",
-        action="store_true",
-        help="print the JSON schema of a PlacetConfiguration instead, for editors",
-    )
+ARGUMENTS = flags_of(
+    """
+  [PATH]
+    a variable or a type with fields, as in node.status; without PATH, all variables
+  --configuration
+    print the JSON schema of a PlacetConfiguration instead, for editors
+""",
+    {"PATH": str},
+)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -18,7 +18,6 @@ from prometheus_client import CollectorRegistry
 
 from cli.command import CommandError, Exit, cannot_listen, read_text, unreadable
 from cli.demo.demo_cluster import Demo, QuietStart, announcement, move_taken_ports
-from cli.flag_table import add_flags
 from cli.render import print_error
 from cli.serving.flags import FLAGS
 from cli.streams import OutputError, close_output, put_text
@@ -104,8 +103,7 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    add_flags(parser, FLAGS)
+ARGUMENTS = FLAGS
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`placet simulate`: schedules pods under one set of policies, or compares two sets."""
+"""Command `simulate`: schedules pods under one set of policies, or compares two sets."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cli.command import CommandError, Exit, given_path
-from cli.console import add_output_argument, put_item
-from cli.flag_table import add_flags, flags_of
+from cli.console import put_item
+from cli.flag_table import DATA, POLICIES, RUNNING, SNAPSHOTS, flags_of
 from cli.simulation import (
     Inputs,
     difference,
@@ -20,20 +20,9 @@ from cli.simulation import (
     read_pods,
     what_if,
 )
-from cli.sources import (
-    add_cluster_arguments,
-    question_namespace,
-    source_of,
-)
+from cli.sources import question_namespace, source_of
 from cli.streams import put_line
-from cli.world import (
-    add_cluster_argument,
-    add_data_argument,
-    add_policies_argument,
-    in_force,
-    read_policies,
-    warn_of_lacks,
-)
+from cli.world import in_force, read_policies, warn_of_lacks
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.enforced import EnforcedPolicies
 from engine.simulation.cycle import SimulationOptions
@@ -51,7 +40,34 @@ examples:
 """
 
 
-_TABLE = """
+def _added(text: str) -> NodesToAdd:
+    template, _, count = text.rpartition("=")
+    if not (template and _is_number(count) and 0 < int(count) <= _MOST_ADDED):
+        message = f"`{text}` is not TEMPLATE=N with N from 1 to {_MOST_ADDED}, such as m5.large=3"
+        raise argparse.ArgumentTypeError(message)
+    return NodesToAdd(template, int(count))
+
+
+def _weight(text: str) -> int:
+    """kube-scheduler rejects an extender that scores without a weight."""
+    if not (_is_number(text) and 0 < int(text) < 2**31):
+        message = f"`{text}` is not a weight: it must be a whole number from 1"
+        raise argparse.ArgumentTypeError(message)
+    return int(text)
+
+
+_MOST_ADDED = 10_000
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 16
+
+
+ARGUMENTS = flags_of(
+    f"""
+{SNAPSHOTS}{POLICIES}
+  or --diff OLD NEW
+    two such paths: shows which pods move, or become placed or pending, under the second
   --pods FILE
     the pods to schedule, in order: the output of kubectl or helm, with the pods of workloads; `-`
     reads standard input (default: the pending pods of the cluster)
@@ -67,24 +83,12 @@ _TABLE = """
     an instance type or a pool, or the manifest of a node in a file; may be repeated
   --drain NODE...
     first drain nodes, and schedule their pods
-"""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    add_cluster_argument(parser)
-    policies = parser.add_mutually_exclusive_group()
-    add_policies_argument(policies)
-    policies.add_argument(
-        "--diff",
-        metavar=("OLD", "NEW"),
-        nargs=2,
-        type=given_path,
-        help="two such paths: shows which pods move, or become placed or pending, under the second",
-    )
-    add_flags(parser, flags_of(_TABLE, {"--weight": _weight, "--add-nodes": _added}))
-    add_output_argument(parser, "json")
-    add_data_argument(parser)
-    add_cluster_arguments(parser)
+  -o --output json
+    print data
+{DATA}{RUNNING}
+""",
+    {"--weight": _weight, "--add-nodes": _added, "--diff": given_path},
+)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -160,26 +164,3 @@ def _policy_sets(args: argparse.Namespace, schema: Schema) -> Mapping[str, Enfor
             f"`{args.diff[0]}` is both the old and the new policies", "give two paths"
         )
     return {name: read_policies(given, schema) for name, given in paths.items()}
-
-
-def _added(text: str) -> NodesToAdd:
-    template, _, count = text.rpartition("=")
-    if not (template and _is_number(count) and 0 < int(count) <= _MOST_ADDED):
-        message = f"`{text}` is not TEMPLATE=N with N from 1 to {_MOST_ADDED}, such as m5.large=3"
-        raise argparse.ArgumentTypeError(message)
-    return NodesToAdd(template, int(count))
-
-
-def _weight(text: str) -> int:
-    """kube-scheduler rejects an extender that scores without a weight."""
-    if not (_is_number(text) and 0 < int(text) < 2**31):
-        message = f"`{text}` is not a weight: it must be a whole number from 1"
-        raise argparse.ArgumentTypeError(message)
-    return int(text)
-
-
-_MOST_ADDED = 10_000
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 16

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from cli.console import add_output_argument, put, put_document
+from cli.console import put, put_document
+from cli.flag_table import OUTPUT, flags_of
 from cli.replicas import replica_layout, replicas
 from cli.replicas.replicas import Replica
 
@@ -16,9 +17,7 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    add_output_argument(parser, "json", "yaml")
-    replicas.add_arguments(parser)
+ARGUMENTS = flags_of(f"{OUTPUT}{replicas.PLACET}")
 
 
 def run(args: argparse.Namespace) -> int:

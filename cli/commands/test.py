@@ -9,14 +9,14 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from cli.command import CommandError, Exit, given_path
-from cli.flag_table import add_flags, flags_of
+from cli.command import CommandError, Exit
+from cli.flag_table import flags_of
 from cli.policy_tests.coverage import Coverage
 from cli.policy_tests.runner import Collection, Outcome, Runner, Suite, TestOutcome, collect
 from cli.render import (
+    REPORT,
     Finding,
     ReportCase,
-    add_format_argument,
     print_error,
     put_note,
     put_report,
@@ -36,37 +36,40 @@ examples:
 """
 
 
-_TABLE = """
+def _percent(text: str) -> float:
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        number = math.nan
+    if not 0 <= number <= 100:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a percentage from 0 to 100")
+    return number
+
+
+ARGUMENTS = flags_of(
+    f"""
+  [PATH...]
+    a policy file, or a folder of them (default: the current folder)
+  -k TEXT
+    only tests with this text in their file or name
+{REPORT}
   -v --verbose
     one line for each test
   --coverage
     also list the branches that no test has taken
   --threshold PERCENT
     the minimum coverage; implies --coverage
-"""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "paths",
-        metavar="PATH",
-        nargs="*",
-        type=given_path,
-        default=[Path()],
-        help="a policy file, or a folder of them (default: the current folder)",
-    )
-    parser.add_argument(
-        "-k", metavar="TEXT", default="", help="only tests with this text in their file or name"
-    )
-    add_format_argument(parser)
-    add_flags(parser, flags_of(_TABLE, {"PERCENT": _percent}))
+""",
+    {"PERCENT": _percent},
+)
 
 
 def run(args: argparse.Namespace) -> int:
     schema = load_schema()
+    args.paths = args.paths or [Path()]
     collection = collect(args.paths, Validator(schema))
     started = time.perf_counter()
-    matching = [(suite, _matching(suite, args.k)) for suite in collection.suites]
+    matching = [(suite, _matching(suite, args.k or "")) for suite in collection.suites]
     chosen = [(suite, tests) for suite, tests in matching if tests or suite.errors]
     for problem in collection.problems:
         print_error(problem.message, problem.hint)
@@ -80,12 +83,12 @@ def run(args: argparse.Namespace) -> int:
     findings: list[Finding] = [error for suite in suites for error in suite.errors]
     findings += [(d, result.suite.source) for result in results for d in result.diagnostics]
     more = {"tests": [result.as_json for result in results]}
-    put_report(findings, args.format, _cases(suites, results), more)
+    put_report(findings, args.output, _cases(suites, results), more)
     if args.coverage or args.threshold is not None:
         for line in _uncovered(runner.coverage):
-            put_note(line, args.format)
-        put_note("", args.format)
-    put_note(_summary(suites, results, time.perf_counter() - started), args.format)
+            put_note(line, args.output)
+        put_note("", args.output)
+    put_note(_summary(suites, results, time.perf_counter() - started), args.output)
     covered = _is_covered(args.threshold, runner.coverage.percent)
     if collection.problems:
         return Exit.ERROR
@@ -100,7 +103,7 @@ def _results(
 ) -> list[TestOutcome]:
     """All outcomes. For people each one has a sign, or a line, as soon as it is known."""
     results: list[TestOutcome] = []
-    is_shown = args.format == "human"
+    is_shown = args.output == "human"
     has_signs = is_shown and not args.verbose
     for suite, tests in chosen:
         name = escaped(suite.source.name)
@@ -183,13 +186,3 @@ def _is_covered(threshold: float | None, percent: float) -> bool:
         "write tests for the branches that no test has taken",
     )
     return False
-
-
-def _percent(text: str) -> float:
-    try:
-        number = float(text.removesuffix("%"))
-    except ValueError:
-        number = math.nan
-    if not 0 <= number <= 100:
-        raise argparse.ArgumentTypeError(f"`{text}` is not a percentage from 0 to 100")
-    return number

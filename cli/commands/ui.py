@@ -9,6 +9,7 @@ import webbrowser
 from contextlib import AsyncExitStack
 
 from cli.command import CommandError, Exit
+from cli.flag_table import flags_of
 from cli.replicas import replicas
 from cli.replicas.replicas import Replica
 from server.view.page import ROOT
@@ -23,24 +24,22 @@ examples:
 _LOOK_SECONDS = 0.5
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--local-port",
-        metavar="PORT",
-        type=_port,
-        default=0,
-        help="the port on 127.0.0.1 that leads to the replica (default: any free port)",
-    )
-    parser.add_argument(
-        "--no-browser", action="store_true", help="print the address only, and open no browser"
-    )
-    replicas.add_arguments(parser)
-
-
 def _port(text: str) -> int:
     if not text.isdecimal() or not text.isascii() or not 1 <= int(text[:9]) <= 65535:
         raise argparse.ArgumentTypeError(f"`{text}` is not a port")
     return int(text)
+
+
+ARGUMENTS = flags_of(
+    f"""
+  --local-port PORT
+    the port on 127.0.0.1 that leads to the replica (default: any free port)
+  --no-browser
+    print the address only, and open no browser
+{replicas.PLACET}
+""",
+    {"--local-port": _port},
+)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,7 +57,7 @@ async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
         shown, status = answers[0]
         others = [each for each in found if each is not shown]
         async with AsyncExitStack() as forwards:
-            url = await forwards.enter_async_context(shown.on_port(args.local_port))
+            url = await forwards.enter_async_context(shown.on_port(args.local_port or 0))
             address = f"{url}{ROOT}/"
             if others:
                 urls = [await forwards.enter_async_context(each.on_port(0)) for each in others]

@@ -17,6 +17,7 @@ from typing import Literal as OneOf
 
 from cli.command import CommandError, Exit
 from cli.console import put, table
+from cli.flag_table import add_flags
 from cli.render import put_findings
 from cli.repl.session import NAME, ReplSession
 from cli.world import warn_of_lacks
@@ -114,7 +115,7 @@ def _asked(name: str, session: ReplSession, text: str) -> int:
     """A command asked about the world of the session, and its chosen pod."""
     command = session.command(name)
     parser = argparse.ArgumentParser(prog=f":{name}")
-    command.add_question(parser)
+    add_flags(parser, command.QUESTION)
     try:
         args = parser.parse_args(_words(text))
     except SystemExit as end:

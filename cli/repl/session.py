@@ -23,6 +23,7 @@ from cli.expressions import (
     data_declared,
     tables_at,
 )
+from cli.flag_table import Flag
 from cli.render import Finding
 from cli.world import World, stored_objects
 from engine.cache.cluster_copy import (
@@ -67,10 +68,11 @@ class FindingsError(Exception):
 class WorldCommand(Protocol):
     """A command of `cli.commands` that can be asked about the world of a session.
 
-    `add_question` adds the arguments of the question, and not those that name a world.
+    QUESTION has the arguments of the question, and not those that name a world.
     """
 
-    def add_question(self, parser: argparse.ArgumentParser) -> None: ...
+    QUESTION: Sequence[Flag]
+
     def ask(self, args: argparse.Namespace, world: World) -> int: ...
 
 

@@ -18,7 +18,8 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from cli.command import CommandError, Exit, add_context_arguments, positive
+from cli.command import CommandError, Exit
+from cli.flag_table import CONTEXT
 from cli.render import print_error
 from cli.streams import waiting_for
 from cli.version import version
@@ -59,51 +60,32 @@ class ReplicaTarget:
     port: int = DEFAULT_PORT
 
 
-def add_namespace_arguments(parser: argparse.ArgumentParser, of_one: str, of_all: str) -> None:
-    """The flags that choose one namespace or all; the texts say what is shown of them."""
-    scope = parser.add_mutually_exclusive_group()
-    scope.add_argument("-n", "--namespace", metavar="NAME", help=of_one)
-    scope.add_argument(
-        "-A", "--all-namespaces", action="store_true", help=f"{of_all} (the default)"
-    )
-
-
-def add_policy_argument(parser: argparse.ArgumentParser, meaning: str = "") -> None:
-    """The name of one policy, as `policy`; without it, all are meant."""
-    text = f"{meaning}NAMESPACE/NAME, or the name alone of others"
-    parser.add_argument("policy", metavar="POLICY", nargs="?", help=text)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags that name a target."""
-    group = parser.add_argument_group("the running Placet")
-    group.add_argument(
-        "--url",
-        metavar="URL",
-        help=f"the view of a server on this machine, as in http://127.0.0.1:{DEFAULT_PORT}; "
-        "without it, replicas are reached through the cluster of the kubeconfig",
-    )
-    add_context_arguments(group, "how to reach the cluster")
-    group.add_argument(
-        "--placet-namespace",
-        metavar="NAMESPACE",
-        default=NAMESPACE,
-        help="the namespace of Placet's pods (default: %(default)s)",
-    )
-    group.add_argument(
-        "--selector",
-        metavar="LABELS",
-        default=SELECTOR,
-        help="the labels of Placet's pods (default: %(default)s)",
-    )
-    group.add_argument("--replica", metavar="POD", help="only this pod of Placet")
-    group.add_argument(
-        "--port",
-        metavar="PORT",
-        type=positive,
-        default=DEFAULT_PORT,
-        help="the --view-port of the replicas (default: %(default)s)",
-    )
+# The name of one policy; without it, all are meant.
+POLICY = """
+  [POLICY]
+    NAMESPACE/NAME, or the name alone of others
+"""
+NAMESPACES = """
+  -n --namespace NAME
+    what concerns this namespace only
+  or -A --all-namespaces
+    what concerns any namespace (the default)
+"""
+PLACET = f"""
+the running Placet:
+  --url URL
+    the view of a server on this machine, as in http://127.0.0.1:{DEFAULT_PORT}; without it,
+    replicas are reached through the cluster of the kubeconfig
+{CONTEXT}
+  --placet-namespace NAMESPACE={NAMESPACE}
+    the namespace of Placet's pods
+  --selector LABELS={SELECTOR}
+    the labels of Placet's pods
+  --replica POD
+    only this pod of Placet
+  --port N={DEFAULT_PORT}
+    the --view-port of the replicas
+"""
 
 
 def target(args: argparse.Namespace) -> ReplicaTarget:

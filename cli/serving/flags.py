@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Mapping
 from ipaddress import ip_address
 
-from cli.command import address, frozen_key, lease, pause, size
+from cli.command import address, lease, pause, size
 from cli.flag_table import Flag, Read, flags_of
 from engine.cluster.connection_configuration import own_namespace
 from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS, KUBE_SCHEDULER_LEASE
@@ -241,7 +241,6 @@ _TEXT = {"type": ["string", "number"]}
 # The types of values, by the word for the value or by the flag.
 _TYPES: Mapping[str, Read] = {
     "HOST:PORT": address,
-    "KEY": frozen_key,
     "NS": _namespace,
     "PART": _part,
     "PORT": view_port,
@@ -272,4 +271,4 @@ def schema_of(flag: Flag) -> Mapping[str, object]:
     return {**about, **_SCHEMAS.get(flag.metavar, _TEXT)}
 
 
-FLAGS = tuple(flags_of(_TABLE, _TYPES))
+FLAGS = flags_of(_TABLE, _TYPES)

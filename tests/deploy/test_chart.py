@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from cli.commands import serve
+from cli.flag_table import add_flags
 from cli.main import main
 from cli.serving.placet_configuration import FIELDS
 from policies.crds import definitions
@@ -82,7 +83,7 @@ def _tls(known: set[str]) -> set[str]:
 def test_defaults_of_config_are_those_of_serve() -> None:
     """But for the format of the log, which programs read in a cluster."""
     parser = argparse.ArgumentParser()
-    serve.configure(parser)
+    add_flags(parser, serve.ARGUMENTS)
     assert DEFAULTS["config"] == {"httpTimeout": "5s", "logFormat": "json"}
     assert parser.get_default("http_timeout") == DEFAULTS["config"]["httpTimeout"]
 
