@@ -31,7 +31,7 @@ from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.environment import FUNCTIONS, Environment
 from grammar.meaning.evaluator import evaluate
 from grammar.meaning.schema import Schema, load_schema
-from grammar.syntax.expression_builder import _MACROS, RESERVED
+from grammar.syntax.expression_builder import MACRO_VARIABLES, RESERVED
 from grammar.syntax.parser import parse_expression, parse_file
 from grammar.tree.ast import Expr
 from grammar.tree.clauses import File, Filter, Setting
@@ -300,7 +300,7 @@ def test_every_operator_has_an_example() -> None:
 
 def test_every_macro_has_an_example() -> None:
     texts = " ".join(e.text for e in EXPRESSIONS)
-    macros = {"has", "cel.bind", *(name for name, _ in _MACROS)}
+    macros = {"has", "cel.bind", *(name for name, _ in MACRO_VARIABLES)}
     assert [m for m in macros if f"{m}(" not in texts] == []
 
 

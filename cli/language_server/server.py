@@ -22,10 +22,9 @@ from pygls.workspace import PositionCodec
 from cli.cluster_warnings import ClusterWarnings
 from cli.expressions import ClusterSamples, Subject
 from engine.cache.cluster_copy import ClusterCopy
-from engine.explanation.effects import effects_of
 from engine.objects.codec import ObjectCodec
 from grammar.meaning.schema import load_schema
-from grammar.messages.diagnostics import Diagnostic, Fix, UserError
+from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.messages.texts import excerpt
 from grammar.syntax.parser import parse_file
 from grammar.tree.printer import format_file
@@ -33,7 +32,6 @@ from grammar.tree.source import Source, Span
 from policies.editor.completion import Candidate
 from policies.editor.edited_text import EditedDocument, complete, document
 from policies.editor.meaning import meaning
-from policies.editor.tokens import coloured_lines
 from policies.loader import SUFFIX, Search, is_manifest, read_source
 from policies.manifest_text import GROUP
 from policies.validation import LIBRARY, Validation, Validator
@@ -76,8 +74,6 @@ class Positions:
 
 # A check starts when nothing was typed for so long.
 _PAUSE_SECONDS = 0.1
-# The pods that are asked about while an author waits.
-_MOST_PODS = 100
 # The bytes of a file that is searched for policies.
 _LARGEST_FILE = 1024 * 1024
 # The longest text in the title of a quick fix.
@@ -93,23 +89,13 @@ _KINDS = {
     "type": types.CompletionItemKind.Class,
     "word": types.CompletionItemKind.Keyword,
 }
-# The colours of pieces by their kind.
-_COLOURS = {
-    "comment": types.SemanticTokenTypes.Comment,
-    "string": types.SemanticTokenTypes.String,
-    "number": types.SemanticTokenTypes.Number,
-    "function": types.SemanticTokenTypes.Function,
-    "variable": types.SemanticTokenTypes.Variable,
-    "word": types.SemanticTokenTypes.Keyword,
-}
-_LEGEND = types.SemanticTokensLegend([*_COLOURS.values()], [])
 
 
 class PolicyServer:
     """A language server about policy files.
 
-    `more` are further files for `use`. With a cluster it completes values, warns of labels that
-    no node has, and says what policies do.
+    `more` are further files for `use`. With a cluster it completes values, and warns of labels that
+    no node has.
     """
 
     def __init__(
@@ -146,7 +132,6 @@ class PolicyServer:
             (types.TEXT_DOCUMENT_DEFINITION, self._definition, None),
             (types.TEXT_DOCUMENT_FORMATTING, self._format, None),
             (types.TEXT_DOCUMENT_CODE_ACTION, self._fixes, fixes),
-            (types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, self._colours, _LEGEND),
         ]
         for method, handler, options in handlers:
             # pygls sets attributes of a handler, which a method does not have.
@@ -259,38 +244,12 @@ class PolicyServer:
         document, positions = self._document(params.text_document.uri)
         if document is None:
             return None
-        offset = positions.offset(params.position)
-        if (found := self._effect(document, offset)) is None:
-            known = meaning(document, offset, self._samples)
-            if known is None:
-                return None
-            found = known.span, "\n\n".join((f"```placet\n{known.heading}\n```", *known.about))
-        span, text = found
+        known = meaning(document, positions.offset(params.position), self._samples)
+        if known is None:
+            return None
+        text = "\n\n".join((f"```placet\n{known.heading}\n```", *known.about))
         contents = types.MarkupContent(types.MarkupKind.Markdown, text)
-        return types.Hover(contents, positions.range(span))
-
-    def _effect(self, document: EditedDocument, offset: int) -> tuple[Span, str] | None:
-        """What a policy or a clause does in the cluster, at its name."""
-        named = (
-            (checked.policy, part)
-            for checked in document.file.policies
-            for part in (checked.policy, *checked.policy.clauses)
-            if part.name_span.start <= offset <= part.name_span.end
-        )
-        policy, part = next(named, (None, None))
-        validation = self._validation(document.source.name)
-        if policy is None or part is None or validation is None or self._cluster is None:
-            return None
-        try:
-            effects = effects_of(validation, self._cluster, self._codec, _MOST_PODS)
-        except UserError:
-            return None
-        for effect in effects:
-            if effect.policy == policy.address:
-                texts = {each.clause: each.text for each in effect.clauses}
-                text = effect.text if part is policy else texts.get(part.name)
-                return None if text is None else (part.name_span, text)
-        return None
+        return types.Hover(contents, positions.range(known.span))
 
     def _definition(self, params: types.DefinitionParams) -> types.Location | None:
         document, positions = self._document(params.text_document.uri)
@@ -316,26 +275,6 @@ class PolicyServer:
         whole = self._positions(source.text).range(Span(0, len(source.text)))
         text = format_file(file, source)
         return [types.TextEdit(whole, text)] if text != source.text else []
-
-    def _colours(self, params: types.SemanticTokensParams) -> types.SemanticTokens:
-        """The coloured pieces of a text, each with its distance from the piece before."""
-        path = _path(params.text_document.uri)
-        text = "" if is_manifest(path) else self._texts[path]
-        positions, data = self._positions(text), list[int]()
-        offset, last = 0, types.Position(0, 0)
-        for line in coloured_lines(text):
-            for kind, piece in line:
-                start, end = positions.position(offset), positions.position(offset + len(piece))
-                offset += len(piece)
-                if kind and piece and start.line == end.line:
-                    is_same = start.line == last.line
-                    column = start.character - last.character if is_same else start.character
-                    length = end.character - start.character
-                    colour = list(_COLOURS).index(kind)
-                    data += [start.line - last.line, column, length, colour, 0]
-                    last = start
-            offset += 1
-        return types.SemanticTokens(data)
 
 
 def _path(uri: str) -> str:
@@ -399,12 +338,13 @@ def _fix(
 
 
 def _item(candidate: Candidate, number: int, replaced: types.Range) -> types.CompletionItem:
-    about = types.MarkupContent(types.MarkupKind.Markdown, candidate.about)
+    text = "\n".join(filter(None, (candidate.heading, candidate.about)))
+    about = types.MarkupContent(types.MarkupKind.Markdown, text)
     return types.CompletionItem(
         label=candidate.text.rstrip("([\"': "),
         kind=_KINDS[candidate.kind],
         detail=candidate.note,
-        documentation=about if candidate.about else None,
+        documentation=about if text else None,
         # Editors sort by this text: the display order.
         sort_text=f"{number:05}",
         filter_text=candidate.text,

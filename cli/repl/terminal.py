@@ -1,4 +1,4 @@
-"""Terminal: edits, colours, completes and remembers the lines of a session.
+"""Terminal: edits, completes and remembers the lines of a session.
 
 The only importer of prompt_toolkit, which also handles terminals with few features.
 """
@@ -8,16 +8,14 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
-from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.lexers import Lexer
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
@@ -28,7 +26,6 @@ from cli.repl.session import ReplSession
 from policies.editor import completion
 from policies.editor.completion import Candidate, Surroundings
 from policies.editor.edited_text import usable
-from policies.editor.tokens import coloured_lines
 
 _COMMAND = re.compile(r"\s*(:[^\s]*)\Z")
 _ARGUMENT = re.compile(r"\s*(:[^\s]+)\s+")
@@ -50,7 +47,7 @@ def _matching(texts: Iterable[str], kind: str, begun: str, end: int) -> list[Can
     """The texts that continue what is begun before the end, each once."""
     start = end - len(begun)
     found = dict.fromkeys(t for t in texts if t.startswith(begun) and t != begun)
-    return [Candidate(text, start, kind, kind) for text in found]
+    return [Candidate(text, kind, kind, start=start) for text in found]
 
 
 def _arguments(session: ReplSession, takes: Takes) -> Iterable[str]:
@@ -73,18 +70,6 @@ def _code(session: ReplSession, text: str) -> list[Candidate]:
     return completion.complete(around, text, ("expression", "rules"))
 
 
-_STYLE = Style.from_dict(
-    {
-        "prompt": "bold",
-        "command": "ansimagenta",
-        "comment": "ansibrightblack",
-        "string": "ansigreen",
-        "number": "ansicyan",
-        "word": "bold ansiblue",
-        "variable": "ansiyellow",
-        "function": "ansicyan",
-    }
-)
 _INDENT = "  "
 
 
@@ -122,8 +107,7 @@ def _prompt_session(session: ReplSession) -> PromptSession[str]:
         history=history,
         completer=_Completer(session),
         complete_while_typing=False,
-        lexer=_Lexer() if colour else None,
-        style=_STYLE,
+        style=Style([("prompt", "bold")]),
         color_depth=None if colour else ColorDepth.DEPTH_1_BIT,
         multiline=True,
         prompt_continuation=lambda width, _line, _wrapped: "...".ljust(width),
@@ -165,14 +149,3 @@ class _Completer(Completer):
         text = document.text_before_cursor
         for found in complete(self._session, text):
             yield Completion(found.text, found.start - len(text), display_meta=found.note)
-
-
-class _Lexer(Lexer):
-    def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
-        lines = coloured_lines(document.text)
-
-        def line(number: int) -> StyleAndTextTuples:
-            pieces = lines[number] if number < len(lines) else []
-            return [(f"class:{kind}" if kind else "", text) for kind, text in pieces]
-
-        return line

@@ -16,15 +16,11 @@ import numpy as np
 
 from engine.cache.cluster_copy import ClusterCopy, NamedPod
 from engine.decision.registry import Selection
-from engine.enforced import enforced
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.explanation.inspection import Inspection
-from engine.objects.codec import ObjectCodec
-from engine.offline import offline_engine
 from engine.work import finished
 from grammar.messages.texts import counted
-from policies.validation import Validation
 
 # The pods that are asked which policies select them, and those of a policy that are asked about
 # nodes. Of more they are taken evenly.
@@ -105,14 +101,6 @@ def effects(
         )
         for address, each in sorted(seen.items())
     ]
-
-
-def effects_of(
-    validation: Validation, cluster: ClusterCopy, codec: ObjectCodec, most: int = MOST_PODS
-) -> list[EffectOfPolicy]:
-    """The effects of the policies of checked files."""
-    engine = offline_engine(enforced(validation).registry, cluster, codec)
-    return effects(engine, cluster, most=most)
 
 
 def _ask(seen: _Seen, engine: Engine, pod: bytes, names: Sequence[str]) -> None:

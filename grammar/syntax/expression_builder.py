@@ -88,7 +88,7 @@ _TESTS = ("all", "exists", "exists_one", "existsOne")
 _TRANSFORMS = ("transformList", "transformMap", "transformMapEntry")
 # The number of variables by macro name and number of arguments (CEL langdef, Macros; comprehensions
 # V2).
-_MACROS: dict[tuple[str, int], int] = {
+MACRO_VARIABLES: dict[tuple[str, int], int] = {
     **{(name, 2): 1 for name in (*_TESTS, "map", "filter", "sortBy", "optMap", "optFlatMap")},
     **{(name, 3): 2 for name in (*_TESTS, *_TRANSFORMS)},
     **{(name, 4): 2 for name in _TRANSFORMS},
@@ -308,7 +308,7 @@ def _method(
     """A method call, or a macro if its name and number of arguments match one."""
     if name == "bind" and len(args) == 3 and isinstance(target, ast.Ident) and target.name == "cel":
         return ast.Comprehension("cel.bind", args[1], _variables(name, args[:1]), args[2:], span)
-    count = _MACROS.get((name, len(args)))
+    count = MACRO_VARIABLES.get((name, len(args)))
     if count is None:
         return ast.Call(name, target, args, False, span, name_span=name_span)
     return ast.Comprehension(name, target, _variables(name, args[:count]), args[count:], span)

@@ -19,6 +19,7 @@ from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.environment import Environment, variables_of_macro
 from grammar.meaning.schema import Field
 from grammar.messages.texts import cut
+from grammar.syntax.expression_builder import MACRO_VARIABLES
 from grammar.syntax.parser import accepts, keywords, parse_expression, scan
 from grammar.tree.clause_parts import NodeSet, Order
 from grammar.tree.clauses import Policy
@@ -28,7 +29,7 @@ from grammar.tree.source import Source, Span
 from grammar.tree.types import DECLARED, DYN, POISON, Overload, Type, agrees
 from policies.editor.tokens import (
     CLOSING,
-    ColouredToken,
+    EditedToken,
     last_operand,
     open_brackets,
     significant,
@@ -36,15 +37,11 @@ from policies.editor.tokens import (
 )
 
 # The most variables of each macro. With two, the first one is a key or an index.
-_MACROS: Mapping[str, int] = {
-    **dict.fromkeys(("filter", "map", "sortBy", "optMap", "optFlatMap"), 1),
-    **dict.fromkeys(("all", "exists", "exists_one", "existsOne"), 2),
-    **dict.fromkeys(("transformList", "transformMap", "transformMapEntry"), 2),
-}
+_MACROS: Mapping[str, int] = {name: n for (name, _), n in sorted(MACRO_VARIABLES.items())}
 
 
 def macro_variables(
-    code: Sequence[ColouredToken], environment: Environment
+    code: Sequence[EditedToken], environment: Environment
 ) -> tuple[Environment, Mapping[str, Span]]:
     """The environment with the variables of macros that are open at the end of some tokens.
 
@@ -68,9 +65,9 @@ def macro_variables(
     return environment, found
 
 
-def _named(code: Sequence[ColouredToken]) -> list[ColouredToken]:
+def _named(code: Sequence[EditedToken]) -> list[EditedToken]:
     """The words at the start of some tokens, each with a comma after it."""
-    found: list[ColouredToken] = []
+    found: list[EditedToken] = []
     for word, comma in zip(code[::2], code[1::2], strict=False):
         if word.kind != "word" or comma.text != ",":
             break
@@ -110,17 +107,19 @@ Start = OneOf["expression", "rules", "file"]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A candidate: a text that replaces the text from offset `start`.
+    """A candidate: a text that can stand at a place, instead of the text from offset `start`.
 
     `kind` is field, function, key, name, policy, sign, text, type or word; the REPL has more.
-    `note` is the type or kind, and `about` describes the candidate, if that is known.
+    `note` is the type or kind, and `about` describes the candidate, if that is known. `heading` are
+    lines of the language that do, of a function each way to call it.
     """
 
     text: str
-    start: int
     kind: str
     note: str = ""
     about: str = ""
+    heading: str = ""
+    start: int = 0
 
 
 class Samples(Protocol):
@@ -149,21 +148,6 @@ class Surroundings:
     samples: Samples
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """An offer: a text that can stand at a place.
-
-    `about` are sentences that say what it is. `heading` are lines of the language that do, of a
-    function each way to call it.
-    """
-
-    text: str
-    kind: str
-    note: str = ""
-    about: Sequence[str] = ()
-    heading: str = ""
-
-
 def complete(around: Surroundings, text: str, starts: Sequence[Start]) -> list[Candidate]:
     """All candidates at the end of a text, in display order.
 
@@ -180,7 +164,7 @@ def complete(around: Surroundings, text: str, starts: Sequence[Start]) -> list[C
     if last is not None and (last.kind == "string" or last.text in CLOSING):
         # A word that follows without a space would not be a word of its own.
         closes = last.kind == "string" and _is_in_brackets(before)
-        return [Candidate("]", len(text), "sign", "sign")] if closes else []
+        return [Candidate("]", "sign", "sign", start=len(text))] if closes else []
     begun = ""
     if last is not None and last.kind == "word":
         begun, before = last.text, before[:-1]
@@ -192,28 +176,24 @@ def complete(around: Surroundings, text: str, starts: Sequence[Start]) -> list[C
     return _matching(offers, begun, start)
 
 
-def _matching(offers: Iterable[Offer], begun: str, start: int) -> list[Candidate]:
-    """The offers that continue what is begun, each once."""
-    found: dict[str, Candidate] = {}
-    for each in offers:
-        if each.text.startswith(begun) and each.text != begun:
-            shown = (each.heading, *each.about) if each.kind == "function" else each.about
-            about, note = "\n".join(filter(None, shown)), each.note or each.kind
-            found.setdefault(each.text, Candidate(each.text, start, each.kind, note, about))
-    return list(found.values())
+def _matching(offers: Iterable[Candidate], begun: str, start: int) -> list[Candidate]:
+    """The candidates that continue what is begun, each once."""
+    fitting = (each for each in offers if each.text.startswith(begun) and each.text != begun)
+    found = {each.text: each for each in reversed([*fitting])}
+    return [
+        replace(each, start=start, note=each.note or each.kind) for each in reversed(found.values())
+    ]
 
 
-def members(around: Surroundings, before: Sequence[ColouredToken]) -> Iterator[Offer]:
+def members(around: Surroundings, before: Sequence[EditedToken]) -> Iterator[Candidate]:
     """The fields, keys and functions of the operand before the dot that ends the tokens."""
     environment, _ = macro_variables(before, around.environment)
     operand = last_operand(before[:-1])
     if operand == "data" and before[-1].text == ".":
         for name, data in environment.tables.items():
-            note, about = (
-                str(environment.variables[name]),
-                (f"`{cut(print_data(data), _LONGEST)}`",),
-            )
-            yield Offer(f"{data.name}[", "field", note, about, f"{name}: {note}")
+            note = str(environment.variables[name])
+            about = f"`{cut(print_data(data), _LONGEST)}`"
+            yield Candidate(f"{data.name}[", "field", note, about, f"{name}: {note}")
     # A function with a dot in its name, such as `sets.contains`.
     for name in sorted(environment.function_names(member=False)):
         if name.startswith(f"{operand}."):
@@ -227,25 +207,27 @@ def members(around: Surroundings, before: Sequence[ColouredToken]) -> Iterator[O
     for field in record.fields.values() if record is not None else ():
         text = f"{field.name}[" if field.parameter else field.name
         heading = f"{operand}.{field_name(field)}: {field.type}"
-        yield Offer(text, "field", str(field.type), sentences(field, operand), heading)
+        yield Candidate(text, "field", str(field.type), _sentences(field, operand), heading)
     if type_.name == "map":
         keys = around.samples.keys(operand)
-        yield from (Offer(key, "key") for key in keys if key.isidentifier())
+        yield from (Candidate(key, "key") for key in keys if key.isidentifier())
     for name in sorted({*_member_functions(environment, type_)}):
         yield _function(environment, name, type_)
 
 
-def _function(environment: Environment, name: str, of: Type | None = None) -> Offer:
+def _function(environment: Environment, name: str, of: Type | None = None) -> Candidate:
     """A function, or a function of the values of a type, with each way to call it."""
     overloads = environment.overloads(name, member=of is not None)
     fitting = [o for o in overloads if of is None or agrees(o.params[0], of)]
     # Authors of added functions say what these do.
     docs = dict.fromkeys(each.doc for each in fitting if each.doc)
     heading = "\n".join(dict.fromkeys(map(_signature, fitting)))
-    return Offer(f"{name}(", "function", "", [*docs], heading)
+    return Candidate(f"{name}(", "function", "", "\n".join(docs), heading)
 
 
-def _strings(around: Surroundings, before: Sequence[ColouredToken], quote: str) -> Iterator[Offer]:
+def _strings(
+    around: Surroundings, before: Sequence[EditedToken], quote: str
+) -> Iterator[Candidate]:
     """Keys after a bracket, values after a comparison, policies after `use`."""
     if not before:
         return
@@ -261,13 +243,13 @@ def _strings(around: Surroundings, before: Sequence[ColouredToken], quote: str) 
         for name, policy in sorted(around.policies.items()):
             if quote not in name:
                 about = str(policy.setting("description", ""))
-                yield Offer(f"{name}{quote}", "policy", "text", (about,))
+                yield Candidate(f"{name}{quote}", "policy", "text", about)
     for text in found:
         if "\n" not in text and quote not in text and "\\" not in text:
-            yield Offer(f"{text}{quote}", "text")
+            yield Candidate(f"{text}{quote}", "text")
 
 
-def _left_of_list(before: Sequence[ColouredToken]) -> str:
+def _left_of_list(before: Sequence[EditedToken]) -> str:
     """The operand before `in [`, followed by any number of strings."""
     left = list(before)
     while left and (left[-1].text == "," or left[-1].kind == "string"):
@@ -278,37 +260,37 @@ def _left_of_list(before: Sequence[ColouredToken]) -> str:
 
 
 def _words(
-    around: Surroundings, code: str, before: Sequence[ColouredToken], starts: Sequence[Start]
-) -> Iterator[Offer]:
+    around: Surroundings, code: str, before: Sequence[EditedToken], starts: Sequence[Start]
+) -> Iterator[Candidate]:
     """The words that the grammar accepts, and names where an expression can start."""
     sets = [accepts(code, start) for start in starts]
     if code.strip() and any(sets[1:]):
         sets[0] = set()  # a text that can be a clause is not an expression that starts like one
     accepted = set[str]().union(*sets)
     if "LENGTH" in accepted:
-        yield from (Offer(text, "word", "length of time") for text in ("30s", "1m", "5m"))
+        yield from (Candidate(text, "word", "length of time") for text in ("30s", "1m", "5m"))
     if before and not accepted.isdisjoint({"NAME", "IDENT"}):
-        yield from (Offer(word, "word") for word in _CHOICES.get(before[-1].text, ()))
+        yield from (Candidate(word, "word") for word in _CHOICES.get(before[-1].text, ()))
     if "IDENT" in accepted and "NOT" in accepted:
         environment = macro_variables(before, around.environment)[0]
         if _is_about_object(before):
-            yield Offer(OBJECT, "name", str(DYN), ("The object that a row is made of.",))
+            yield Candidate(OBJECT, "name", str(DYN), "The object that a row is made of.")
             yield from _functions(environment)
         else:
             yield from names(environment)
     elif "IDENT" in accepted and before and before[-1].text == ":":
         schema = around.environment.schema
         records = schema.records if schema is not None else ()
-        yield from (Offer(n, "type") for n in (*map(str, DECLARED), "list(", "map(", *records))
+        yield from (Candidate(n, "type") for n in (*map(str, DECLARED), "list(", "map(", *records))
     elif "IDENT" in accepted and [t.text for t in before[-2:]] == ["per", "group"]:
         groups = around.environment.groups
-        yield from (Offer(name, "name", str(its.type)) for name, its in groups.items())
+        yield from (Candidate(name, "name", str(its.type)) for name, its in groups.items())
     elif "IDENT" in accepted:
         yield from _parameters(around, before)
-    yield from (Offer(w, "word") for t, w in sorted(keywords().items()) if t in accepted)
+    yield from (Candidate(w, "word") for t, w in sorted(keywords().items()) if t in accepted)
 
 
-def used_policy(code: Sequence[ColouredToken]) -> str | None:
+def used_policy(code: Sequence[EditedToken]) -> str | None:
     """The name in `use "NAME" (` if its parenthesis is the innermost that is open at the end."""
     opened = open_brackets(code)
     if not opened or opened[-1] < 2 or code[opened[-1]].text != "(":
@@ -318,7 +300,7 @@ def used_policy(code: Sequence[ColouredToken]) -> str | None:
     return named.text.strip("\"'") if is_use else None
 
 
-def _parameters(around: Surroundings, before: Sequence[ColouredToken]) -> Iterator[Offer]:
+def _parameters(around: Surroundings, before: Sequence[EditedToken]) -> Iterator[Candidate]:
     """The parameters of the policy that `use "NAME" (` names, without the ones that are set."""
     policy = around.policies.get(used_policy(before) or "")
     if policy is None:
@@ -327,26 +309,26 @@ def _parameters(around: Surroundings, before: Sequence[ColouredToken]) -> Iterat
     for parameter in policy.parameters:
         if parameter.name not in given:
             note, about = str(parameter.type), print_parameter(parameter)
-            yield Offer(f"{parameter.name}: ", "name", note, (about,))
+            yield Candidate(f"{parameter.name}: ", "name", note, about)
 
 
-def names(environment: Environment) -> Iterator[Offer]:
+def names(environment: Environment) -> Iterator[Candidate]:
     own = [n for n in environment.variables if n not in VARIABLES and n not in environment.tables]
-    yield from (Offer(name, "name", str(environment.variables[name])) for name in own)
-    yield from (Offer(name, "name", str(v.type)) for name, v in environment.lets.items())
+    yield from (Candidate(name, "name", str(environment.variables[name])) for name in own)
+    yield from (Candidate(name, "name", str(v.type)) for name, v in environment.lets.items())
     yield from (
-        Offer(f"{name}(", "function", str(its.result)) for name, its in environment.defs.items()
+        Candidate(f"{name}(", "function", str(its.result)) for name, its in environment.defs.items()
     )
     for name, type_ in VARIABLES.items():
         what, where = VARIABLE_MEANINGS[name]
-        about = (f"{what[0].upper()}{what[1:]}.", f"Can be read in: {where}.")
-        yield Offer(name, "name", str(type_), about, f"{name}: {type_}")
+        about = f"{what[0].upper()}{what[1:]}.\nCan be read in: {where}."
+        yield Candidate(name, "name", str(type_), about, f"{name}: {type_}")
     if environment.tables:
-        yield Offer("data", "name", "tables", ("The tables of data of the policy.",))
+        yield Candidate("data", "name", "tables", "The tables of data of the policy.")
     yield from _functions(environment)
 
 
-def _is_about_object(code: Sequence[ColouredToken]) -> bool:
+def _is_about_object(code: Sequence[EditedToken]) -> bool:
     """Whether an expression at the end is in a block of data `from objects`."""
     for start in open_brackets(code):
         head = code[max(0, start - 2) : start]
@@ -355,13 +337,13 @@ def _is_about_object(code: Sequence[ColouredToken]) -> bool:
     return False
 
 
-def _functions(environment: Environment) -> Iterator[Offer]:
-    yield Offer("has(", "function", "", ("Whether a field or a key exists.",))
+def _functions(environment: Environment) -> Iterator[Candidate]:
+    yield Candidate("has(", "function", "", "Whether a field or a key exists.")
     for name in sorted(environment.function_names(member=False)):
         yield _function(environment, name)
 
 
-def _is_in_brackets(code: Sequence[ColouredToken]) -> bool:
+def _is_in_brackets(code: Sequence[EditedToken]) -> bool:
     """Whether the innermost open bracket is that of a key or a list."""
     open_ = open_brackets(code)
     return bool(open_) and code[open_[-1]].text in ("[", "[?")
@@ -392,10 +374,11 @@ def about_field(field: Field, owner: str) -> list[str]:
     return [text for text in (field.doc, _note(field, owner)) if text]
 
 
-def sentences(field: Field, owner: str) -> list[str]:
+def _sentences(field: Field, owner: str) -> str:
     """What is said of a field, with code in backticks."""
     about = [f"`{text}`" if text.startswith("=") else text for text in about_field(field, owner)]
-    return [*about, f"If absent: {default}."] if (default := absent(field)) else about
+    default = absent(field)
+    return "\n".join([*about, f"If absent: {default}."] if default else about)
 
 
 def _note(field: Field, owner: str) -> str:

@@ -20,7 +20,7 @@ from grammar.tree.clauses import Def, Parameter, Policy
 from grammar.tree.source import Source, Span
 from policies.editor import completion
 from policies.editor.completion import Candidate, Samples, Surroundings
-from policies.editor.tokens import ColouredToken, significant, tokens
+from policies.editor.tokens import tokens
 from policies.loader import is_manifest, parsed_library
 from policies.validation import LIBRARY, CheckedFile, Validation
 
@@ -87,22 +87,6 @@ def _parameters(text: str, at: OffsetContext) -> Iterator[Parameter]:
         yield from (p for item in items if isinstance(item, Def) for p in item.parameters)
 
 
-def hole(token: ColouredToken, before: Sequence[ColouredToken], offset: int) -> Span | None:
-    """The expression in braces around an offset, in the text of a message or a detail.
-
-    `before` are the tokens before the string. The expression may not be closed yet.
-    """
-    if token.kind != "string" or not before or before[-1].text not in ("message", "detail"):
-        return None
-    inside = token.text[: offset - token.start].replace("{{", "  ").replace("}}", "  ")
-    start = inside.rfind("{") + 1
-    if start <= inside.rfind("}") or not start:
-        return None
-    ends = (token.text.find(sign, start) for sign in ("}", token.quote))
-    end = min((e for e in ends if e >= 0), default=len(token.text))
-    return Span(token.start + start, token.start + end)
-
-
 def complete(document: EditedDocument, offset: int, samples: Samples) -> list[Candidate]:
     """What can stand at an offset; nothing in a manifest."""
     if is_manifest(document.source.name):
@@ -111,14 +95,11 @@ def complete(document: EditedDocument, offset: int, samples: Samples) -> list[Ca
     known = knowledge(document, offset)
     policies = {name: each.policy for name, each in document.policies.items()}
     around = Surroundings(known.environment, policies, samples)
-    code, starts = known.place.code(text), list[completion.Start](["file"])
-    found = tokens(code)
-    if found and (inside := hole(found[-1], significant(found[:-1]), len(code))) is not None:
-        code, starts = code[inside.start :], ["expression"]
+    code = known.place.code(text)
     moved = offset - len(code)
     return [
         replace(c, start=c.start + moved, text=_without_end(c.text, text[offset : offset + 1]))
-        for c in completion.complete(around, code, starts)
+        for c in completion.complete(around, code, ["file"])
     ]
 
 

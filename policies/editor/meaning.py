@@ -15,7 +15,7 @@ from grammar.tree.data import Count, Group
 from grammar.tree.printer import print_parameter
 from grammar.tree.source import Source, Span
 from policies.editor.completion import (
-    Offer,
+    Candidate,
     Samples,
     Surroundings,
     macro_variables,
@@ -24,8 +24,8 @@ from policies.editor.completion import (
     type_of,
     used_policy,
 )
-from policies.editor.edited_text import EditedDocument, Knowledge, hole, knowledge
-from policies.editor.tokens import ColouredToken, last_operand, significant, tokens
+from policies.editor.edited_text import EditedDocument, Knowledge, knowledge
+from policies.editor.tokens import EditedToken, last_operand, significant, tokens
 from policies.loader import is_manifest
 
 # The most values of a cluster, and the longest text of a `let`, that are shown.
@@ -58,12 +58,12 @@ class Meaning:
 class _Cursor:
     """A cursor: a word or string of a document, with the tokens of its item around.
 
-    `code` is the item up to the word; empty in the text of a message.
+    `code` is the item up to the word.
     """
 
-    token: ColouredToken
-    before: Sequence[ColouredToken]
-    after: Sequence[ColouredToken]
+    token: EditedToken
+    before: Sequence[EditedToken]
+    after: Sequence[EditedToken]
     code: str
     known: Knowledge
 
@@ -95,25 +95,19 @@ def _cursor(document: EditedDocument, offset: int) -> _Cursor | None:
     if (token := _name_at(tokens(text), offset)) is None:
         return None
     known = knowledge(document, token.start)
-    start, end, code = known.place.item.start, len(text), known.place.code(text)
-    before = significant(_tokens(text, start, token.start))
-    if (inside := hole(token, before, offset)) is not None:
-        start, end, code = inside.start, inside.end, ""
-        if (token := _name_at(_tokens(text, start, end), offset)) is None:
-            return None
-        before = significant(_tokens(text, start, token.start))
+    before = significant(_tokens(text, known.place.item.start, token.start))
     # The variables that a word may declare need a few tokens after it only.
-    after = significant(_tokens(text, token.span.end, min(token.span.end + 200, end)))
-    return _Cursor(token, before, after, code, known)
+    after = significant(_tokens(text, token.span.end, token.span.end + 200))
+    return _Cursor(token, before, after, known.place.code(text), known)
 
 
-def _name_at(found: Iterable[ColouredToken], offset: int) -> ColouredToken | None:
+def _name_at(found: Iterable[EditedToken], offset: int) -> EditedToken | None:
     """The last word or string that the offset touches."""
     touched = (t for t in found if t.span.start <= offset <= t.span.end)
     return next((t for t in reversed([*touched]) if t.kind in ("word", "string")), None)
 
 
-def _tokens(text: str, start: int, end: int) -> list[ColouredToken]:
+def _tokens(text: str, start: int, end: int) -> list[EditedToken]:
     """The tokens of a part of a text, with their offsets in the whole text."""
     return [replace(token, start=token.start + start) for token in tokens(text[start:end])]
 
@@ -122,7 +116,7 @@ def _is_keyword(cursor: _Cursor) -> bool:
     """Whether the word is one of clauses here; elsewhere the same word may be a name."""
     terminals = {word: terminal for terminal, word in keywords().items()}
     terminal = terminals.get(cursor.token.text)
-    return terminal is not None and bool(cursor.code) and terminal in accepts(cursor.code)
+    return terminal is not None and terminal in accepts(cursor.code)
 
 
 # ---- strings: policies and keys
@@ -175,7 +169,7 @@ def _of_member(source: Source, cursor: _Cursor, samples: Samples) -> Meaning | N
         data = around.environment.tables.get(whole)
         place = Definition(source, data.name_span) if data is not None else None
         values = _values(whole, offer.note, samples) if offer.kind == "field" else ()
-        return Meaning(span, offer.heading, (*offer.about, *values), place)
+        return Meaning(span, offer.heading, (*offer.about.splitlines(), *values), place)
     environment, _ = macro_variables(cursor.before, around.environment)
     type_ = type_of(operand, environment)
     if type_ is None or type_.name != "map" or cursor.next == "(":
@@ -184,7 +178,7 @@ def _of_member(source: Source, cursor: _Cursor, samples: Samples) -> Meaning | N
     return Meaning(span, f"{whole}: {kind}", _values(whole, kind, samples))
 
 
-def _offered(cursor: _Cursor, offers: Iterable[Offer]) -> Offer | None:
+def _offered(cursor: _Cursor, offers: Iterable[Candidate]) -> Candidate | None:
     """What completion offers for the word."""
     is_call = cursor.next == "("
     for offer in offers:
@@ -226,10 +220,10 @@ def _of_name(document: EditedDocument, cursor: _Cursor) -> Meaning | None:
     offer = _offered(cursor, names(known.environment))
     if offer is None or not offer.heading:
         return None
-    return Meaning(cursor.token.span, offer.heading, offer.about)
+    return Meaning(cursor.token.span, offer.heading, offer.about.splitlines())
 
 
-def _declaring(after: Sequence[ColouredToken]) -> Sequence[ColouredToken]:
+def _declaring(after: Sequence[EditedToken]) -> Sequence[EditedToken]:
     """The tokens that end the declaration of a macro's variables: `,` or `, item,`."""
     if not after or after[0].text != ",":
         return ()

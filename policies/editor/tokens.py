@@ -1,4 +1,4 @@
-"""Tokens: the pieces of a text that may be unfinished, for completion and colours.
+"""Tokens: the pieces of a text that may be unfinished, for completion and meanings.
 
 The parser's own lexer needs a text without errors; this one splits every text.
 """
@@ -6,13 +6,11 @@ The parser's own lexer needs a text without errors; this one splits every text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal as OneOf
 from typing import cast
 
-from grammar.checker.policy_checker import VARIABLES
-from grammar.syntax.parser import keywords
 from grammar.tree.source import Span
 
 Kind = OneOf["space", "comment", "string", "number", "word", "sign"]
@@ -35,7 +33,7 @@ OPENING, CLOSING = ("(", "[", "[?", "{"), (")", "]", "}")
 
 
 @dataclass(frozen=True, slots=True)
-class ColouredToken:
+class EditedToken:
     """A token of a text, which starts at offset `start`."""
 
     kind: Kind
@@ -65,13 +63,13 @@ class ColouredToken:
         return escapes % 2 == 1 and self.text[0] not in "rR"
 
 
-def tokens(text: str) -> list[ColouredToken]:
+def tokens(text: str) -> list[EditedToken]:
     """All tokens of a text; joined, they are the text."""
     found = _TOKEN.finditer(text)
-    return [ColouredToken(cast("Kind", m.lastgroup), m.group(), m.start()) for m in found]
+    return [EditedToken(cast("Kind", m.lastgroup), m.group(), m.start()) for m in found]
 
 
-def last_operand(before: Sequence[ColouredToken]) -> str:
+def last_operand(before: Sequence[EditedToken]) -> str:
     """The operand at the end of the tokens, as `a.b["c"].d()`; empty if there is none."""
     opened, opening_of = list[int](), dict[int, int]()
     for index, token in enumerate(before):
@@ -97,7 +95,7 @@ def last_operand(before: Sequence[ColouredToken]) -> str:
     return "".join(token.text for token in before[start:])
 
 
-def open_brackets(code: Sequence[ColouredToken]) -> list[int]:
+def open_brackets(code: Sequence[EditedToken]) -> list[int]:
     """The numbers of the opening brackets that no other closes, outermost first."""
     open_: list[int] = []
     for index, token in enumerate(code):
@@ -108,44 +106,6 @@ def open_brackets(code: Sequence[ColouredToken]) -> list[int]:
     return open_
 
 
-def significant(found: Sequence[ColouredToken]) -> list[ColouredToken]:
+def significant(found: Sequence[EditedToken]) -> list[EditedToken]:
     """The tokens without spaces and comments."""
     return [token for token in found if token.kind not in ("space", "comment")]
-
-
-# A kind of piece and its text. A terminal has a colour for each kind but "".
-Piece = tuple[str, str]
-
-
-def coloured_lines(text: str) -> list[list[Piece]]:
-    lines: list[list[Piece]] = [[]]
-    for kind, piece in _pieces(text):
-        first, *others = piece.split("\n")
-        lines[-1].append((kind, first))
-        lines.extend([(kind, other)] for other in others)
-    return lines
-
-
-def _pieces(text: str) -> Iterator[Piece]:
-    start = 0
-    if text.lstrip().startswith(":"):
-        start = len(text) - len(text.lstrip())
-        start += len(text[start:].split(maxsplit=1)[0])
-        yield "command", text[:start]
-    found = tokens(text[start:])
-    words = frozenset(keywords().values())
-    for index, token in enumerate(found):
-        follows = found[index + 1].text if index + 1 < len(found) else ""
-        after_dot = index > 0 and found[index - 1].text in (".", ".?")
-        match token.kind:
-            case "comment" | "string" | "number":
-                yield token.kind, token.text
-            case "word" if follows == "(":
-                yield "function", token.text
-            case "word" if not after_dot and token.text in VARIABLES:
-                yield "variable", token.text
-            # A word of clauses can be a name too, followed by a dot or a bracket.
-            case "word" if not after_dot and token.text in words and follows not in (".", "["):
-                yield "word", token.text
-            case _:
-                yield "", token.text

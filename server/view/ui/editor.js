@@ -132,6 +132,6 @@ async function completions(context, complete) {
   const found = await complete(text, characters(before));
   if (!found.length || context.aborted) return null;
   const options = found.filter((each) => each.start === found[0].start).map((each) => ({
-    label: each.text, detail: each.note, info: each.about || undefined, type: KINDS[each.kind] }));
+    label: each.text, detail: each.note, info: [each.heading, each.about].filter(Boolean).join("\n") || undefined, type: KINDS[each.kind] }));
   return { from: parts(text, found[0].start), options, validFor: /^\w*$/ };
 }

@@ -129,21 +129,6 @@ async def test_an_edit_of_one_file_tells_about_the_others(editor: Editor) -> Non
     assert await editor.told("user.policy") == []
 
 
-async def test_hover_at_a_name_says_what_it_does_in_the_cluster(editor: Editor) -> None:
-    text = 'policy web in namespace "shop" {\n  for pods where true\n'
-    await editor.write("effect.policy", text + '  filter "ready" { require node.ready }\n}\n')
-    said = []
-    for line, character in ((0, 8), (2, 11)):
-        place = types.Position(line, character)
-        asked = types.HoverParams(editor.text("effect.policy"), place)
-        found = await editor.client.text_document_hover_async(asked)
-        assert found is not None
-        assert isinstance(found.contents, types.MarkupContent)
-        said.append(found.contents.value)
-    assert said[0].startswith("selects ")
-    assert said[1].startswith(("passes on every node", "rejects "))
-
-
 async def test_hover(editor: Editor) -> None:
     await editor.write("hover.policy", TEXT)
     asked = types.HoverParams(editor.text("hover.policy"), types.Position(2, 20))
@@ -177,23 +162,6 @@ async def test_label_keys_that_no_node_has_are_found_and_mended(editor: Editor) 
     actions = await editor.client.text_document_code_action_async(asked)
     titles = [a.title for a in actions or () if isinstance(a, types.CodeAction)]
     assert 'replace `"capcity"` by `"capacity"`' in titles
-
-
-async def test_colours(editor: Editor) -> None:
-    text = 'let a = "🐪" // x\n\n  node.zone.size()'
-    await editor.write("colours.policy", text)
-    asked = types.SemanticTokensParams(editor.text("colours.policy"))
-    found = await editor.client.text_document_semantic_tokens_full_async(asked)
-    assert found is not None
-    words = [[*found.data[i : i + 5]] for i in range(0, len(found.data), 5)]
-    keyword, string, comment, variable, function = 5, 1, 0, 4, 3
-    assert words == [
-        [0, 0, 3, keyword, 0],
-        [0, 8, 4, string, 0],
-        [0, 5, 4, comment, 0],
-        [2, 2, 4, variable, 0],
-        [0, 10, 4, function, 0],
-    ]
 
 
 async def test_definition_in_another_file_and_in_the_library(editor: Editor) -> None:

@@ -86,7 +86,6 @@ def said(text: str, schema: Schema) -> Meaning | None:
         (HEAD + '  filter "f" { require node.labels["capacity"] == "s^', ['s|spot"']),
         (HEAD + '  filter "f" { require node.pods.exists(p, p.labe^', ["labe|labels"]),
         (HEAD + '  filter "f" { require node.pods.transformList(i, p, p.labe^', ["labe|labels"]),
-        (HEAD + '  filter "f" { message "on {node.zo^" }', ["zo|zone"]),
         (HEAD + '  filter "f" { message "on node.zo^" }', []),
         (HEAD + '  use "sp^', ['sp|spot"']),
         (HEAD + '  use "spot" (le^', ["le|least: "]),
@@ -98,7 +97,6 @@ def said(text: str, schema: Schema) -> Meaning | None:
             ["|cpu", "|memory", "|time", "|age"],
         ),
         (DATA + '  filter "f" { require data.racks["r1"].wa^', ["wa|watts"]),
-        (DATA + '  filter "f" { detail "{data.racks[node.name].ow^', ["ow|owner"]),
         (DATA + '  data "new" { fr^', ["fr|from"]),
         (DATA + '  data "new" { from objects "v1/Pod" by obj^', ["obj|object"]),
         (DATA + '  data "new" { from objects "v1/Pod" by no^', []),
@@ -150,7 +148,7 @@ def test_what_completion_says_of_names(schema: Schema) -> None:
     called = complete(
         *made(HEAD + '  filter "f" { require node.zone.startsW^', schema), NoSamples()
     )
-    assert [c.about for c in called] == ["string.startsWith(string): bool"]
+    assert [c.heading for c in called] == ["string.startsWith(string): bool"]
     variable = complete(*made(HEAD + '  filter "f" { require nod^', schema), NoSamples())
     assert variable[0].about.splitlines()[0] == "A candidate node."
 
@@ -176,7 +174,6 @@ def test_what_completion_says_of_names(schema: Schema) -> None:
         ('use "library/spot-cei^ling"', "policy spot-ceiling(", "spot"),
         ('limit "l" { per no^de at most 1 }', None, ""),
         ('filter "f" { req^uire node.ready }', None, ""),
-        ('filter "f" { message "on {node.zo^ne}" }', "node.zone: string", ""),
         ('filter "f" { message "on node.zo^ne" }', None, ""),
         ("let a = nowhere^", None, ""),
     ],

@@ -1,8 +1,8 @@
-"""The tokens of unfinished texts, and their colours."""
+"""The tokens of unfinished texts."""
 
 import pytest
 
-from policies.editor.tokens import coloured_lines, tokens
+from policies.editor.tokens import tokens
 
 
 @pytest.mark.parametrize(
@@ -19,23 +19,3 @@ def test_joined_tokens_are_the_text(text: str) -> None:
 )
 def test_a_string_without_an_end_is_open(text: str, is_open: bool) -> None:
     assert tokens(text)[-1].is_open == is_open
-
-
-def test_colours_tell_words_of_clauses_from_names_like_them() -> None:
-    (first, second) = coloured_lines('filter "f" { require\nnode.node > 1 # x')
-    assert first == [
-        ("word", "filter"),
-        ("", " "),
-        ("string", '"f"'),
-        ("", " "),
-        ("", "{"),
-        ("", " "),
-        ("word", "require"),
-        ("", ""),
-    ]
-    assert [piece for piece in second if piece[0]] == [
-        ("variable", "node"),
-        ("number", "1"),
-        ("comment", "# x"),
-    ]
-    assert coloured_lines(":explain n-1")[0][0] == ("command", ":explain")
