@@ -182,7 +182,6 @@ def enforced(
         },
         needs=replace(
             needed,
-            budgets=any(program.yields_to_evictions for program in registry.programs),
             repairs=any(program.repair is not None for program in registry.programs),
         ),
         compiled=compiled,

@@ -7,7 +7,6 @@ Decisions are synchronous: nothing else happens on the event loop while one is m
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,7 +26,7 @@ from engine.decision.card_room import choose
 from engine.decision.moves import Moves
 from engine.decision.placement import ONLY_REPLICA, Placement, PlacingParts, ReplicaRole
 from engine.decision.plugin_filters import PluginFilters
-from engine.decision.preemption import Preemption, Preemptor, RecentVictims, Victims, on_their_nodes
+from engine.decision.preemption import Preemption, Victims, on_their_nodes
 from engine.decision.registry import Registry
 from engine.decision.verb_call import CallOpener, ClusterState, Observer, OfferedNodes, VerbCall
 from engine.decision.verdict import Decision, Failed, Rejected, Scores, feasible
@@ -94,7 +93,6 @@ class Engine:
         self.placement = Placement(cluster, self.in_flight, role, time.now)
         self.audits = Audits(self._calls, self.placement, observer, after.later)
         self._hold = role.hold
-        self._recent_victims = RecentVictims(time.clock)
         self._pods = RequestPodReader(codec)
         self._time = time
         self.cards = CardQuestions(self._calls, self._pods, time.now)
@@ -203,17 +201,10 @@ class Engine:
                 return on_their_nodes(victims, call.snapshot.table)
             return victims
         self.placement.check(call)
-        snapshot, peer = call.snapshot, call.pod.peer
-        going = self._recent_victims.on(peer.uid, nominated := peer.nominatedNodeName)
-        preemptor = Preemptor(peer.priority, nominated, going, call.exempts, snapshot.budgets)
         closed = partial(self.placement.closed_without, call)
-        preemption = Preemption(programs, snapshot.table, call.evaluation, closed, preemptor)
+        preemption = Preemption(programs, call.snapshot.table, call.evaluation, closed)
         kept = preemption.kept(victims)
-        self._recent_victims.note(peer.uid, kept)
-        added = Counter(each.because for found in kept.values() for each in found.added)
-        for because, pods in added.items():
-            self._observer.added_victims(because.policy, because.clause, pods)
-        self._after.preempted(call, victims, kept, is_cut_short=preemption.is_cut_short)
+        self._after.preempted(call, victims, kept)
         return kept
 
     def admit(self, pod: bytes, node: str, deadline: float) -> Admission:

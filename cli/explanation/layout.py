@@ -278,23 +278,12 @@ def _in_short(found: PodAnswer) -> str:
 
 
 def preemption(decided: PodDecision) -> Iterator[Part]:
-    """What the last call of preempt kept, and the victims that Placet added; nothing without it."""
+    """What the last call of preempt kept; nothing without it."""
     found = decided.preemption
     if found is None:
         return
     kept = f"{found.kept} of {counted(found.offered, 'node')} where kube-scheduler may evict pods"
     yield f"preempt kept {kept}, at {found.at}"
-    if found.extended:
-        rows = table("node", "victims", "of which Placet added", "because of", right=("victims",))
-        for node in found.extended:
-            for number, each in enumerate(node.added):
-                first = (node.node, str(node.victims)) if not number else ("", "")
-                rows.add_row(*first, each.pod, f"{each.policy}: {each.clause}")
-        yield rows
-    if more := found.extendedNodes - len(found.extended):
-        yield f"victims were added on {counted(more, 'more node')}"
-    if found.cutShort:
-        yield "other nodes were left out: looking for victims there would have taken too long"
 
 
 # ---- an analysis

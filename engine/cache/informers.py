@@ -50,7 +50,7 @@ POLICIES = tuple(
     Resource(name, f"/apis/{GROUP}/v1/{name}", optional=True)
     for name in ("placementpolicies", "clusterplacementpolicies")
 )
-# Without the right to watch them, Placet evicts fewer pods.
+# Without the right to watch them, the API server alone says that an eviction breaks one.
 BUDGETS = Resource(
     "poddisruptionbudgets", "/apis/policy/v1/poddisruptionbudgets", optional=True, awaited=False
 )
@@ -79,7 +79,6 @@ class Needs:
 
     `groups`: rules are about the PodGroups of pods. `ended`: they count pods that have ended.
     `failures`: they are about earlier pods that have failed.
-    `budgets`: pods may be evicted for the sake of a rule, so disruption budgets are to be spared.
     `repairs`: pods are evicted that break a rule, as their namespaces, workloads and budgets allow.
     """
 
@@ -89,7 +88,6 @@ class Needs:
     ended: bool = False
     failures: bool = False
     annotations: frozenset[str] = frozenset()
-    budgets: bool = False
     repairs: bool = False
 
 
@@ -100,7 +98,7 @@ def object_lists(needs: Needs) -> Mapping[str, Resource]:
         found["ended Pod"] = ENDED_PODS if needs.ended else FAILED_PODS
     if needs.namespaces or needs.repairs:
         found["Namespace"] = NAMESPACES
-    if needs.budgets or needs.repairs:
+    if needs.repairs:
         found["PodDisruptionBudget"] = BUDGETS
     if needs.groups:
         found |= {f"PodGroup of {api}": resource for api, resource in GROUPS.items()}

@@ -194,16 +194,11 @@ class AfterDecision:
             self.later(lambda: journal.scored(call.pod, names, scores, seconds))
 
     def preempted(
-        self,
-        call: VerbCall,
-        proposed: Mapping[str, Victims],
-        kept: Mapping[str, Victims],
-        *,
-        is_cut_short: bool,
+        self, call: VerbCall, proposed: Mapping[str, Victims], kept: Mapping[str, Victims]
     ) -> None:
         """Records later what preempt has answered."""
         if (journal := self._journal) is not None:
-            self.later(lambda: journal.preempted(call, proposed, kept, is_cut_short=is_cut_short))
+            self.later(lambda: journal.preempted(call, proposed, kept))
 
 
 def report(decided: Decision, observer: Observer) -> None:

@@ -32,8 +32,6 @@ MOST_BYTES = 32 << 20
 # What a record takes besides its nodes; a name that nothing else keeps; one in a table of nodes.
 _RECORD_BYTES, _NAME_BYTES, _NODE_BYTES = 1024, 80, 64
 
-# The nodes with added victims that a record names.
-_MOST_EXTENDED = 20
 # The selections whose policies are kept by name.
 _MOST_SELECTIONS = 100
 
@@ -76,36 +74,12 @@ class RecordedScores(msgspec.Struct, frozen=True, eq=False):
     points: npt.NDArray[np.int8]
 
 
-class AddedPod(msgspec.Struct, frozen=True):
-    """A victim that Placet added, as `namespace/name`, and the clause that needs the pod gone."""
-
-    pod: str
-    policy: str
-    clause: str
-
-
-class ExtendedNode(msgspec.Struct, frozen=True):
-    """A node for which victims were added: all its `victims`, and the violations of budgets."""
-
-    node: str
-    victims: int
-    budgetViolations: int
-    added: Sequence[AddedPod]
-
-
 class PreemptionDetail(msgspec.Struct, frozen=True):
-    """The last call of preempt: the nodes that kube-scheduler proposed, and the kept nodes.
-
-    `extended` has the first of the `extendedNodes` for which victims were added. `cutShort` says
-    that nodes were left out because looking for victims would have taken too long.
-    """
+    """The last call of preempt: how many nodes kube-scheduler proposed, and how many are kept."""
 
     at: str
     offered: int
     kept: int
-    extendedNodes: int
-    extended: Sequence[ExtendedNode]
-    cutShort: bool
 
 
 class CountedGroup(msgspec.Struct, frozen=True):
@@ -277,12 +251,7 @@ class Journal:
         self._keep(known)
 
     def preempted(
-        self,
-        call: VerbCall,
-        proposed: Mapping[str, Victims],
-        kept: Mapping[str, Victims],
-        *,
-        is_cut_short: bool,
+        self, call: VerbCall, proposed: Mapping[str, Victims], kept: Mapping[str, Victims]
     ) -> None:
         """kube-scheduler asks no filter where its own plugins leave no node: then this is all."""
         pod = call.pod
@@ -290,24 +259,7 @@ class Journal:
         if record is None or record.uid != pod.uid:
             record = self._record(pod, 0)
             record.policies = self._concerned(call.plan.selection)
-        extended = [
-            ExtendedNode(
-                node,
-                len(victims.uids),
-                victims.pdb_violations,
-                [AddedPod(v.pod, v.because.policy, v.because.clause) for v in victims.added],
-            )
-            for node, victims in kept.items()
-            if victims.added
-        ]
-        record.preempted = PreemptionDetail(
-            self._now().to_second(),
-            len(proposed),
-            len(kept),
-            len(extended),
-            extended[:_MOST_EXTENDED],
-            is_cut_short,
-        )
+        record.preempted = PreemptionDetail(self._now().to_second(), len(proposed), len(kept))
         self._keep(record)
 
     def _record(self, pod: RequestPod, offered: int) -> DecisionRecord:
@@ -424,6 +376,4 @@ def _size(record: DecisionRecord) -> int:
         size += record.scored.nodes.bytes + record.scored.points.nbytes
     for counts in record.counts:
         size += counts.pods.nbytes
-    if record.preempted is not None:
-        size += _NAME_BYTES * sum(1 + 2 * len(each.added) for each in record.preempted.extended)
     return size

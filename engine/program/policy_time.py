@@ -239,22 +239,6 @@ class CallTime(msgspec.Struct, eq=False):
             raise DeadlineExceededError("the decision took longer than the request may")
         self._check_policy()
 
-    def is_scarce(self, began: float) -> bool:
-        """Whether less than half is left of the time since `began` until the deadline.
-
-        It is scarce, too, if a policy has less than half of the time that it may use in this call
-        or now.
-        """
-        if 2 * self.clock() > began + self.deadline:
-            return True
-        if self.times is None:
-            return False
-        for policy, used in self._used.items():
-            left = self.times.left(policy) if self.times.has_used(policy) else math.inf
-            if used > CALL_SECONDS / 2 or left < CALL_SECONDS / 2:
-                return True
-        return False
-
     def check_within(self) -> None:
         """The check within an evaluation of one clause on one node."""
         if self.is_portion:

@@ -561,14 +561,6 @@ class Program:
         return [each for each in every if each.when is not None and each.when.counts]
 
     @property
-    def yields_to_evictions(self) -> bool:
-        """Whether a node that it rejects may pass when pods leave it."""
-        if self.audit:
-            return False
-        counts = any(each.count.weight is None for each in self.counts)
-        return counts or bool(self.cards) or any(each.resolvable for each in self.filters)
-
-    @property
     def binding_work(self) -> str:
         """What it does at bind and nowhere else, as words; empty if nothing."""
         work = [

@@ -72,9 +72,6 @@ _TABLE = {
     ),
     "placet_victims_offered_total": "[ALPHA] Victims in preempt requests, on all their nodes.",
     "placet_victims_returned_total": "[ALPHA] Victims in preempt answers, on all their nodes.",
-    "placet_victims_added_total{policy,clause}": (
-        "[ALPHA] Victims that preempt added because of a clause, on all nodes in answers."
-    ),
     "placet_scores": "[ALPHA] Scores of asked nodes, 0 to 10.",
     # ---- the server
     "placet_build_info{version}": "[STABLE] Always 1.",

@@ -185,9 +185,6 @@ class Metrics(Collector, Observer):
 
     # ---- decisions
 
-    def added_victims(self, policy: str, clause: str, pods: int) -> None:
-        self._values["placet_victims_added_total", *self._pair(policy, clause)] += pods
-
     def rejected(self, policy: str, clause: str, nodes: int) -> None:
         self._values["placet_rejections_total", *self._pair(policy, clause)] += nodes
 

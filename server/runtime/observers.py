@@ -240,9 +240,3 @@ class LogObserver(Observer):
         if change.text:
             fields["reason"] = change.text
         self._log.info("%s", LogEntry(f"gang {change.state}", fields))
-
-    def added_victims(self, policy: str, clause: str, pods: int) -> None:
-        self._other.added_victims(policy, clause, pods)
-        if self._news.is_new("added", policy, clause):
-            text = "policy %s: preempt added %d victims because of %s"
-            self._log.info(text, policy, pods, clause)

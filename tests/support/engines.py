@@ -246,9 +246,6 @@ class Silent(Observer):
     def gang(self, change: GangChange) -> None:
         self.heard.append(("gang", change))
 
-    def added_victims(self, policy: str, clause: str, pods: int) -> None:
-        self.heard.append(("added victims", policy, clause, pods))
-
     def shortened(self, policy: str, clause: str, text: str) -> None:
         self.heard.append(("shortened", policy, clause, text))
 

@@ -117,7 +117,6 @@ def count_everything(metrics: Metrics) -> None:
     metrics.ended(call, 200, 0.003, 200)
     metrics.ended(CallRecord("prioritize", 0.0, scores=np.array([0, 10])), 200, 0.003, 200)
     metrics.ended(CallRecord("preempt", 0.0, victims=(3, 1)), 200, 0.003, 200)
-    metrics.added_victims("shop/web", "ssd", 2)
     metrics.configured(Settings())
     metrics.in_flight("filter").value += 1
     metrics.full_nodes("filter")

@@ -219,12 +219,9 @@ const ThenAndNow = ({ found }) => html`<div class="sides">
     : html`<p class="quiet">Nothing that the decision follows from has changed.</p>`}
   <${Preempted} found=${found.then.preemption} />`;
 
-// What preempt kept, and the victims that Placet added.
+// What preempt kept.
 const Preempted = ({ found }) => found && html`<h3>Preemption, at ${clock(found.at)}</h3>
-  <p>Kept ${found.kept} of ${count(found.offered, "node")} where kube-scheduler may evict pods.${found.cutShort
-    ? " Others were left out: looking for victims there would have taken too long." : ""}</p>
-  <ul class="lines">${found.extended.map((each) => each.added.map((pod) => html`<li>
-    <span>${pod.pod} on ${each.node} was added because of ${pod.policy}: ${pod.clause}.</span></li>`))}</ul>`;
+  <p>Kept ${found.kept} of ${count(found.offered, "node")} where kube-scheduler may evict pods.</p>`;
 
 const InShort = ({ found }) => found.problem ? html`<p class="wrong">${sentence(found.problem)}</p>`
   : html`<p>${found.passing} of ${count(found.nodes, "node")} ${found.passing === 1 ? "passes" : "pass"}${found.heldBack

@@ -28,7 +28,7 @@ from cli.repl.conversation import answer
 from cli.repl.session import ClusterOrigin, ReplSession
 from cli.sources import AskedCluster
 from cli.world import explained
-from engine.decision.journal import AddedPod, ExtendedNode, PreemptionDetail
+from engine.decision.journal import PreemptionDetail
 from engine.explanation.difference import changes
 from engine.explanation.document import ConcernedPolicy, NodeGroup, PodDecision, PodExplanation
 from engine.explanation.explanation import Asker
@@ -53,14 +53,7 @@ THEN = PodDecision(
     policiesChanged=False,
     policies=[ConcernedPolicy("shop/shop", "governs", "", "an older one")],
     groups=[NodeGroup([], 1, ["n-1"])],
-    preemption=PreemptionDetail(
-        "2026-11-21T09:58:01Z",
-        offered=2,
-        kept=1,
-        extendedNodes=1,
-        extended=[ExtendedNode("n-2", 2, 0, [AddedPod("shop/db-0", "shop/shop", "zone")])],
-        cutShort=True,
-    ),
+    preemption=PreemptionDetail("2026-11-21T09:58:01Z", offered=2, kept=1),
 )
 
 

@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from engine.cache.informers import BUDGETS, GROUPS, NODES, PODS, Informers, Needs
+from engine.cache.informers import (
+    BUDGETS,
+    CONTROLLERS,
+    GROUPS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    Informers,
+    Needs,
+)
 from engine.cache.list_watch import bodies
 from engine.cache.reflector import Timing
 from engine.objects.peer import Peer
@@ -94,15 +103,15 @@ async def test_a_list_for_a_new_leader_has_the_newest_states(
 
 @pytest.mark.fake_clock
 async def test_disruption_budgets_are_known_while_they_may_be_watched(tmp_path: Path) -> None:
-    """Nothing waits for them: without them Placet evicts fewer pods."""
+    """Nothing waits for them: without them the API server decides alone."""
     spec = {"selector": {"matchLabels": {"app": "web"}}}
     async with fake_api_server() as server, client_of(server.url, tmp_path) as client:
-        server.open(NODES.path)
-        server.open(PODS.path)
+        for resource in (NODES, PODS, NAMESPACES, *CONTROLLERS.values()):
+            server.open(resource.path)
         server.forbidden.add(BUDGETS.path)
         server.put(BUDGETS.path, "shop/web", spec=spec, status={"disruptionsAllowed": 2})
         informers = Informers(client, CODEC, Timing(), begun)
-        informers.start(Needs(budgets=True))
+        informers.start(Needs(repairs=True))
         await informers.synced()
         assert informers.snapshot().budgets is None
         watched = next(i for i in informers.informers if i.resource is BUDGETS)
