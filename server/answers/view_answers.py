@@ -309,13 +309,6 @@ MOST_TEXT = 256 * 1024
 MOST_CLUSTER = 4 * 1024 * 1024
 
 
-class DraftSession(msgspec.Struct, frozen=True):
-    """The session for drafts: the replica, and a token that each start makes anew."""
-
-    replica: str
-    token: str
-
-
 class DraftText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A text of policies, as in a file; the `name` of a manifest ends in `.yaml`."""
 

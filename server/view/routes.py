@@ -30,7 +30,6 @@ from server.answers.simulation_answers import SimulationQuestion
 from server.answers.view_answers import (
     CheckedDraft,
     CompletedDraft,
-    DraftSession,
     DraftText,
     PastedPod,
     Point,
@@ -43,8 +42,6 @@ from server.answers.view_answers import (
 
 API = "/api/v1"
 VERSION = "1"
-# A request with a draft has the token in this header.
-TOKEN_HEADER = "Placet-Token"  # noqa: S105 - the name of a header
 _SCHEMAS = "#/components/schemas/{name}"
 Json = dict[str, Any]
 # Whose pods somebody must be allowed to list: those of the cluster, of the namespace in the path
@@ -171,7 +168,6 @@ ROUTES: Sequence[Route] = (
         named="clusterPolicy",
     ),
     Route(_POLICY, "one policy of a namespace", PolicyDetail, right="path", named="policy"),
-    Route("/session", f"the token that drafts are sent with as `{TOKEN_HEADER}`", DraftSession),
     Route("/check", "the diagnostics of a draft; nothing is written", CheckedDraft, DraftText),
     Route("/complete", "what can stand at a place of a draft", CompletedDraft, Point),
     Route(
@@ -246,7 +242,6 @@ def _operation(each: Route, known: Mapping[type, Json]) -> Json:
             {"name": one.name, "in": "query", "description": one.what, "schema": schema}
         )
     if each.body is not None:
-        parameters.append({"name": TOKEN_HEADER, "in": "header", "required": True, "schema": text})
         found["requestBody"] = {"required": True, "content": _content(known[each.body])}
     return {**found, "parameters": parameters} if parameters else found
 

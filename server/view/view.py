@@ -8,8 +8,6 @@ that no decision waits for it.
 from __future__ import annotations
 
 import asyncio
-import hmac
-import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
@@ -24,9 +22,9 @@ from engine.errors import BadObjectError, EngineError, UnknownNodeError
 from engine.explanation.decided import Listing, decided, summary
 from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import shown
-from server.answers.view_answers import DraftSession, ReplicaStatus
+from server.answers.view_answers import ReplicaStatus
 from server.view.page import json_of, only_own_pages, page_routes
-from server.view.routes import API, ROUTES, TOKEN_HEADER, Answer, Route, ViewQuestion, description
+from server.view.routes import API, ROUTES, Answer, Route, ViewQuestion, description
 from server.view.view_access import ViewAccess, guard
 
 T = TypeVar("T")
@@ -60,8 +58,8 @@ class View:
     """The handlers of the view: the answers of its parts, and a few of its own.
 
     `status` is called on the event loop and must be quick. `watched` is None without a watched
-    cluster. A request with a body needs the token of this start, which only pages of the view
-    itself can read: so no other page can have drafts checked, even if its request came through.
+    cluster. A body has to say that it is JSON: a browser then asks the view before it sends one
+    for a page of another site.
     """
 
     def __init__(
@@ -83,11 +81,9 @@ class View:
             "decision": self.decision,
             "status": self.status,
             "drift": self.drift,
-            "session": self.session,
         }
         for part in parts:
             self._answers.update(part.answers)
-        self._session = DraftSession(replica, secrets.token_urlsafe(32))
         # One answer at a time is turned into JSON, whoever asks.
         self._formatting = asyncio.Lock()
         self._comparing = asyncio.Lock()
@@ -135,10 +131,6 @@ class View:
         why = "this server watches no cluster"
         return found or DriftDocument(replica=self._replica, problem=why)
 
-    async def session(self, _asked: ViewQuestion) -> object:
-        """The token for drafts, which pages of other sites cannot read."""
-        return self._session
-
     async def compare(self, _request: web.Request) -> web.Response:
         """What differs from the API server; it lists every object of the cluster."""
         if self._watched is None:
@@ -173,11 +165,9 @@ class View:
         return web.Response(body=body, content_type="application/json")
 
     async def _body(self, request: web.Request, kind: type[T]) -> T:
-        """The body of a request with the token."""
-        given = request.headers.get(TOKEN_HEADER, "").encode("utf-8", "surrogateescape")
-        if not hmac.compare_digest(given, self._session.token.encode()):
-            text = f"the header `{TOKEN_HEADER}` has not the token of this start\n"
-            raise web.HTTPUnauthorized(text=text)
+        if request.content_type != "application/json":
+            text = "the header `Content-Type` is not `application/json`\n"
+            raise web.HTTPUnsupportedMediaType(text=text)
         if request.headers.get("Content-Encoding", "identity") != "identity":
             raise web.HTTPUnsupportedMediaType(text="the body is compressed\n")
         try:

@@ -21,12 +21,10 @@ HOME = ("overview", "overview", "overview", "waiting", "fills", "overview", "wai
 _DRAFT = 'policy draft { for pods where true filter "f" { require node.name.endsWith("1") } }'
 
 
-def ask(
-    view: int, path: str, body: bytes | None = None, token: str = ""
-) -> dict[str, list[object]]:
+def ask(view: int, path: str, body: bytes | None = None) -> dict[str, list[object]]:
     """What the view answers. Raises HTTPError."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    url, headers = f"http://127.0.0.1:{view}/api/v1/{path}", {"Placet-Token": token}
+    url, headers = f"http://127.0.0.1:{view}/api/v1/{path}", {"Content-Type": "application/json"}
     request = urllib.request.Request(url, body, headers)
     with opener.open(request, timeout=60) as answer:
         found: dict[str, list[object]] = json.load(answer)
@@ -34,11 +32,10 @@ def ask(
 
 
 def _try(view: int, ends: threading.Event) -> None:
-    token = str(ask(view, "session")["token"])
     body = json.dumps({"text": _DRAFT}).encode()
     while not ends.is_set():
         try:
-            found = ask(view, "evaluate", body, token)
+            found = ask(view, "evaluate", body)
         except urllib.error.HTTPError as error:
             raise AssertionError(error.read().decode()) from error
         sys.stdout.write(f"tried on {found['asked']} pods\n")

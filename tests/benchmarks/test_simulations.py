@@ -52,8 +52,7 @@ def _ask(server: Held, number: int) -> dict[str, Any]:
     """The answer about pods that nobody has asked about yet."""
     url = f"http://127.0.0.1:{server.view}/api/v1"
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(f"{url}/session", timeout=60) as answer:
-        headers = {"Placet-Token": json.load(answer)["token"]}
+    headers = {"Content-Type": "application/json"}
     pods = []
     for each in range(ASKED):
         shape = 4 * number + each % 4

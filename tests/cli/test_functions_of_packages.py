@@ -103,9 +103,7 @@ def draft(url: str, path: str, body: object) -> Any:
     """The answer of the view to a draft."""
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=SECONDS)
     try:
-        connection.request("GET", "/api/v1/session")
-        token = json.loads(connection.getresponse().read())["token"]
-        headers = {"Placet-Token": token, "Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json"}
         connection.request("POST", path, json.dumps(body).encode(), headers)
         response = connection.getresponse()
         text = response.read()

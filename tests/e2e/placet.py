@@ -83,9 +83,8 @@ class Placet:
 
     def simulate(self, question: dict[str, Any]) -> dict[str, Any]:
         """Return what would become of pods."""
-        token = {"Placet-Token": self._view("/session")["token"]}
-        body = json.dumps(question)
-        status, text = self._ask("POST", "/api/v1/simulate", body, self.view_port, token)
+        body, kind = json.dumps(question), {"Content-Type": "application/json"}
+        status, text = self._ask("POST", "/api/v1/simulate", body, self.view_port, kind)
         assert status == http.client.OK, text
         answer: dict[str, Any] = json.loads(text)
         return answer

@@ -30,12 +30,11 @@ class Asked:
 
     session: ClientSession
     parts: Parts
-    token: str
     path: str = "check"
 
     async def post(self, body: Any, **headers: str) -> tuple[int, Any]:
         data = io.BytesIO(body if isinstance(body, bytes) else json.dumps(body).encode())
-        given: Mapping[str, str] = {"Placet-Token": self.token} | {
+        given: Mapping[str, str] = {"Content-Type": "application/json"} | {
             name.replace("_", "-"): value for name, value in headers.items()
         }
         async with self.session.post(f"/api/v1/{self.path}", data=data, headers=given) as response:
@@ -47,9 +46,7 @@ class Asked:
 async def view() -> AsyncIterator[Asked]:
     parts = Parts(Journal(), cluster=Cluster(WEB.format('node.name != "n1"') + CEILING))
     async with view_of(parts) as url, ClientSession(url) as session:
-        async with session.get("/api/v1/session") as response:
-            token = (await response.json())["token"]
-        yield Asked(session, parts, token)
+        yield Asked(session, parts)
 
 
 async def test_a_draft_has_diagnostics_with_positions(view: Asked) -> None:
@@ -63,25 +60,21 @@ async def test_a_draft_has_diagnostics_with_positions(view: Asked) -> None:
     assert (status, bool(found["diagnostics"])) == (200, True)
 
 
-@pytest.mark.parametrize("token", ["", "x", "é"])
-async def test_without_the_token_there_is_no_answer(view: Asked, token: str) -> None:
-    status, text = await view.post(DRAFT, Placet_Token=token)
-    assert (status, text) == (401, "the header `Placet-Token` has not the token of this start\n")
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "é"]
+)
+async def test_what_a_page_of_another_site_may_send_is_no_draft(view: Asked, kind: str) -> None:
+    """A browser sends these types without a question to the view, and JSON only after one."""
+    status, text = await view.post(DRAFT, Content_Type=kind)
+    assert (status, text) == (415, "the header `Content-Type` is not `application/json`\n")
 
 
-async def test_each_start_has_another_token(view: Asked) -> None:
-    async with (
-        view_of(Parts(Journal())) as url,
-        ClientSession(url) as session,
-        session.get("/api/v1/session") as response,
-    ):
-        assert (await response.json())["token"] != view.token
-
-
-async def test_a_page_of_another_site_gets_no_token(view: Asked) -> None:
-    headers = {"Origin": "http://evil.example"}
-    async with view.session.get("/api/v1/session", headers=headers) as response:
-        assert (response.status, view.token in await response.text()) == (403, False)
+async def test_a_page_of_another_site_may_not_send_a_draft(view: Asked) -> None:
+    evil = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
+    assert (await view.post(DRAFT, **evil))[0] == 403
+    async with view.session.options("/api/v1/check", headers=evil) as response:
+        assert response.status == 403
+        assert "Access-Control-Allow-Origin" not in response.headers
 
 
 @pytest.mark.parametrize(
