@@ -181,11 +181,11 @@ _WIDTH = 100
 _Part = tuple[str, object, Type]
 
 
+@dataclass(eq=False, slots=True)
 class Values:
     """Text of values in the syntax of the language; records show their fields."""
 
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
+    schema: Schema
 
     def typed(self, value: object, type_: Type) -> str:
         """`value : type`, on several lines if one is too long."""
@@ -238,7 +238,7 @@ class Values:
             names = [*value.__struct_fields__[1:], "time"]
             parts = ((name, getattr(value, name)) for name in names)
             return [(f"{name}: ", part, DYN) for name, part in parts if part is not None]
-        record = self._schema.records.get(type_.name) or self._schema.records.get(
+        record = self.schema.records.get(type_.name) or self.schema.records.get(
             type(value).__name__
         )
         fields = record.fields.values() if record is not None else ()

@@ -11,6 +11,7 @@ import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -79,42 +80,34 @@ class Verb(Protocol):
         ...
 
 
+@dataclass(eq=False, slots=True)
 class VerbAnswerer:
     """Answers the calls of all verbs of a server."""
 
-    def __init__(
-        self,
-        queue: DecisionQueue,
-        settings: Settings,
-        bodies: BodyReader,
-        recorder: CallRecorder,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._queue = queue
-        self._bodies = bodies
-        self._recorder = recorder
-        self._clock = clock
-        self._limit = settings.body_limit
-        self._seconds = settings.decision_seconds
+    queue: DecisionQueue
+    settings: Settings
+    bodies: BodyReader
+    recorder: CallRecorder
+    clock: Callable[[], float] = time.monotonic
 
     async def answer(self, verb: Verb, request: web.Request, call: CallRecord) -> web.Response:
         """The response to a request. Never raises but for cancellation."""
-        limit, seconds = self._limit, self._seconds
+        limit, seconds = self.settings.body_limit, self.settings.decision_seconds
         try:
             if (refusal := refuse_encoded(request, call)) is not None:
                 return refusal
-            call.arrived = min(call.arrived, self._queue.arrival())
+            call.arrived = min(call.arrived, self.queue.arrival())
             call.deadline = call.arrived + seconds
-            body = await self._bodies.read(request, call, limit)
-            with self._queue.counted(call.client) as aside:
+            body = await self.bodies.read(request, call, limit)
+            with self.queue.counted(call.client) as aside:
                 call.aside = aside
                 if request.transport is not None:
                     call.ended = request.transport.get_extra_info(ENDED)
-                await self._queue.begin(call.deadline, call.client)
+                await self.queue.begin(call.deadline, call.client)
                 try:
                     answer = verb.decide(body, call)
                 finally:
-                    self._queue.end()
+                    self.queue.end()
                 return json_response(answer if isinstance(answer, bytes) else await answer)
         except Exception as error:  # noqa: BLE001  # whatever it is, kube-scheduler gets its answer
             status, text = verb.refuse(call.fail(error))
@@ -129,19 +122,16 @@ class VerbAnswerer:
 
         An interrupted call has changed nothing that `answer` does not change again.
         """
-        queue, recorder, clock = self._queue, self._recorder, self._clock
+        queue, recorder, clock = self.queue, self.recorder, self.clock
         in_flight, shutdown = recorder.in_flight(name), recorder.shutdown
+        most, seconds = min(self.settings.body_limit, MEBIBYTE), self.settings.decision_seconds
 
         def answer(body: bytes, agent: str) -> bytes | None:
-            if (
-                len(body) > min(self._limit, MEBIBYTE)
-                or shutdown.has_begun
-                or not queue.begin_at_once()
-            ):
+            if len(body) > most or shutdown.has_begun or not queue.begin_at_once():
                 return None
             # None has arrived during a long decision: those are read while the queue rests.
             call = CallRecord(name, clock(), agent, received=len(body))
-            call.deadline = call.arrived + self._seconds
+            call.deadline = call.arrived + seconds
             in_flight.value += 1
             try:
                 found = verb.decide(body, call)

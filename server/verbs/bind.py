@@ -5,6 +5,7 @@ A server has the verb only if it is told to bind. Otherwise the paths of the ver
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -44,11 +45,11 @@ async def not_offered(_request: web.Request, call: CallRecord) -> web.Response:
     return json_response(encode_binding(_NOT_OFFERED))
 
 
+@dataclass(eq=False, slots=True)
 class BindVerb:
     """The verb bind. Every refusal is a text in `Error`: without one, the pod is bound (C44)."""
 
-    def __init__(self, binder: PodBinder) -> None:
-        self._binder = binder
+    binder: PodBinder
 
     def decide(self, body: bytes, call: CallRecord) -> Answer:
         binding = decode_binding(body)
@@ -56,7 +57,7 @@ class BindVerb:
         return self._bound(binding, call)
 
     async def _bound(self, binding: Binding, call: CallRecord) -> bytes:
-        await self._binder.bind(binding, call.deadline, BindClient(call.ended, call.held_aside))
+        await self.binder.bind(binding, call.deadline, BindClient(call.ended, call.held_aside))
         return encode_binding("")
 
     def refuse(self, failure: CallFailure) -> tuple[int, bytes]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
@@ -35,27 +36,22 @@ _PAUSE_SECONDS, _MOST_LOOKS = 0.01, 10
 _LOOKS_PER_SECOND, _LOOKS_AT_ONCE = 10.0, 20
 
 
+@dataclass(eq=False, slots=True)
 class FilterVerb:
     """The verb filter. It remembers the accepted names for prioritize."""
 
-    def __init__(
-        self,
-        decider: Decider,
-        queue: DecisionQueue,
-        answered: AnsweredNames,
-        fragments: NameFragments,
-        *,
-        resolvable_rejections: bool,
-    ) -> None:
-        self._decider = decider
-        self._queue = queue
-        self._answered = answered
-        self._fragments = fragments
-        self._resolvable = resolvable_rejections
-        self._looks = TokenBucket(_LOOKS_PER_SECOND, _LOOKS_AT_ONCE, time.monotonic)
+    decider: Decider
+    queue: DecisionQueue
+    answered: AnsweredNames
+    fragments: NameFragments
+    resolvable_rejections: bool
+    _looks: TokenBucket = field(
+        default_factory=lambda: TokenBucket(_LOOKS_PER_SECOND, _LOOKS_AT_ONCE, time.monotonic),
+        init=False,
+    )
 
     def decide(self, body: bytes, call: CallRecord) -> Answer:
-        args = self._answered.decode(body, call)
+        args = self.answered.decode(body, call)
         try:
             return self._decided(args, call)
         except BriefWaitError as error:
@@ -71,25 +67,25 @@ class FilterVerb:
         while looks < _MOST_LOOKS and self._looks.try_take():
             looks += 1
             await asyncio.sleep(_PAUSE_SECONDS)
-            await self._queue.begin(call.deadline, call.client)
+            await self.queue.begin(call.deadline, call.client)
             try:
                 return self._decided(args, call)
             except BriefWaitError as error:
                 why = error
             finally:
-                self._queue.end()
+                self.queue.end()
         raise why
 
     def _decided(self, args: ExtenderArgs, call: CallRecord) -> bytes:
-        answered = self._answered
+        answered = self.answered
         answered.names = None
-        decided = self._decider.filter(args.pod, args.names, args.nodes, call.deadline)
+        decided = self.decider.filter(args.pod, args.names, args.nodes, call.deadline)
         call.returned = len(decided.codes) - int(np.count_nonzero(decided.codes))
         if call.returned == call.offered and type(args.names) is ListedNames:
             answered.names = args.names
             return echoed(args.names)
-        answer, answered.names = self._fragments.filter(
-            args, decided, resolvable_rejections=self._resolvable
+        answer, answered.names = self.fragments.filter(
+            args, decided, resolvable_rejections=self.resolvable_rejections
         )
         return answer
 

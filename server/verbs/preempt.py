@@ -25,12 +25,12 @@ from server.wire import PREEMPT, ApiObject, check_pod, decode
 _HANDOVER_SECONDS = 0.1
 
 
+@dataclass(eq=False, slots=True)
 class PreemptVerb:
     """The verb preempt."""
 
-    def __init__(self, decider: Decider, queue: DecisionQueue) -> None:
-        self._decider = decider
-        self._queue = queue
+    decider: Decider
+    queue: DecisionQueue
 
     def decide(self, body: bytes, call: CallRecord) -> Answer:
         args = decode_preemption(body)
@@ -45,9 +45,9 @@ class PreemptVerb:
         would delay the pod for longer than waiting does.
         """
         while True:
-            await self._queue.begin(call.deadline, call.client)
+            await self.queue.begin(call.deadline, call.client)
             try:
-                kept = self._decider.preempt(args.pod, args.victims, call.deadline)
+                kept = self.decider.preempt(args.pod, args.victims, call.deadline)
                 call.returned = len(kept)
                 call.victims = _number(args.victims), _number(kept)
                 return encode_preemption(kept)
@@ -55,7 +55,7 @@ class PreemptVerb:
                 if time.monotonic() + _HANDOVER_SECONDS > call.deadline:
                     raise
             finally:
-                self._queue.end()
+                self.queue.end()
             await asyncio.sleep(_HANDOVER_SECONDS)
 
     def refuse(self, failure: CallFailure) -> tuple[int, bytes]:

@@ -9,6 +9,7 @@ Reading 5,000 scores takes kube-scheduler longer than all else in our calls.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
@@ -32,18 +33,18 @@ _Positions = npt.NDArray[np.intp]
 _ENCODER = msgspec.json.Encoder()
 
 
+@dataclass(eq=False, slots=True)
 class PrioritizeVerb:
     """The verb prioritize. It recognises the names that filter accepted."""
 
-    def __init__(self, decider: Decider, answered: AnsweredNames, fragments: NameFragments) -> None:
-        self._decider = decider
-        self._answered = answered
-        self._fragments = fragments
-        self._chance = np.random.default_rng()
+    decider: Decider
+    answered: AnsweredNames
+    fragments: NameFragments
+    _chance: np.random.Generator = field(default_factory=np.random.default_rng, init=False)
 
     def decide(self, body: bytes, call: CallRecord) -> bytes:
-        args = self._answered.decode(body, call)
-        scores = self._decider.prioritize(args.pod, args.names, args.nodes, call.deadline)
+        args = self.answered.decode(body, call)
+        scores = self.decider.prioritize(args.pod, args.names, args.nodes, call.deadline)
         if scores is None:
             return NO_SCORES
         call.scores = scores.points
@@ -53,7 +54,7 @@ class PrioritizeVerb:
             scores = shortened(scores, listed)
         call.returned = len(scores.points)
         if scores.known_rows is not None:
-            answer = self._fragments.priorities(scores, scores.known_rows)
+            answer = self.fragments.priorities(scores, scores.known_rows)
         if answer is None:
             names = args.names if listed is None else [args.names[at] for at in listed.tolist()]
             by_name = dict(zip(names, scores, strict=True))

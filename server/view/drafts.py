@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import msgspec
@@ -38,33 +38,26 @@ DRAFT_MEMORY_MIB = 768
 _CLUSTER_SECONDS = 120.0
 
 
+@dataclass(eq=False, slots=True)
 class Drafts:
-    """The drafts of one replica, one at a time, in a process of their own."""
+    """The drafts of one replica, one at a time, in a process of their own.
 
-    def __init__(
-        self,
-        process: CheckingProcess,
-        enforced: Callable[[], EnforcedPolicies],
-        objects: Callable[[], Mapping[str, bytes] | None],
-        cluster: Callable[[Needs], AsyncIterator[bytes]],
-        data: Callable[[], Awaitable[Mapping[str, DataText]]],
-        explainer: Explainer,
-        simulator: Simulator,
-    ) -> None:
-        """`enforced` and `objects` are as those of PolicyStates.
+    `enforced` and `objects` are as those of PolicyStates. `cluster` gives the objects of the
+    cluster in parts, as JSON; it raises EngineError. `data` gives the tables that policies read.
+    """
 
-        `cluster` gives the objects of the cluster in parts, as JSON; it raises EngineError. `data`
-        gives the tables that policies read.
-        """
-        self._process = process
-        self._enforced = enforced
-        self._objects = objects
-        self._cluster = cluster
-        self._data = data
-        self._explainer = explainer
-        self._simulator = simulator
-        self._one = asyncio.Lock()
-        self.answers: Mapping[str, Answer] = {
+    process: CheckingProcess
+    enforced: Callable[[], EnforcedPolicies]
+    objects: Callable[[], Mapping[str, bytes] | None]
+    cluster: Callable[[Needs], AsyncIterator[bytes]]
+    data: Callable[[], Awaitable[Mapping[str, DataText]]]
+    explainer: Explainer
+    simulator: Simulator
+    _one: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        return {
             "check": self._told_by(trial.check_draft),
             "complete": self._told_by(trial.complete_draft),
             "evaluate": self.evaluate,
@@ -78,11 +71,11 @@ class Drafts:
         async with self._turn():
             beside = self._beside()
             if body.cluster is None:
-                beside = replace(beside, data=await self._data())
+                beside = replace(beside, data=await self.data())
             begun = await self._run(_CHECK_SECONDS, trial.begin, beside, body)
             if isinstance(begun, TriedDraft):
                 return begun
-            parts = self._cluster(begun) if body.cluster is None else _one(body.cluster.encode())
+            parts = self.cluster(begun) if body.cluster is None else _one(body.cluster.encode())
             try:
                 async with asyncio.timeout(_CLUSTER_SECONDS):
                     async for part in parts:
@@ -98,14 +91,14 @@ class Drafts:
         body: PastedPod = asked.body
         async with self._turn():
             pod = await self._run(_CHECK_SECONDS, trial.pod_of, body.text, body.pod)
-        return await self._explainer.place(pod, body.node)
+        return await self.explainer.place(pod, body.node)
 
     async def simulate(self, asked: ViewQuestion) -> object:
         """Where pods would go, if nodes came or were drained."""
         question: SimulationQuestion = asked.body
         if sum(each.count for each in question.addNodes) > MOST_ADDED:
             raise UserError(f"`addNodes` has more than {MOST_ADDED} nodes")
-        return await self._simulator.simulate(question, lambda: self._pods(question))
+        return await self.simulator.simulate(question, lambda: self._pods(question))
 
     async def _pods(self, question: SimulationQuestion) -> PodList | None:
         """The pods of a question, if it has some. It waits for its turn."""
@@ -117,7 +110,7 @@ class Drafts:
             found, wanted = await self._run(
                 _TRIAL_SECONDS, trial.pods_of, text, where, MOST_PODS, {}
             )
-            if uids := await self._simulator.uids(wanted):
+            if uids := await self.simulator.uids(wanted):
                 found, _ = await self._run(
                     _TRIAL_SECONDS, trial.pods_of, text, where, MOST_PODS, uids
                 )
@@ -135,7 +128,7 @@ class Drafts:
 
     def _beside(self) -> trial.Beside:
         """The policies in force."""
-        files, objects = self._enforced().validation.files, dict(self._objects() or {})
+        files, objects = self.enforced().validation.files, dict(self.objects() or {})
         others = [
             (file.source.name, file.source.text)
             for file in files
@@ -156,7 +149,7 @@ class Drafts:
 
         Raises UserError and HTTPException.
         """
-        process = self._process
+        process = self.process
         arguments = (function, *args, process.schema)
         try:
             found: T | UserError = await asyncio.to_thread(

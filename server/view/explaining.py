@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -44,28 +45,22 @@ class Pods(Protocol):
         ...
 
 
+@dataclass(eq=False, slots=True)
 class Explainer:
     """The explanations of one replica. `enforced` gives what is in force at this time."""
 
-    def __init__(
-        self,
-        replica: str,
-        engine: Engine,
-        journal: Journal,
-        pods: Pods,
-        schema: Schema,
-        enforced: Callable[[], EnforcedPolicies],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._replica = replica
-        self._engine = engine
-        self._journal = journal
-        self._pods = pods
-        self._schema = schema
-        self._enforced = enforced
-        self._clock = clock
-        self._analyst: Analyst | None = None
-        self._line = Line("the explanation", "several explanations have not ended")
+    replica: str
+    engine: Engine
+    journal: Journal
+    pods: Pods
+    schema: Schema
+    enforced: Callable[[], EnforcedPolicies]
+    clock: Callable[[], float] = time.monotonic
+    _analyst: Analyst | None = field(default=None, init=False)
+    _line: Line = field(
+        default_factory=lambda: Line("the explanation", "several explanations have not ended"),
+        init=False,
+    )
 
     @property
     def answers(self) -> Mapping[str, Answer]:
@@ -82,8 +77,8 @@ class Explainer:
         """
         async with self._line.one():
             pod = await self._pod(namespace, name)
-            inspection = Inspection.of(self._engine, pod.body, clock=self._clock)
-            return await done(fills_of(inspection, pod.node), _REST_SECONDS, self._clock)
+            inspection = Inspection.of(self.engine, pod.body, clock=self.clock)
+            return await done(fills_of(inspection, pod.node), _REST_SECONDS, self.clock)
 
     async def explain(
         self, namespace: str, name: str, node: str | None = None
@@ -100,31 +95,31 @@ class Explainer:
     ) -> Callable[[], PodExplanation]:
         pod = await self._pod(namespace, name)
         told = await self._told(pod, node)
-        record, generation = self._journal.find(namespace, name), self._journal.generation
+        record, generation = self.journal.find(namespace, name), self.journal.generation
 
         def made() -> PodExplanation:
-            log, then = self._engine.audits.log, None
+            log, then = self.engine.audits.log, None
             if record is not None:
-                then = decided(self._replica, record, generation, log)
-            return told(Asker(self._replica, is_live=True, then=then))
+                then = decided(self.replica, record, generation, log)
+            return told(Asker(self.replica, is_live=True, then=then))
 
         return made
 
     async def _placed(self, pod: NamedPod, node: str | None) -> Callable[[], PodExplanation]:
-        return partial(await self._told(pod, node), Asker(self._replica))
+        return partial(await self._told(pod, node), Asker(self.replica))
 
     async def _told(self, pod: NamedPod, node: str | None) -> Told:
         # What is enforced may change while this works; the texts are those of its beginning.
-        enforced = self._enforced()
+        enforced = self.enforced()
         if self._analyst is None or self._analyst.policies is not enforced:
-            self._analyst = Analyst(self._engine, enforced, self._schema, self._clock)
+            self._analyst = Analyst(self.engine, enforced, self.schema, self.clock)
         work = self._analyst.work(PodQuestion(pod, node))
-        return await done(work, _REST_SECONDS, self._clock)
+        return await done(work, _REST_SECONDS, self.clock)
 
     async def _pod(self, namespace: str, name: str) -> NamedPod:
         """The pod as kube-scheduler would send it."""
         key = f"{namespace}/{name}"
-        found = await self._pods.pods_named((key,))
+        found = await self.pods.pods_named((key,))
         if key not in found:
             raise web.HTTPNotFound(
                 text=f"there is no pod `{shown(name)}` in `{shown(namespace)}`\n"

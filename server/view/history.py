@@ -14,6 +14,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from logging import Logger
 from pathlib import Path
 
@@ -223,25 +224,22 @@ def _author(content: str | bytes) -> tuple[bytes, str, str]:
 # ---- the numbers of now
 
 
+@dataclass(eq=False, slots=True)
 class SampledNumbers:
     """The numbers of one replica. Those of calls are of the time since the last sample."""
 
-    def __init__(
-        self,
-        cluster: ClusterState,
-        fullest: Callable[[], Awaitable[Sequence[BoundFill]]],
-        rejections: Callable[[], Rejections],
-        durations: Callable[[], Durations],
-    ) -> None:
-        self._cluster = cluster
-        self._fullest = fullest
-        self._rejections = rejections
-        self._durations = durations
-        self._before = Counter(rejections()), durations()
+    cluster: ClusterState
+    fullest: Callable[[], Awaitable[Sequence[BoundFill]]]
+    rejections: Callable[[], Rejections]
+    durations: Callable[[], Durations]
+    _before: tuple[Counter[tuple[str, str]], Durations] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._before = Counter(self.rejections()), self.durations()
 
     async def take(self) -> Sample:
         """The numbers by the names of their series; those that are not known have none."""
-        (rejected, called), now = self._before, (Counter(self._rejections()), self._durations())
+        (rejected, called), now = self._before, (Counter(self.rejections()), self.durations())
         self._before = now
         new = now[0] - rejected
         found = {"rejected nodes": float(new.total())}
@@ -254,10 +252,10 @@ class SampledNumbers:
             if since[-1][1] > 0 and (p99 := latency(verb, since).p99) is not None:
                 found[f"p99 {verb}"] = round(p99, 6)
         try:
-            found["waiting pods"] = float(len(self._cluster.snapshot().pending))
+            found["waiting pods"] = float(len(self.cluster.snapshot().pending))
         except NotSyncedError:
             return found
-        for bound in (await self._fullest())[:_MOST_BOUNDS]:
+        for bound in (await self.fullest())[:_MOST_BOUNDS]:
             of = f" of {bound.of}" if bound.of else ""
             name = f"full {bound.policy}: {bound.clause}{of}"
             found[name] = max(found.get(name, 0.0), round(100 * bound.part, 1))

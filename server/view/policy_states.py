@@ -68,36 +68,28 @@ class _Now:
 _Known = tuple[PolicySummary, CheckedFile, Sequence[Diagnostic]]
 
 
+@dataclass(eq=False, slots=True)
 class PolicyStates:
     """The policies of one replica. `objects` gives the JSON of policy objects by name.
 
     `seen` keeps the edits of policies.
     """
 
-    def __init__(
-        self,
-        replica: str,
-        engine: Engine,
-        journal: Journal,
-        read: Callable[[], EnforcedPolicies],
-        objects: Callable[[], Mapping[str, bytes] | None],
-        seen: History,
-    ) -> None:
-        self._replica = replica
-        self._engine = engine
-        self._journal = journal
-        self._read = read
-        self._objects = objects
-        self._seen = seen
+    replica: str
+    engine: Engine
+    journal: Journal
+    read: Callable[[], EnforcedPolicies]
+    objects: Callable[[], Mapping[str, bytes] | None]
+    seen: History
 
     def look(self) -> None:
         """Has the history see the policies of now."""
-        self._seen.look(self._read(), self._objects() or {}, Timestamp.now().to_second())
+        self.seen.look(self.read(), self.objects() or {}, Timestamp.now().to_second())
 
     def edits(self) -> Sequence[PolicyEdit]:
         """The last edits of policies, the newest first."""
         self.look()
-        return self._seen.edits[:_MOST_EDITS]
+        return self.seen.edits[:_MOST_EDITS]
 
     @property
     def answers(self) -> Mapping[str, Answer]:
@@ -110,9 +102,9 @@ class PolicyStates:
 
     async def audits(self, _asked: ViewQuestion) -> AuditList:
         """What policies in audit mode would have rejected."""
-        log = self._engine.audits.log
+        log = self.engine.audits.log
         found = [audits for _, audits in sorted(log.policies.items())]
-        return AuditList(self._replica, log.now().to_second(), found)
+        return AuditList(self.replica, log.now().to_second(), found)
 
     async def policies(self, _asked: ViewQuestion) -> object:
         """The policies and their state."""
@@ -132,7 +124,7 @@ class PolicyStates:
         def make() -> PolicyList:
             found = (summary for summary, _, _ in _every(now))
             ordered = sorted(found, key=lambda each: (each.address, each.origin))
-            return PolicyList(self._replica, now.at, ordered)
+            return PolicyList(self.replica, now.at, ordered)
 
         return make
 
@@ -143,7 +135,7 @@ class PolicyStates:
             return None
         summary, file, diagnostics = known
         raw = now.objects.get(summary.origin)
-        audit = self._engine.audits.log.policies.get(address)
+        audit = self.engine.audits.log.policies.get(address)
 
         def make() -> PolicyDetail:
             text = page = file.source.text
@@ -153,7 +145,7 @@ class PolicyStates:
                 found = moved(found, page, text)
             return PolicyDetail(
                 **msgspec.structs.asdict(summary),
-                replica=self._replica,
+                replica=self.replica,
                 text=text,
                 diagnostics=found,
                 audit=audit,
@@ -164,10 +156,10 @@ class PolicyStates:
     def _gathered(self) -> _Now:
         return _Now(
             Timestamp.now().to_second(),
-            self._read(),
-            {each.address: each for each in policies_in_force(self._engine)},
-            _overruled(self._journal),
-            self._objects() or {},
+            self.read(),
+            {each.address: each for each in policies_in_force(self.engine)},
+            _overruled(self.journal),
+            self.objects() or {},
         )
 
 

@@ -12,6 +12,7 @@ import gc
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -56,23 +57,19 @@ class WholeCluster(Protocol):
         ...
 
 
+@dataclass(eq=False, slots=True)
 class Simulator:
     """The simulations of one replica. `tables` are those of its policies."""
 
-    def __init__(
-        self,
-        replica: str,
-        engine: Engine,
-        cluster: WholeCluster,
-        tables: Callable[[], Tables],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._replica = replica
-        self._engine = engine
-        self._cluster = cluster
-        self._tables = tables
-        self._clock = clock
-        self._line = Line("the simulation", "several simulations have not ended")
+    replica: str
+    engine: Engine
+    cluster: WholeCluster
+    tables: Callable[[], Tables]
+    clock: Callable[[], float] = time.monotonic
+    _line: Line = field(
+        default_factory=lambda: Line("the simulation", "several simulations have not ended"),
+        init=False,
+    )
 
     async def simulate(
         self, question: SimulationQuestion, pods: Callable[[], Awaitable[PodList | None]]
@@ -81,7 +78,7 @@ class Simulator:
 
         Raises HTTPException, EngineError and UserError.
         """
-        self._cluster.snapshot()
+        self.cluster.snapshot()
         return await self._line.turn(self._answer(question, pods))
 
     async def _answer(
@@ -90,8 +87,8 @@ class Simulator:
         pods = await read()
         bodies = dict[str, bytes | msgspec.Raw]()
         for node in question.drain:
-            if self._cluster.snapshot().node(node) is not None:
-                bodies.update(await self._cluster.pods_on(node))
+            if self.cluster.snapshot().node(node) is not None:
+                bodies.update(await self.cluster.pods_on(node))
         with _young_garbage_only():
             return await self._on_copy(question, pods, bodies)
 
@@ -102,7 +99,7 @@ class Simulator:
         bodies: Mapping[str, bytes | msgspec.Raw],
     ) -> Callable[[], SimulationAnswer]:
         """What becomes of the pods. Nothing else is kept of the copy."""
-        copy = await self._done(copied(self._cluster.pods))
+        copy = await self._done(copied(self.cluster.pods))
         cluster = ClusterCopy(copy, read_at=Timestamp.now())
         try:
             if pods is None and not question.drain:
@@ -113,11 +110,11 @@ class Simulator:
                 plugins=question.pluginScores,
                 most=MOST_PODS,
                 portion=_STEP_SECONDS,
-                real=self._clock,
-                tables=self._tables(),
-                exemptions=self._engine.exemptions,
+                real=self.clock,
+                tables=self.tables(),
+                exemptions=self.engine.exemptions,
             )
-            engine = self._engine
+            engine = self.engine
             ready = await self._done(
                 prepared(cluster, engine.codec, engine.registry, pods, options, change)
             )
@@ -127,14 +124,14 @@ class Simulator:
         finally:
             copy.close()
         changed, notes = ready.changed, pods.notes if pods is not None else ()
-        return lambda: answer_of(found, changed, notes, self._replica)
+        return lambda: answer_of(found, changed, notes, self.replica)
 
     async def uids(self, wanted: Keys) -> KnownUids:
         """The uids of workloads that have pods in the cluster."""
-        return await done(_uids(self._cluster.pods, wanted), 0.0, self._clock, STEP_SECONDS)
+        return await done(_uids(self.cluster.pods, wanted), 0.0, self.clock, STEP_SECONDS)
 
     async def _done(self, work: Work[T]) -> T:
-        return await done(work, _REST_SECONDS, self._clock, _STEP_SECONDS / 2)
+        return await done(work, _REST_SECONDS, self.clock, _STEP_SECONDS / 2)
 
 
 # More young collections than these come in no simulation.
