@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -26,6 +27,8 @@ from policies.manifest_text import GROUP
 
 # A change counts when two looks in a row see the same state, so after half a second at most.
 INTERVAL_SECONDS = 0.25
+# A folder can change without a sign, so a whole look comes after so many seconds anyway.
+LOOK_SECONDS = 5.0
 
 _State = tuple[int, int, int]
 _Mark = tuple[int, int, int, str]
@@ -44,28 +47,35 @@ class Watcher:
         self._list = list_files
         self._disk = disk or Disk()
         self._accepted, self._visited = self._disk.run(self._look)
-        self._seen = self._accepted
+        self._seen, self._looked_at = self._accepted, time.monotonic()
 
     def changed(self) -> bool:
         """Whether the files differ from when this was last true, and are no longer changing.
 
-        The second look prevents reading a file that is half written.
+        The second look prevents reading a file that is half written. Without a sign of a change
+        only the state of each known path is asked for, which costs little.
         """
+        is_due = self._seen != self._accepted or time.monotonic() - self._looked_at > LOOK_SECONDS
+        if not (is_due or self._disk.run(self._stirs)):
+            return False
         before = self._seen
         self._seen, self._visited = self._disk.run(self._look)
+        self._looked_at = time.monotonic()
         if self._seen == self._accepted or self._seen != before:
             return False
         self._accepted = self._seen
         return True
 
-    def stirs(self) -> bool:
-        """Whether anything that the last look has visited is different, or a change is not over.
-
-        It asks for the state of each path and for nothing else, and may wait for a silent one. From
-        any thread.
-        """
-        visited = self._visited
-        return self._seen != self._accepted or visited != {path: _state(path) for path in visited}
+    def _stirs(self, visit: Visit) -> bool:
+        """Whether anything that the last look has visited is different, or does not answer."""
+        try:
+            for path, state in self._visited.items():
+                visit(path)
+                if _state(path) != state:
+                    return True
+        except OSError:
+            return True
+        return False
 
     def _look(self, visit: Visit) -> tuple[dict[str, _Mark | None], dict[Path, _State | None]]:
         """The marks of the files, and the state of each path that was visited for them."""

@@ -38,8 +38,6 @@ STARTS = {
     "caller joins it",
     "policies/disk.py: Thread in Disk.run": "whoever asks waits for its result, and gets its "
     "error, unless the file system never answers",
-    "policies/file_signs.py: Thread in FileSigns.next": "whoever waits for a sign looks after five "
-    "seconds without one",
     "server/admission/webhooks.py: ensure_future in AdmissionWebhooks._in_turn": "one request "
     "awaits it",
     "server/admission/checking_process.py: Thread in _serve": "ends the process for checks "

@@ -23,12 +23,8 @@ REAL = {
     "tests/cli/conformance/test_conformance.py: held": "no answer can come that it waits for",
     "tests/cli/test_waiting.py: test_the_line_goes_with_what_it_is_about": "waits for a thread",
     "tests/policies/test_disk.py: test_many_silent_paths_take_few_threads": "every path is silent",
-    "tests/policies/test_file_signs.py: test_a_silent_mount_takes_one_thread": "waits for a thread",
-    "tests/policies/test_file_signs.py: test_without_a_sign_the_wait_ends_too": "no sign can come",
     "tests/recorder/edits.py: Edits": "waits for another process",
     "tests/recorder/served.py: _is_ready": "waits for another process",
-    "tests/server/runtime/test_reloader.py: "
-    "test_files_are_looked_at_when_something_stirs": "waits for a thread that asks about files",
     "tests/server/verbs/test_decision_queue.py: BlockingDecider": "blocks the event loop",
     "tests/support/api_proxy.py: ApiProxy": "is between real programs",
     "tests/support/fake_api_server.py: listening": "ends what is left of a server",

@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from logging import ERROR, WARNING, Logger
 from pathlib import Path
 
+from engine.work import shared_pause
 from grammar.messages.texts import os_reason
 from policies.disk import Disk, Visit
-from policies.file_signs import FileSigns
-from policies.loader import Watcher
+from policies.loader import INTERVAL_SECONDS, Watcher
 from server.answers.view_answers import CertificateInUse
 from server.call import LogEntry
 from server.http.health import ReadinessCheck
@@ -66,7 +66,6 @@ class Credentials:
         self._clock = clock
         self._disk = Disk()
         self._watcher = Watcher(lambda _: files.paths, self._disk)
-        self._signs = FileSigns(self._watcher.stirs)
         self._problem = ""
         self._tried = 0.0
         self._warned = ""
@@ -92,7 +91,7 @@ class Credentials:
 
     async def run(self) -> None:
         while True:
-            await self._signs.next()
+            await shared_pause(INTERVAL_SECONDS)
             await asyncio.to_thread(self.look)
 
     def look(self) -> None:

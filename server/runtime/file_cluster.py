@@ -117,10 +117,6 @@ class ClusterSource(ClusterState):
     def adopt(self, needs: Needs) -> None:
         """Keeps what policies read from now on; from any thread."""
 
-    def stirs(self) -> bool:
-        """Whether it is time for `refresh`; from any thread."""
-        return False
-
     def refresh(self) -> None:
         """Reads changed files again; from any thread."""
 
@@ -190,9 +186,6 @@ class FileCluster(ClusterSource):
             return self._origin.files(visit)
         except ClusterFileError:
             return ()
-
-    def stirs(self) -> bool:
-        return self._watcher.stirs()
 
     def refresh(self) -> None:
         """Reads again if the files have changed since they were read last."""

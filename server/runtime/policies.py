@@ -335,10 +335,6 @@ class PolicyReader:
     def changed(self) -> bool:
         return self._watcher.changed()
 
-    def stirs(self) -> bool:
-        """Whether it is time to ask whether files have changed; from any thread."""
-        return self._watcher.stirs()
-
     def read(
         self, objects: Mapping[str, bytes] | None, size: ClusterSize = UNKNOWN_SIZE
     ) -> EnforcedPolicies:

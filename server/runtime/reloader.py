@@ -14,8 +14,8 @@ from logging import Logger
 from engine.decision.registry import Registry
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
+from engine.work import shared_pause
 from grammar.meaning.costs import ClusterSize
-from policies.file_signs import LOOK_SECONDS, FileSigns
 from policies.loader import INTERVAL_SECONDS
 from server.http.health import ReadinessCheck
 from server.runtime.file_cluster import ClusterSource
@@ -53,9 +53,8 @@ class PolicyReloader:
         self._binds = binds
         self._adopted = adopted
         self._lock = asyncio.Lock()
-        self._signs = FileSigns(self._stirs)
-        # Whether something has to be read, or to be checked later, without a new sign.
-        self._is_waiting = False
+        # Whether objects still have to be checked later, when their namespaces have a turn.
+        self._is_waiting = True
         self._warn()
 
     def readiness(self) -> Sequence[ReadinessCheck]:
@@ -65,12 +64,8 @@ class PolicyReloader:
 
     async def run(self) -> None:
         while True:
-            await self._signs.next(INTERVAL_SECONDS if self._is_waiting else LOOK_SECONDS)
+            await shared_pause(INTERVAL_SECONDS)
             await self.catch_up()
-
-    def _stirs(self) -> bool:
-        objects = self.view.policies()
-        return objects is not self._objects or self._policies.stirs() or self.view.stirs()
 
     async def catch_up(self) -> None:
         """Looks once; returns when what it found is enforced."""
@@ -90,15 +85,15 @@ class PolicyReloader:
     ) -> EnforcedPolicies | None:
         """The policies to enforce from now on, or None without a change; in a thread."""
         self.view.refresh()
+        has_news = self._is_waiting or objects is not self._objects
         # A change whose reading fails is still due the next time.
-        self._is_due |= self._policies.changed() or self._have_changed(objects)
-        self._is_waiting = True
+        self._is_due |= self._policies.changed() or (has_news and self._have_changed(objects))
         enforced = None
         if self._is_due:
             enforced = self._policies.read(objects, size)
             self.view.adopt(enforced.needs)
         self._objects, self._is_due = objects, False
-        self._is_waiting = self._policies.objects.waiting(objects or {})
+        self._is_waiting = has_news and self._policies.objects.waiting(objects or {})
         return enforced
 
     def _have_changed(self, objects: Mapping[str, bytes] | None) -> bool:

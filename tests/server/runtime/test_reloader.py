@@ -19,8 +19,6 @@ from engine.cache.cluster_file import ClusterFileError
 from engine.decision.verdict import Feasible
 from engine.errors import NotSyncedError
 from grammar.meaning.schema import load_schema
-from policies.file_signs import LOOK_SECONDS
-from policies.loader import INTERVAL_SECONDS
 from policies.manifest_text import GROUP
 from server.metrics.metrics import Metrics
 from server.runtime.file_cluster import ClusterFiles, ClusterSource, FileCluster
@@ -346,28 +344,3 @@ def test_the_pod_of_a_call_counts_by_its_annotations(policies: Path, cluster: Pa
         verdicts = it.engine.filter(asked, names, None, time.monotonic() + 10)
         found[units] = [n for n, v in zip(names, verdicts, strict=True) if isinstance(v, Feasible)]
     assert found == {"3": ["n1", "n2"], "4": ["n2"], "8": []}
-
-
-class _LookedAt(ClusterSource):
-    """A view that counts the looks for changes."""
-
-    looks = 0
-
-    def refresh(self) -> None:
-        self.looks += 1
-
-
-async def test_files_are_looked_at_when_something_stirs(policies: Path) -> None:
-    """A look costs more than a server does that idles; two of them follow a change."""
-    view = _LookedAt()
-    it = reloader_of([policies], lambda _: view, SCHEMA, OBSERVER, LOG)
-    running = asyncio.create_task(it.run())
-    await asyncio.sleep(4 * INTERVAL_SECONDS)
-    assert view.looks == 0
-    write(policies, disk("hdd"))
-    async with asyncio.timeout(LOOK_SECONDS):
-        while passing(it, NODES) != ["n2"]:  # noqa: ASYNC110 - it is a question, no event
-            await asyncio.sleep(0.01)
-    await asyncio.sleep(2 * INTERVAL_SECONDS)
-    assert view.looks == 2
-    running.cancel()
