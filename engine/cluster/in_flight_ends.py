@@ -1,15 +1,15 @@
 """The ends of in-flight pods that only the API server knows of, where Placet does not bind.
 
 SchedulerLease follows the Lease of kube-scheduler: a process that loses the Lease ends, with all
-pods in hand; the next one asks about all pending pods again. OverduePods looks at pods whose time
-is over: they may have been bound in their time, and a late watch not show it yet. UnseenPods looks
-at those that no watch has shown: they may be gone. All live as long as the engine.
+pods in hand; the next one asks about all pending pods again. PodEnds looks at pods whose time is
+over: they may have been bound in their time, and a late watch not show it yet. It also looks at
+those that no watch has shown: they may be gone. Both live as long as the engine.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from itertools import islice
 
 import msgspec
@@ -17,7 +17,7 @@ import msgspec
 from engine.cache.reflector import Report
 from engine.cluster.client import COORDINATION, CORE, Api, path_of, read_if_there
 from engine.cluster.lease import LeaseSpec
-from engine.counting.in_flight_pods import InFlightPods
+from engine.counting.in_flight_pods import InFlightPod, InFlightPods
 from engine.errors import ApiError, ApiUnreachableError, BadObjectError, why
 from engine.objects.peer import Peer, PeerDecoder
 
@@ -79,12 +79,14 @@ class SchedulerLease:
         self._acquired, self._looked_at = acquired, began
 
 
-class OverduePods:
-    """The in-flight pods whose time is over. On one event loop.
+class PodEnds:
+    """The ends of in-flight pods that the API server is asked about. On one event loop.
 
-    A pod that the API server has without a node, or not at all, is ended. A bound one counts until
-    a watch shows it. `list_anew` returns when the cache has a list that was requested after its
-    call; it is used for many pods at once.
+    A pod whose time is over is ended if the API server has it without a node, or not at all; a
+    bound one counts until a watch shows it. `list_anew` returns when the cache has a list that was
+    requested after its call; it is used for many pods at once. A pod that no watch has shown, as
+    far as `is_seen` knows, is ended if it is gone: a watch that missed it and its deletion never
+    tells of either.
     """
 
     def __init__(
@@ -92,51 +94,13 @@ class OverduePods:
         api: Api,
         in_flight: InFlightPods,
         list_anew: Callable[[], Awaitable[None]],
-        report: Report,
-    ) -> None:
-        self._api = api
-        self._in_flight = in_flight
-        self._list_anew = list_anew
-        self._report = report
-        self._decoder = PeerDecoder()
-
-    async def look(self) -> None:
-        """Look at each of them once, until the API server gives no answer."""
-        overdue = self._in_flight.overdue()
-        if len(overdue) > _MOST_REQUESTS:
-            await self._list_anew()
-            # Pods that are bound are not in flight any more.
-            for known in overdue:
-                self._in_flight.end(known)
-            return
-        for known in overdue:
-            try:
-                now = known.pod and await _now(self._api, self._decoder, known.pod)
-                if now is None or not now.nodeName:
-                    self._in_flight.end(known)
-            except (ApiError, ApiUnreachableError, BadObjectError) as error:
-                self._report(_POD_WORK, why(_POD_WORK, error))
-                return
-            self._report(_POD_WORK, "")
-
-
-class UnseenPods:
-    """The in-flight pods that no watch has shown, as far as `is_seen` knows. On one event loop.
-
-    A watch that missed a pod and its deletion never tells of either. A pod that the API server does
-    not have is ended.
-    """
-
-    def __init__(
-        self,
-        api: Api,
-        in_flight: InFlightPods,
         is_seen: Callable[[Peer], bool],
         report: Report,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
         self._in_flight = in_flight
+        self._list_anew = list_anew
         self._is_seen = is_seen
         self._report = report
         self._clock = clock
@@ -144,30 +108,47 @@ class UnseenPods:
         self._looked_at = clock()
 
     async def look(self) -> None:
-        """Look at each of them once, if that is due, until the API server gives no answer."""
-        now = self._clock()
+        """Look at each overdue pod once, and at the unseen ones if that is due."""
+        overdue, now = self._in_flight.overdue(), self._clock()
+        if len(overdue) > _MOST_REQUESTS:
+            await self._list_anew()
+            # Pods that are bound are not in flight any more.
+            for known in overdue:
+                self._in_flight.end(known)
+        else:
+            asked = ((known, known.pod) for known in overdue)
+            await self._ask(_POD_WORK, asked, lambda pod: not pod.nodeName)
         if now - self._looked_at < _UNSEEN_SECONDS:
             return
         self._looked_at = now
         offered = self._in_flight.offered_before(now - _UNSEEN_SECONDS)
         unseen = ((each, pod) for each in offered if (pod := each.pod) and not self._is_seen(pod))
-        for known, pod in islice(unseen, _MOST_REQUESTS):
+        await self._ask(_UNSEEN_WORK, islice(unseen, _MOST_REQUESTS), lambda _: False)
+
+    async def _ask(
+        self,
+        work: str,
+        pods: Iterable[tuple[InFlightPod, Peer | None]],
+        ends: Callable[[Peer], bool],
+    ) -> None:
+        """Ends pods that are gone, or that end as they are, until there is no answer."""
+        for known, pod in pods:
             try:
-                if await _now(self._api, self._decoder, pod) is None:
-                    self._in_flight.end(known)
+                now = pod and await self._now(pod)
             except (ApiError, ApiUnreachableError, BadObjectError) as error:
-                self._report(_UNSEEN_WORK, why(_UNSEEN_WORK, error))
+                self._report(work, why(work, error))
                 return
-            self._report(_UNSEEN_WORK, "")
+            if now is None or ends(now):
+                self._in_flight.end(known)
+            self._report(work, "")
 
+    async def _now(self, pod: Peer) -> Peer | None:
+        """The pod as the API server has it now; None if it is gone.
 
-async def _now(api: Api, decoder: PeerDecoder, pod: Peer) -> Peer | None:
-    """The pod as the API server has it now; None if it is gone.
-
-    Raises ApiError, ApiUnreachableError and BadObjectError.
-    """
-    path = path_of(CORE, "pods", pod.namespace, pod.name)
-    if (body := await read_if_there(api, path, _REQUEST_SECONDS)) is None:
-        return None
-    now = decoder.decode(body)
-    return now if now.uid == pod.uid else None
+        Raises ApiError, ApiUnreachableError and BadObjectError.
+        """
+        path = path_of(CORE, "pods", pod.namespace, pod.name)
+        if (body := await read_if_there(self._api, path, _REQUEST_SECONDS)) is None:
+            return None
+        now = self._decoder.decode(body)
+        return now if now.uid == pod.uid else None

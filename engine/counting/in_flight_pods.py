@@ -31,9 +31,9 @@ Transitions:
 - bound: a watch shows the pod on a node, or Placet's own verb bind puts it there.
 - ended: the pod is deleted, after which it is Initial for ever, or its time is over. That is the
   time of `Schedulers`, or the moment when another process acquires kube-scheduler's own Lease. A
-  watch that has not shown the pod does not show its deletion either: see `UnseenPods`. The pod may
+  watch that has not shown the pod does not show its deletion either: see `PodEnds`. The pod may
   have been bound in its time, and a watch be late: so without a bindVerb the API server is asked
-  first, see `OverduePods`.
+  first, see `PodEnds`.
   News of the condition PodScheduled says that the pod was given up, but not when: kube-scheduler
   may have asked again since then. So it shortens the time to the window of the pod, and ends it at
   once only with a bindVerb.

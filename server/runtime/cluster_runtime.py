@@ -29,7 +29,7 @@ from engine.cache.reflector import Timing
 from engine.cluster.binding import Binder
 from engine.cluster.client import CORE, ApiClient, Limits, connect, path_of
 from engine.cluster.events import Events
-from engine.cluster.in_flight_ends import OverduePods, SchedulerLease, UnseenPods
+from engine.cluster.in_flight_ends import PodEnds, SchedulerLease
 from engine.cluster.lease import LeaderGate, Lease
 from engine.cluster.requeue import GangReviewer, Requeuer
 from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
@@ -299,8 +299,7 @@ class ClusterRuntime(ClusterSource):
         api, in_flight, report = self.api, engine.in_flight, self._led.report
         looks = (
             SchedulerLease(api, lease_name, in_flight.scheduler_replaced, report).look,
-            OverduePods(api, in_flight, self.informers.list_pods_anew, report).look,
-            UnseenPods(api, in_flight, self._led.has, report).look,
+            PodEnds(api, in_flight, self.informers.list_pods_anew, self._led.has, report).look,
         )
 
         async def follow() -> None:

@@ -17,7 +17,7 @@ from random import Random
 
 from engine.cache.reflector import unreported
 from engine.cache.store import ObjectStore, pods
-from engine.cluster.in_flight_ends import OverduePods
+from engine.cluster.in_flight_ends import PodEnds
 from engine.cluster.lease import Lease
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.placement import ReplicaRole
@@ -100,7 +100,9 @@ class Replica:
             time=DecisionTime(world.clock),
         )
         self.cache.add_event_handler(self.engine.in_flight.pod_changed)
-        self._overdue = OverduePods(world.server, self.engine.in_flight, self._relist, unreported)
+        self._ends = PodEnds(
+            world.server, self.engine.in_flight, self._relist, lambda _: True, unreported
+        )
         self.watch: deque[Object] = deque()
         world.server.watches.append(self.watch)
         self._list()
@@ -119,7 +121,7 @@ class Replica:
             self.engine.take_over(self.cache.snapshot(), self.lease.term_began)
             self._taken = self.lease.term_began
         if not self._world.schedulers.call_bind:
-            self._world.run(self._overdue.look())
+            self._world.run(self._ends.look())
 
     def see(self, changes: int) -> None:
         """The watch shows this many changes, if there are so many and the replica runs."""

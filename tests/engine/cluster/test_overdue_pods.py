@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from engine.cache.reflector import unreported
-from engine.cluster.in_flight_ends import OverduePods, UnseenPods
+from engine.cluster.in_flight_ends import PodEnds
 from engine.counting.in_flight_pods import AskedPod, InFlightPods, Schedulers
 from engine.errors import ApiError, ApiUnreachableError
+from engine.objects.peer import Peer
 from tests.support.builders import Object, pod
 from tests.support.engines import peer_of, table_of
 from tests.support.one_answer import OneAnswerApi
@@ -22,6 +23,10 @@ OTHER = {**MADE, "metadata": MADE["metadata"] | {"uid": "another"}}
 
 async def unlisted() -> None:
     raise AssertionError("few pods are asked for one by one")
+
+
+def seen(_: Peer) -> bool:
+    return True
 
 
 @pytest.mark.parametrize(
@@ -39,7 +44,7 @@ async def test_a_pod_whose_time_is_over(answer: Object | Exception, counts: bool
     seconds, api = 0.0, OneAnswerApi(answer)
     pods = InFlightPods(lambda: seconds, SCHEDULERS)
     pods.take_over([peer_of(MADE)], TABLE)
-    overdue = OverduePods(api, pods, unlisted, unreported)
+    overdue = PodEnds(api, pods, unlisted, seen, unreported)
     await overdue.look()
     assert api.asked == [], "its time is not over"
     seconds = 30.0
@@ -68,7 +73,7 @@ async def test_pods_of_an_ended_scheduler_are_overdue_at_once() -> None:
     assert pods.overdue() == []
     pods.scheduler_replaced(6.0)
     assert len(pods.others("", TABLE)) == 1
-    await OverduePods(OneAnswerApi(MADE), pods, unlisted, unreported).look()
+    await PodEnds(OneAnswerApi(MADE), pods, unlisted, seen, unreported).look()
     assert pods.others("", TABLE) == []
 
 
@@ -77,7 +82,7 @@ async def test_a_failure_is_reported_until_the_server_answers() -> None:
     pods = InFlightPods(lambda: seconds, SCHEDULERS)
     pods.take_over([peer_of(MADE)], TABLE)
     seconds = 30.0
-    overdue = OverduePods(api, pods, unlisted, lambda _, failure: reports.append(failure))
+    overdue = PodEnds(api, pods, unlisted, seen, lambda _, failure: reports.append(failure))
     for answer in (ApiUnreachableError("nobody there"), BOUND):
         api.answer = answer
         await overdue.look()
@@ -97,7 +102,7 @@ async def test_many_pods_are_listed_once() -> None:
         pods.pod_changed(peers[0], peer_of(pod("p0", on="n1")), 9)
         pods.offer_all(AskedPod(peers[1].uid, lambda: peers[1], 9), TABLE, lambda: np.array([1]), 1)
 
-    await OverduePods(api, pods, list_anew, unreported).look()
+    await PodEnds(api, pods, list_anew, seen, unreported).look()
     assert (lists, api.asked) == ([200], [])
     assert [each.uid for each in pods.others("", TABLE)] == [peers[1].uid]
 
@@ -121,7 +126,7 @@ async def test_a_pod_that_no_watch_has_shown(
 ) -> None:
     seconds, api = 0.0, OneAnswerApi(answer)
     pods = InFlightPods(lambda: seconds, SCHEDULERS)
-    unseen = UnseenPods(api, pods, lambda _: seen, unreported, lambda: seconds)
+    unseen = PodEnds(api, pods, unlisted, lambda _: seen, unreported, lambda: seconds)
     peer = peer_of(MADE)
     pods.offer(AskedPod(peer.uid, lambda: peer, 1), TABLE, np.array([1]), 1, is_narrow=False)
     seconds = 9.0
@@ -137,7 +142,7 @@ async def test_a_pod_that_no_watch_has_shown(
 async def test_a_pod_that_is_asked_about_meanwhile_counts() -> None:
     seconds, api = 20.0, OneAnswerApi(ApiError(404, "NotFound", "no such pod"))
     pods = InFlightPods(lambda: seconds, SCHEDULERS)
-    unseen = UnseenPods(api, pods, lambda _: False, unreported, lambda: seconds)
+    unseen = PodEnds(api, pods, unlisted, lambda _: False, unreported, lambda: seconds)
     peer = peer_of(MADE)
     pods.offer(AskedPod(peer.uid, lambda: peer, 1), TABLE, np.array([1]), 1, is_narrow=False)
     seconds = 30.5
