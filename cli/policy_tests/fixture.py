@@ -107,7 +107,7 @@ class FixtureBuilder:
                 if item.name in found:
                     raise bad_test(f"`{item.name}` is given twice", item.span)
                 rows = msgspec.json.encode(reader.json(item.body))
-                found[item.name] = DataText(f"data {item.name}", rows, "json")
+                found[item.name] = DataText(f"data {item.name}", rows, "yaml")
         return found
 
     def _object(self, objects: ObjectBuilder, item: TestObject) -> Object:

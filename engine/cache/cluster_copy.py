@@ -51,7 +51,7 @@ def read_documents(
 
 
 # The forms of a text with rows.
-Form = Literal["csv", "json", "yaml"]
+Form = Literal["csv", "yaml"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ series without the label, an object without a key. An empty cell is a missing co
 from __future__ import annotations
 
 import csv
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,7 +37,8 @@ Row = Any
 # The forms of texts, by the end of the name of a file or of an entry of a ConfigMap.
 FORMS: Final[Mapping[str, Form]] = {
     ".csv": "csv",
-    ".json": "json",
+    # JSON is YAML.
+    ".json": "yaml",
     ".yaml": "yaml",
     ".yml": "yaml",
 }
@@ -82,11 +82,11 @@ def rows_of_text(
 ) -> Mapping[str, Row]:
     """The rows of a ConfigMap or file, or of a text in place of a source, all of the time `at`.
 
-    The time is in nanoseconds. CSV has a header. JSON and YAML are a list of objects, or a mapping
-    from keys to objects, whose keys are the column `by`. Columns that are not declared are left
-    alone; those that are must be there if the text is to be `complete`. One that is not stands for
-    a source: a row can have an `age`, as in `90s`, and there can be as many as of objects. Raises
-    DataError.
+    The time is in nanoseconds. CSV has a header. YAML, and so JSON, is a list of objects, or a
+    mapping from keys to objects, whose keys are the column `by`. Columns that are not declared are
+    left alone; those that are must be there if the text is to be `complete`. One that is not stands
+    for a source: a row can have an `age`, as in `90s`, and there can be as many as of objects.
+    Raises DataError.
     """
     most_rows, most_bytes = (
         (MOST_ROWS, MOST_BYTES) if complete else (MOST_OBJECTS, MOST_GIVEN_BYTES)
@@ -97,8 +97,6 @@ def rows_of_text(
     match form:
         case "csv":
             records = _records_of_csv(text, by, needed)
-        case "json":
-            records = _records_of_json(text, by)
         case "yaml":
             records = _records_of_yaml(text, by)
     time, parsers = Timestamp(at), _parsers(spec.columns)
@@ -162,44 +160,6 @@ def _check_columns(known: Iterable[str], by: str, columns: Sequence[str]) -> Non
         raise DataError(f"there is no column {_quoted(lost)}{others}")
 
 
-def _records_of_json(text: str, by: str) -> Iterator[_Record]:
-    try:
-        found = json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_number)
-    except json.JSONDecodeError as error:
-        raise DataError(f"line {error.lineno} is not JSON: {error.msg.lower()}") from None
-    except (ValueError, RecursionError):
-        raise DataError("it is nested too deep, or has a number that is too long") from None
-    rows: Iterable[tuple[str, object]]
-    match found:
-        case list():
-            rows = ((f"row {number}", each) for number, each in enumerate(found, 1))
-        case dict():
-            keyed = (
-                (key, {**each, by: key} if isinstance(each, dict) else each)
-                for key, each in found.items()
-            )
-            rows = ((f"row {_quoted(key)}", each) for key, each in keyed)
-        case _:
-            raise DataError("it is neither a list of objects nor a mapping from keys to objects")
-    for place, each in rows:
-        if not isinstance(each, dict):
-            raise DataError(f"{place} is not an object")
-        yield place, each
-
-
-def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        double = next(key for key in keys if keys.count(key) > 1)
-        raise DataError(f"an object has {_quoted(double)} twice")
-    return found
-
-
-def _no_number(name: str) -> object:
-    raise DataError(f"`{name}` is not a number")
-
-
 def _records_of_yaml(text: str, by: str) -> Iterator[_Record]:
     """The rows by the events of libyaml: nothing is built that is not needed.
 
@@ -214,11 +174,16 @@ def _records_of_yaml(text: str, by: str) -> Iterator[_Record]:
         raise DataError(f"{place} is not YAML: {problem}") from None
 
 
+# A character beyond 16 bits, as JSON may write it.
+_PAIR = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..")
+
+
 class _YamlRows:
     """One pass through a YAML text."""
 
     def __init__(self, text: str, by: str) -> None:
-        self._loader = yaml.CSafeLoader(text)
+        whole = _PAIR.sub(lambda found: str(msgspec.json.decode(f'"{found[0]}"')), text)
+        self._loader = yaml.CSafeLoader(whole)
         self._by = by
 
     def records(self) -> Iterator[_Record]:
@@ -247,7 +212,8 @@ class _YamlRows:
 
     def _keyed(self) -> Iterator[_Record]:
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
-            key, place = self._scalar(event), self._place(event)
+            key = self._scalar(event)
+            place = f"row {_quoted(key)}"
             if not isinstance(self._next(), yaml.MappingStartEvent):
                 raise DataError(f"{place} is not an object")
             yield place, {**self._mapping(), self._by: key}

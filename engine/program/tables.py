@@ -213,7 +213,7 @@ def texts_of(tables: Iterable[Table], now: int) -> Mapping[str, DataText]:
     Each row says how old it is.
     """
     return {
-        table.spec.digest: DataText(f"data {table.spec.name}", _rows(table, now), "json")
+        table.spec.digest: DataText(f"data {table.spec.name}", _rows(table, now), "yaml")
         for table in tables
     }
 

@@ -204,7 +204,7 @@ async def test_a_draft_reads_the_tables_of_the_server_on_its_cluster(trial: Aske
         json.dumps({"kind": "PodList", "apiVersion": "v1", "items": items[2:]}).encode(),
     ]
     loads = {name: {"cpu": cpu} for name, cpu in (("n1", "7"), ("n2", "1"))}
-    trial.parts.data = {"load": DataText("", json.dumps(loads).encode(), "json")}
+    trial.parts.data = {"load": DataText("", json.dumps(loads).encode(), "yaml")}
     rule = 'require data.load[node.name].cpu > quantity("2") missing pass'
     text = (
         'cluster policy web { for pods where pod.labels["app"] == "web"'
@@ -221,7 +221,7 @@ async def test_rows_of_the_server_that_do_not_fit_a_draft_are_told(trial: Asked)
     lists = [{"kind": "NodeList", "apiVersion": "v1", "items": json.loads(CLUSTER)["items"][:2]}]
     trial.parts.cluster.parts = [json.dumps(each).encode() for each in lists]
     rows = {"r1": {"watts": 1.5}}
-    trial.parts.data = {"racks": DataText("data racks", json.dumps(rows).encode(), "json")}
+    trial.parts.data = {"racks": DataText("data racks", json.dumps(rows).encode(), "yaml")}
     source = 'from configmap "shop/racks" key "x.csv" by "rack" columns { watts: int }'
     rule = 'filter "f" { require data.racks["r1"].watts < 2 }'
     text = f'cluster policy p {{ for pods where true data "racks" {{ {source} }} {rule} }}'
