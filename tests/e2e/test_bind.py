@@ -188,10 +188,10 @@ def test_every_pod_is_bound_once_though_answers_get_lost(
 # ---- A bind that waits, on a real kube-scheduler with the configuration that Placet writes for it
 
 
-READY_RULE = "example.com/ready"
+READY_MARK = "example.com/ready"
 POLICY = f"""policy volumes {{
   for pods where pod.labels["waits"] == "yes"
-  bind "ready" {{ wait until pod.annotations["{READY}"] == "true" for at most 60s }}
+  bind "ready" {{ wait until pod.annotations["{READY_MARK}"] == "true" for at most 60s }}
 }}
 """
 # Longer than the `httpTimeout` of filter, which is 5 s, by enough for a busy machine.
@@ -247,7 +247,7 @@ def test_a_bind_may_take_longer_than_filter(
         time.sleep(HELD_SECONDS / 2)
         assert "held" not in cluster.placements()
         assert "held" not in [each["regarding"]["name"] for each in cluster.events("Pod")]
-        cluster.kubectl("-n", cluster.namespace, "annotate", "pod", "held", f"{READY}=true")
+        cluster.kubectl("-n", cluster.namespace, "annotate", "pod", "held", f"{READY_MARK}=true")
         assert cluster.wait_placed(["held"]) == {"held": "n1"}
 
 
