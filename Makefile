@@ -267,7 +267,7 @@ examples: .venv/stamp  ## write deploy/examples from the library
 	.venv/bin/python -m tests.support.library_examples
 
 colours: .venv/stamp  ## write the keywords of the language into the grammar of the VS Code extension
-	.venv/bin/python -m tests.editors.colours
+	.venv/bin/python -m tests.editors.textmate
 
 clean:  ## remove everything that make and its tools created here
 	rm -rf .bench .venv build dist

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.examples import register_profiles
+from tests.support.books import register_profiles
 from tests.support.fake_clock import FakeClockLoop
 
 register_profiles()

@@ -38,7 +38,7 @@ from server.settings import Settings
 from server.view.page import json_of
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC, SCHEMA, cache_of, engine_over
-from tests.support.memory_transport import MemoryTransport
+from tests.support.mirror import MemoryTransport
 from tests.support.served import LOG, PROCESSES
 
 ROOT = Path(__file__).parents[1]

@@ -33,7 +33,7 @@ REAL = {
     "tests/support/hostile_clients.py: _reading_slowly": "is a program of its own",
     "tests/support/mirror.py: Waits": "is used with a fake clock alone",
     "tests/support/repaired.py: RepairedCluster": "is used with a fake clock alone",
-    "tests/support/secured.py: Secured": "is used with a fake clock alone",
+    "tests/support/certificates.py: Secured": "is used with a fake clock alone",
     "tests/support/tcp_switch.py: TcpSwitch": "is between real programs",
     "tests/test_fake_clock.py: test_a_coroutine_can_be_run": "runs on a fake clock",
     "tests/properties/test_reflector.py: _step": "runs on a fake clock",

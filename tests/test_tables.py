@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.tables import integers, marked, optional, table
+from tests.support.books import integers, marked, optional, table
 
 
 def cases(mark: pytest.MarkDecorator) -> dict[str, tuple[object, ...]]:

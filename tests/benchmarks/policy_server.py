@@ -16,8 +16,8 @@ from aiohttp import web
 
 from engine.cache.informers import BUDGETS, CONTROLLERS, NAMESPACES, NODES, PODS, POLICIES
 from tests.support import builders
+from tests.support.builders import placement_policy
 from tests.support.fake_api_server import FakeApiServer, listening
-from tests.support.manifests import placement_policy
 
 _NODES = 100
 _OBJECTS = next(resource.path for resource in POLICIES if resource.name == "placementpolicies")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 from urllib.request import urlopen
 
@@ -201,3 +203,134 @@ def test_what_the_cluster_says_is_never_markup(page: Page, demo: Demo) -> None:
     expect(page.locator("figcaption").first).to_contain_text(hostile)
     assert page.locator("img").count() == 0
     expect(page).to_have_title("Home · Placet")
+
+
+# ---- A pod as a funnel of reasons, the scores of its best nodes, and pods of manifests
+
+
+MANIFEST = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: front, namespace: shop}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: front}}
+  template:
+    metadata: {labels: {app: front, tier: web}}
+    spec:
+      containers:
+        - {name: c, image: i, resources: {requests: {cpu: 500m, memory: 1Gi}}}
+"""
+BIG = """
+kind: Pod
+metadata: {name: big, namespace: ml}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 400}}}]}
+"""
+
+
+def test_the_funnel_ends_with_the_nodes_that_are_left(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/#/pods/shop/reports-7d9c6b-0x")
+    funnel = page.get_by_role("region", name="From all nodes to those that are left")
+    steps = funnel.locator("li")
+    expect(steps.first).to_contain_text("12 left")
+    expect(steps.nth(1)).to_contain_text("kube-scheduler: node(s) didn't match")
+    expect(funnel.locator("li", has_text="shop/shop: databases")).to_contain_text("\N{MINUS SIGN}2")
+    expect(steps.last).to_contain_text("0 left")
+    texts = funnel.locator(".number").all_inner_texts()
+    left = [int(text.split()[-2]) for text in texts]
+    gone = [int(text.split()[0].removeprefix("\N{MINUS SIGN}")) for text in texts[1:]]
+    assert [before - after for before, after in itertools.pairwise(left)] == gone
+
+
+def test_pasted_workloads_are_placed_and_each_pod_says_why(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/")
+    page.get_by_role("link", name="Place pods").click()
+    page.get_by_label("Manifests").fill(f"{MANIFEST}---\n{BIG}")
+    page.get_by_role("button", name="Would they fit").click()
+    placed = page.get_by_role("region", name="1 of 4 pods finds no place: ml/big.")
+    expect(placed).to_contain_text("3 of 4 pods")
+    rows = placed.locator("tbody tr")
+    expect(rows).to_have_count(4)
+    expect(rows.first).to_contain_text("arm-")
+    expect(rows.last).to_contain_text("nowhere")
+    expect(rows.last).to_contain_text("Insufficient cpu")
+    expect(page.get_by_role("heading", name="Why shop/front-")).to_be_visible()
+    answer = page.locator(".answer").first
+    expect(answer).to_contain_text("5 of 12 nodes pass.")
+    expect(answer).to_contain_text("The best is arm-b1")
+    expect(page.locator(".lines li", has_text="governs")).to_contain_text("shop/shop")
+    everybody_can_use_it(page, "place")
+    page.locator(".group", has_text="a database runs there").first.get_by_text("general-a1").click()
+    node = page.get_by_role("region", name="Node general-a1")
+    expect(node).to_contain_text("at most 0 with this pod")
+    assert "node=general-a1" in page.url
+    node.get_by_role("link", name="close").click()
+    rows.last.get_by_role("link", name="ml/big").click()
+    expect(page.get_by_role("heading", name="Why ml/big")).to_be_visible()
+    expect(page.locator(".cause")).to_contain_text("Insufficient cpu")
+    page.get_by_label("Manifests").fill("kind: ConfigMap\nmetadata: {name: x}\n")
+    page.get_by_role("button", name="Would they fit").click()
+    expect(page.get_by_role("alert")).to_contain_text("There are no pods to schedule")
+
+
+def test_nodes_that_come_are_among_the_others(page: Page, demo: Demo) -> None:
+    """A policy of the demo keeps pods from nodes that have just joined."""
+    page.goto(f"{demo.view}/ui/#/place")
+    many = MANIFEST.replace("replicas: 3", "replicas: 60")
+    page.get_by_label("Manifests").fill(many)
+    page.get_by_label("Add nodes like").fill("arm-b1")
+    page.get_by_label("So many").fill("3")
+    page.keyboard.press("Enter")
+    expect(page.locator("dt", has_text="New nodes in use").locator("..")).to_contain_text("0 of 3")
+    rows = page.get_by_role("region", name="Where each pod goes").locator("tbody tr")
+    expect(rows.last).to_contain_text("young-nodes: settled: the node has just joined (4 nodes)")
+    page.get_by_label("Add nodes like").fill("nothing")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("nothing")
+
+
+# ---- trends: numbers of a week as lines, and the same as text
+
+
+def a_day() -> Mapping[str, Any]:
+    """A history of a day, with a point for two minutes."""
+    points = range(720)
+    series = {
+        "full batch/batch: spot": [100 - (n % 300) / 5 for n in points],
+        "full batch/batch: zone": [60 + (n % 100) / 4 for n in points],
+        "p99 filter": [0.004 + (n % 37) / 20_000 for n in points],
+        "p99 prioritize": [0.002 + (n % 53) / 30_000 for n in points],
+        "rejected nodes": [float(n * 7 % 190) for n in points],
+        "waiting pods": [float(max(0, 12 - abs(n - 400) // 9)) for n in points],
+    }
+    return {
+        "replica": "placet-0",
+        "kept": True,
+        "times": [1_764_000_000 + 120 * n for n in points],
+        "series": [{"name": name, "numbers": numbers} for name, numbers in series.items()],
+    }
+
+
+def test_a_day_is_drawn(page: Page, demo: Demo) -> None:
+    page.route("**/api/v1/history**", lambda route: route.fulfill(json=a_day()))
+    page.goto(f"{demo.view}/ui/#/trends")
+    waiting = page.get_by_role("region", name="Pods that wait")
+    expect(waiting.locator("canvas")).to_be_visible()
+    expect(waiting.locator(".legend")).to_have_text("waiting pods: now 0, at most 12")
+    fills = page.get_by_role("region", name="How full bounds are")
+    expect(fills.locator(".legend")).to_contain_text("batch/batch: spot: now 76.2 %, at most 100 %")
+    expect(page.get_by_text("survive a restart of the replica")).to_be_visible()
+    everybody_can_use_it(page, "trends")
+    page.get_by_label("The last").select_option("168")
+    assert page.url.endswith("#/trends?hours=168")
+
+
+def test_the_charts_come_only_with_the_trends(page: Page, demo: Demo) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{demo.view}/ui/")
+    expect(page.locator("canvas").first).to_be_visible()
+    assert not [url for url in asked if url.endswith("uplot.js")]
+    page.get_by_role("link", name="Trends").click()
+    expect(page.get_by_text("--history FILE")).to_be_visible()
+    assert [url for url in asked if url.endswith("/ui/vendor/uplot.js")]

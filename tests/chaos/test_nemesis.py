@@ -14,8 +14,7 @@ import pytest
 from tests.chaos import schedule as schedules
 from tests.chaos.nemesis import play
 from tests.chaos.observer import Report
-from tests.chaos.schedule import Schedule
-from tests.chaos.shortening import shortened
+from tests.chaos.schedule import Schedule, shortened
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
 

@@ -1,13 +1,17 @@
 """The observer itself: what it takes for a fault, and what it does not."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
+from tests.chaos.gang_observer import GangObserver
 from tests.chaos.observer import (
     EVALUATE,
+    EVICTED,
     HOSTILE,
     NODES,
     PODS,
@@ -16,7 +20,10 @@ from tests.chaos.observer import (
     Observer,
     Offer,
 )
+from tests.chaos.repair_observer import PER_MINUTE, RepairObserver
+from tests.chaos.schedule import REPAIRED
 from tests.e2e.control_plane import Change
+from tests.e2e.gangs import MEMBERS
 from tests.e2e.manifests import node, pod
 
 
@@ -454,3 +461,231 @@ def test_pods_without_room_under_a_limit_fit_nowhere() -> None:
     assert [each.name for each in world.observer.unplaced()] == ["waits"]
     world.bind("limited", *[f"n{number}" for number in range(6)] * 2)
     assert world.observer.unplaced() == []
+
+
+# ---- the observer of gangs finds what must not be, and nothing else
+
+
+RACKS = {"x1": "x", "x2": "x", "y1": "y"}
+
+
+class History:
+    """What etcd tells an observer, at times that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.observer = GangObserver(RACKS, 2, lambda: self.now)
+        self._version = 0
+
+    def write(
+        self, name: str, node: str = "", gang: str = "g", kind: str = "job", uid: str = ""
+    ) -> None:
+        metadata = {
+            "name": name,
+            "uid": uid or name,
+            "labels": {kind: gang},
+            "annotations": {MEMBERS: "3"},
+        }
+        spec = {"nodeName": node} if node else {}
+        self._tell(name, json.dumps({"metadata": metadata, "spec": spec}).encode())
+
+    def delete(self, name: str) -> None:
+        self._tell(name, None)
+
+    def _tell(self, name: str, value: bytes | None) -> None:
+        self._version += 1
+        self.observer.change(Change(f"/registry/pods/shop/{name}", self._version, value))
+
+
+@pytest.fixture
+def history() -> History:
+    """Three members that wait."""
+    made = History()
+    for name in "abc":
+        made.write(name)
+    return made
+
+
+def test_a_gang_of_which_some_are_bound_is_in_part(history: History) -> None:
+    assert history.observer.parts() == []
+    history.write("a", "x1")
+    history.write("b", "x1")
+    assert history.observer.parts() == ["g"]
+    history.now = 1.5
+    history.write("c", "x2")
+    assert history.observer.parts() == []
+    assert history.observer.gangs()["g"].seconds == 1.5
+
+
+def test_a_member_that_goes_at_the_same_time_is_not_missed(history: History) -> None:
+    history.write("a", "x1")
+    history.write("b", "x1")
+    history.now = 1.0
+    history.delete("c")
+    assert history.observer.parts() == []
+
+
+def test_a_member_that_goes_much_later_is_missed(history: History) -> None:
+    history.write("a", "x1")
+    history.write("b", "x1")
+    history.now = 9.0
+    history.write("c", gang="other")
+    assert history.observer.parts() == ["g"]
+
+
+def test_what_was_bound_stays_bound_when_it_is_deleted(history: History) -> None:
+    for name in "abc":
+        history.write(name, "x1" if name == "a" else "x2")
+    history.now = 9.0
+    history.delete("a")
+    assert history.observer.parts() == []
+
+
+def test_racks_and_places(history: History) -> None:
+    for name, on in zip("abc", ("x1", "x2", "y1"), strict=True):
+        history.write(name, on, kind="in-rack")
+    assert [each.kind for each in history.observer.overruns()] == ["racks"]
+    history.write("d", "x1", gang="h")
+    history.write("e", "x1", gang="h")
+    assert [each.kind for each in history.observer.overruns()] == ["racks", "overrun"]
+
+
+@pytest.mark.parametrize(("kind", "fits"), [("job", True), ("in-rack", False)])
+def test_a_gang_that_could_be_bound(kind: str, fits: bool) -> None:
+    """Six places, of which x has three and y two left."""
+    history = History()
+    history.write("other", "x1", gang="o")
+    for name in "abcd":
+        history.write(name, kind=kind)
+    history.write("two", "x2", gang="p")
+    assert history.observer.could_be_bound() == (["g"] if fits else [])
+
+
+def test_a_gang_with_a_member_that_does_not_exist_could_not_be_bound() -> None:
+    history = History()
+    history.write("a")
+    history.write("b")
+    assert history.observer.could_be_bound() == []
+    history.write("c", "x1")
+    assert history.observer.could_be_bound() == ["g"]
+
+
+# ---- the observer of repairs: which evictions are a fault, and which are not
+
+
+_TAKEN = [{"type": "DisruptionTarget", "status": "True", "reason": EVICTED}]
+
+
+class RepairObserverWorld:
+    """Two spot nodes and a steady one, with two workloads of six pods, all of them on spot."""
+
+    def __init__(self) -> None:
+        self.now, self.troubled = 1000.0, 0.0
+        self.observer = RepairObserver(lambda: self.now, lambda: self.troubled)
+        self._numbers = {"repaired-0": 6, "repaired-1": 6}
+        for name in ("spot-0", "spot-1", "steady"):
+            self.node(name)
+        for workload in self._numbers:
+            for number in range(6):
+                self.pod(f"{workload}-{number}", f"spot-{number % 2}")
+
+    @property
+    def found(self) -> list[str]:
+        self.observer.look()
+        return [each.kind for each in self.observer.findings]
+
+    def node(self, name: str, **spec: Any) -> None:
+        labels = {"topology.kubernetes.io/zone": "a", "capacity": name.partition("-")[0]}
+        self._tell(f"{NODES}{name}", node(name, labels) | {"spec": spec})
+
+    def pod(self, name: str, on: str = "", *, evicted: bool = False) -> None:
+        made = pod(name, "ns", {"app": REPAIRED}, **({"nodeName": on} if on else {}))
+        made["metadata"]["uid"] = name
+        made["status"] = {"conditions": _TAKEN if evicted else []}
+        self._tell(f"{PODS}ns/{name}", made)
+
+    def evict(self, workload: str, number: int, *, placed: bool = True) -> None:
+        """Evict a pod; another one comes, and has a node two seconds later if it is placed."""
+        name = f"{workload}-{number}"
+        self.pod(name, "spot-0", evicted=True)
+        self.now += 1.0
+        self._tell(f"{PODS}ns/{name}", None)
+        if placed:
+            self.now += 1.0
+            self.pod(f"{workload}-{self._numbers[workload]}", "steady")
+            self._numbers[workload] += 1
+
+    def delete(self, name: str) -> None:
+        self._tell(f"{PODS}ns/{name}", None)
+
+    def _tell(self, key: str, value: dict[str, Any] | None) -> None:
+        text = None if value is None else json.dumps(value).encode()
+        self.observer.change(Change(key, 1, text))
+
+
+def test_one_after_the_other() -> None:
+    world = RepairObserverWorld()
+    for number in range(6):
+        world.evict("repaired-0", number)
+        world.now += 20.0
+    assert (world.found, world.observer.evictions) == ([], 6)
+
+
+def test_an_eviction_before_the_last_pod_has_its_place() -> None:
+    world = RepairObserverWorld()
+    world.evict("repaired-0", 0, placed=False)
+    world.evict("repaired-1", 0)
+    assert world.found == ["evicted too early"]
+
+
+def test_pods_that_others_take_are_not_waited_for() -> None:
+    world = RepairObserverWorld()
+    world.evict("repaired-0", 0, placed=False)
+    world.delete("repaired-0-1")
+    world.evict("repaired-1", 0)
+    world.now += 60.0
+    assert world.found == []
+
+
+def test_too_many_in_a_minute() -> None:
+    world = RepairObserverWorld()
+    for number in range(PER_MINUTE):
+        world.evict("repaired-0", number)
+    assert world.found == []
+    world.evict("repaired-1", 0)
+    assert world.found == ["evicted too fast"]
+
+
+def test_no_place_or_nothing_to_repair() -> None:
+    world = RepairObserverWorld()
+    world.node("steady", unschedulable=True)
+    world.now += 40.0
+    world.evict("repaired-0", 0)
+    assert world.found == [], "a watch may be late"
+    world.now += 40.0
+    world.evict("repaired-0", 1)
+    assert world.found == ["evicted without a place"]
+
+    world = RepairObserverWorld()
+    for workload in ("repaired-0", "repaired-1"):
+        for number in range(4):
+            world.now += 20.0
+            world.evict(workload, number)
+    assert world.found == []
+    world.now += 60.0
+    world.evict("repaired-1", 4)
+    assert world.found == ["evicted in vain"]
+
+
+def test_a_replacement_has_its_node_soon_where_nothing_is_in_its_way() -> None:
+    world = RepairObserverWorld()
+    world.troubled = world.now + 5.0
+    world.evict("repaired-0", 0, placed=False)
+    world.now += 30.0
+    assert world.found == [], "a fault may be the reason"
+    world = RepairObserverWorld()
+    world.evict("repaired-0", 0, placed=False)
+    world.now += 8.0
+    assert world.found == []
+    world.now += 3.0
+    assert world.found == ["evicted, and not placed"]

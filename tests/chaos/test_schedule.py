@@ -14,9 +14,9 @@ from tests.chaos.schedule import (
     length,
     read,
     schedule,
+    shortened,
     text,
 )
-from tests.chaos.shortening import shortened
 
 
 @pytest.mark.parametrize("seed", range(5))

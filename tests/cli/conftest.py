@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.main import main
-from tests.support.default_ports import default_ports_taken
+from tests.support.pseudo_terminal import default_ports_taken
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from policies.loader import INTERVAL_SECONDS
 from tests.cli.conftest import Placet
 from tests.support.builders import Object, kubectl_list, node, pod
 from tests.support.certificates import Keyring
-from tests.support.default_ports import default_ports_taken
+from tests.support.pseudo_terminal import default_ports_taken
 
 pytestmark = pytest.mark.process
 

@@ -17,8 +17,8 @@ import msgspec
 import pytest
 
 from tests.cli.test_serve import ROOT, Server, post, until
-from tests.support.default_ports import default_ports_taken
-from tests.support.manifests import on_wanted, placement_policy
+from tests.support.builders import on_wanted, placement_policy
+from tests.support.pseudo_terminal import default_ports_taken
 from tests.support.reviews import review
 
 pytestmark = pytest.mark.process

@@ -30,9 +30,7 @@ from tests.cli.test_serve import (
 from tests.cli.test_serve_checks import REVIEW
 from tests.cli.test_serve_end import ASIDE, get
 from tests.support.builders import pod
-from tests.support.default_ports import default_ports_taken
-from tests.support.hung_mount import hung_mount
-from tests.support.pseudo_terminal import terminal
+from tests.support.pseudo_terminal import default_ports_taken, hung_mount, terminal
 
 pytestmark = pytest.mark.process
 

@@ -15,8 +15,7 @@ from engine.decision.verdict import Verdict
 from server import wire
 from server.verbs import preempt
 from tests.support.scheduler_side import read_filter, read_scores, read_victims
-from tests.support.served import Answer, Parts, serving
-from tests.support.table_decider import TableDecider, rejected
+from tests.support.served import Answer, Parts, TableDecider, rejected, serving
 
 RECORDINGS = sorted((Path(__file__).parent / "recordings").rglob("*.json"))
 FILTER_KEYS = ["Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error"]

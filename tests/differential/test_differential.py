@@ -28,8 +28,7 @@ from engine.program.program import Program
 from engine.simulation.cycle import NodeEligibility
 from engine.simulation.node_resources import demand, resources_of
 from engine.work import finished
-from tests.differential.documented import PAGE, REQUIRED, Documented
-from tests.differential.plugins import Judgement, running
+from tests.differential.documented import PAGE, REQUIRED, Documented, Judgement, running
 from tests.differential.worlds import RACK, World, world
 from tests.e2e.process import built_plugins
 from tests.support.builders import Object, node, pod, raw

@@ -26,7 +26,7 @@ from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
 from policies.loader import load
 from policies.validation import Validator
-from tests.differential.plugins import running
+from tests.differential.documented import running
 from tests.differential.portable_worlds import told
 from tests.e2e.process import built_plugins, built_tool
 from tests.support.builders import Object, node, pod, raw

@@ -18,7 +18,7 @@ from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.explanation.inspection import Inspection
 from engine.work import finished
-from tests.differential.plugins import Plugins, running
+from tests.differential.documented import Plugins, running
 from tests.differential.portable_worlds import Policies, nodes_with_labels, told
 from tests.differential.worlds import HOST, World, world
 from tests.e2e.process import built_plugins

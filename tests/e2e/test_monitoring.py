@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.monitoring import ALERTS, DASHBOARD, expressions, panels, rules
+from tests.deploy.test_monitoring import ALERTS, DASHBOARD, expressions, panels, rules
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.installation import Prometheus, prometheus

@@ -10,8 +10,7 @@ import pytest
 
 from grammar.syntax.parser import _lark, keywords
 from grammar.tree.source import Source
-from tests.editors.colours import FILE, coloured
-from tests.editors.textmate import Piece, TextMate
+from tests.editors.textmate import FILE, Piece, TextMate, coloured
 
 ROOT = Path(__file__).parents[2]
 EXTENSION = ROOT / "deploy" / "editors" / "vscode"

@@ -5,11 +5,17 @@ captures and a content name, and includes. Patterns are tried line by line; the 
 of two at one place the first.
 """
 
+from __future__ import annotations
+
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
+
+from grammar.syntax.parser import plain_keywords
 
 Rule = Mapping[str, Any]
 
@@ -122,3 +128,27 @@ def _captured(
         at = end
     if found.end() > at:
         yield Piece(offset + at, offset + found.end(), scope)
+
+
+# ---- the TextMate grammar with the keywords of the language; `make colours` writes it
+
+
+FILE = Path(__file__).parents[2] / "deploy" / "editors" / "vscode" / "placet.tmLanguage.json"
+_SCOPE = "keyword.other.placet"
+
+
+def coloured(text: str) -> str:
+    """The text of the file, with the keywords that the language has now."""
+    grammar: dict[str, Any] = json.loads(text)
+    (pattern,) = (
+        each for each in grammar["repository"]["keywords"]["patterns"] if each.get("name") == _SCOPE
+    )
+    # `in` is an operator.
+    words = "|".join(word for word in plain_keywords() if word != "in")
+    _, _, rest = pattern["match"].partition(")")
+    pattern["match"] = rf"\b(?:{words}){rest}"
+    return json.dumps(grammar, indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(coloured(FILE.read_text("utf-8")), "utf-8")

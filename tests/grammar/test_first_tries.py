@@ -16,7 +16,7 @@ import yaml
 from grammar.meaning.schema import Schema, load_schema
 from grammar.tree.source import Source
 from policies.validation import check_source
-from tests.support.hints import STEPS, edit_of, edited, errors
+from tests.support.seeds import STEPS, edit_of, edited, errors
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MENDED: list[dict[str, str]] = yaml.safe_load((GOLDEN / "mended.yaml").read_text("utf-8"))

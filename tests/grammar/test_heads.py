@@ -7,7 +7,7 @@ import pytest
 from grammar.meaning.schema import Schema, load_schema
 from grammar.tree.source import Source
 from policies.validation import check_source
-from tests.support.hints import edit_of, edited, errors
+from tests.support.seeds import edit_of, edited, errors
 
 BODY = '\n  filter "x" { require node.ready }\n}\n'
 

@@ -16,7 +16,7 @@ from cli.policy_tests.runner import Runner, collect
 from grammar.meaning.schema import Schema, load_schema
 from grammar.tree.source import Source
 from policies.validation import Validator, check_source
-from tests.support.hints import edit_of, edited, errors
+from tests.support.seeds import edit_of, edited, errors
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 RULES = """\

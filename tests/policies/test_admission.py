@@ -11,8 +11,7 @@ from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
 from policies.admission import Examiner, changes_spec, check_new, check_object, lines
 from policies.validation import Validation, Validator
-from tests.support.builders import Object, raw
-from tests.support.manifests import on_wanted, placement_policy
+from tests.support.builders import Object, on_wanted, placement_policy, raw
 
 SCHEMA = load_schema()
 GOOD = on_wanted(3)

@@ -11,13 +11,14 @@ from policies.manifest_text import object_page
 from policies.manifests import ManifestReading
 from policies.manifests import manifest_from as read_manifest
 from policies.resource import BoundedTarget, ClusterPlacementPolicy, PlacementPolicy
-from tests.support.builders import Object, raw
-from tests.support.manifests import (
+from tests.support.builders import (
     GROUP,
     WANT,
+    Object,
     cluster_placement_policy,
     on_wanted,
     placement_policy,
+    raw,
     without,
 )
 

@@ -13,7 +13,7 @@ from grammar.tree.source import Source
 from policies.crds import texts
 from policies.loader import load
 from policies.validation import CheckedFile, check_source
-from tests.support.manifests import GROUP, on_wanted, placement_policy
+from tests.support.builders import GROUP, on_wanted, placement_policy
 
 HEAD = f"""\
 apiVersion: {GROUP}/v1

@@ -18,8 +18,16 @@ from grammar.values.time import Timestamp
 from policies.admission import CheckedObject, check_object, lines
 from policies.sugar import CLAUSE, parts
 from tests.support.books import DOCS
-from tests.support.builders import Object, node, pod, raw
-from tests.support.manifests import cluster_placement_policy, on_wanted, placement_policy, without
+from tests.support.builders import (
+    Object,
+    cluster_placement_policy,
+    node,
+    on_wanted,
+    placement_policy,
+    pod,
+    raw,
+    without,
+)
 
 SCHEMA = load_schema()
 CODEC = ObjectCodec(SCHEMA)

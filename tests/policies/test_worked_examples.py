@@ -16,9 +16,17 @@ from engine.errors import WaitingError
 from engine.objects.codec import decode_namespace
 from engine.program.policy_compiler import compile_policy
 from policies.admission import check_object
-from tests.support.builders import Object, namespace, node, pod, raw
+from tests.support.builders import (
+    Object,
+    cluster_placement_policy,
+    namespace,
+    node,
+    on_wanted,
+    placement_policy,
+    pod,
+    raw,
+)
 from tests.support.engines import CODEC, SCHEMA, Known, Silent, cache_of
-from tests.support.manifests import cluster_placement_policy, on_wanted, placement_policy
 
 NODES = [
     node("w1", labels={"node": "want"}),

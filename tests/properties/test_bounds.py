@@ -24,9 +24,9 @@ from grammar.values.errors import EvaluationError
 from policies.validation import check_source
 from tests.engine.counting.helpers import Counting, counting_of
 from tests.properties import strategies
+from tests.support.books import examples
 from tests.support.builders import Object, raw
 from tests.support.engines import CODEC, SCHEMA, evaluation_of, frame_of, peer_of
-from tests.support.examples import examples
 
 Cluster = tuple[list[Object], list[Object]]
 

@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from engine.decision.registry import Registry
+from tests.support.books import examples
 from tests.support.builders import Object, node
 from tests.support.engines import CODEC, registry_of
-from tests.support.examples import examples
 from tests.support.worlds import World, apps
 
 WEB = 'peer.labels["app"] == "web"'

@@ -28,9 +28,9 @@ from grammar.tree.walk import children
 from grammar.values.errors import EvaluationError
 from policies.validation import Validator
 from tests.properties import strategies
+from tests.support.books import examples
 from tests.support.builders import kubectl_list, raw
 from tests.support.engines import CODEC, SCHEMA
-from tests.support.examples import examples
 
 # Policies whose strict counts evaluate every node, also after the one that is asked about.
 COUNTS = (

@@ -17,9 +17,9 @@ from grammar.tree import ast
 from grammar.tree.source import Source
 from tests.properties import strategies
 from tests.properties.test_compiler import ENVIRONMENT, NOW, Cluster, outcome
+from tests.support.books import examples
 from tests.support.builders import raw
 from tests.support.engines import CODEC, snapshot_of
-from tests.support.examples import examples
 
 _ATOMS = st.sampled_from(
     (

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from engine.counting.count_clauses import UNMET, PodsToPlace, shortfall
 from engine.decision.verdict import Feasible
 from engine.errors import WaitingError
+from tests.support.books import examples
 from tests.support.builders import node, pod, raw
 from tests.support.engines import cache_of, engine_over, peer_of
-from tests.support.examples import examples
 
 # The cells that nodes are in: one bit for each of up to three shares.
 PLACES = {

@@ -11,7 +11,7 @@ from grammar.tree.printer import format_file
 from grammar.tree.source import Source
 from policies.loader import library_sources
 from tests.properties import strategies
-from tests.support.examples import examples
+from tests.support.books import examples
 
 _counts = st.sampled_from(
     (

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from engine.errors import EngineError
 from tests.engine.gangs.test_gangs import World
 from tests.support import builders
+from tests.support.books import examples
 from tests.support.engines import node_of
-from tests.support.examples import examples
 
 STEPS = 120
 

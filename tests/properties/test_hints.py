@@ -17,8 +17,8 @@ import pytest
 
 from grammar.meaning.schema import load_schema
 from grammar.messages import habits
-from tests.support.examples import examples
-from tests.support.hints import Followed, errors, follow
+from tests.support.books import examples
+from tests.support.seeds import Followed, errors, follow
 
 ROOT = Path(__file__).parents[2]
 PASTED = ROOT / "tests" / "golden" / "pasted"

@@ -18,7 +18,7 @@ import pytest
 
 from engine.cluster.lease import Lease, LeaseTimes
 from grammar.values.time import SECOND, Timestamp
-from tests.support.examples import examples
+from tests.support.books import examples
 from tests.support.lease_api import LeaseApi
 
 TIMES = LeaseTimes()

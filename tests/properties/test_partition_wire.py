@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.decision.preemption import Victims
 from engine.decision.verdict import Decision, Failed, Feasible, Rejected, decision
+from server.errors import RequestError
+from server.verbs.bind import decode_binding
 from server.verbs.filter import NameFragments
 from server.verbs.preempt import decode_preemption, encode_preemption
 from server.verbs.prioritize import encode_priorities
-from server.wire import ExtenderArgs, decode_args
+from server.wire import ExtenderArgs, decode_args, pod_key
 from tests.support.scheduler_side import read_filter, read_scores
 
 # JSON cannot carry a lone surrogate as UTF-8, and so no request can name a node so.
@@ -125,3 +127,45 @@ def test_victims(expected: dict[str, Victims], whole: bool) -> None:
     for node, found in expected.items():
         assert [pod["UID"] for pod in answer[node]["Pods"]] == list(found.uids)
         assert answer[node]["NumPDBViolations"] == found.pdb_violations
+
+
+# ---- whatever a body holds: it is understood, or refused with one sentence
+
+
+KEYS = (
+    "Pod Nodes NodeNames items metadata name uid Pods UID NumPDBViolations Node PodName PodUID "
+    "PodNamespace NodeNameToVictims NodeNameToMetaVictims"
+).split()
+DECODERS: tuple[Callable[[bytes], object], ...] = (decode_args, decode_preemption, decode_binding)
+
+spelled = st.sampled_from(KEYS).flatmap(
+    lambda key: st.sampled_from((key, key, key.lower(), key.upper(), key.swapcase()))
+)
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(spelled, inner, max_size=4),
+    max_leaves=12,
+)
+# NaN and Infinity among them, which are no JSON although Python writes them.
+near_requests = st.dictionaries(spelled, values, max_size=5).map(lambda v: json.dumps(v).encode())
+cut = st.builds(lambda body, end: body[:end], near_requests, st.integers(0, 200))
+
+
+@given(st.binary(max_size=64) | near_requests | cut | values.map(lambda v: json.dumps(v).encode()))
+@example(b"{" * 5000)
+@example(b'{"Pod":{},"Nodes":{"items":[' + b"[" * 5000)
+def test_bodies_are_understood_or_refused(body: bytes) -> None:
+    for decode in DECODERS:
+        try:
+            decode(body)
+        except RequestError as error:
+            text = str(error)
+            assert text.startswith(("the request", "the `"))
+            assert not text.endswith(".")
+            assert "\n" not in text
+
+
+@given(st.binary(max_size=32) | near_requests)
+def test_any_pod_can_be_logged(body: bytes) -> None:
+    assert isinstance(pod_key(body), str)

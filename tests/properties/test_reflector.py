@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support import fake_clock
-from tests.support.examples import examples
+from tests.support.books import examples
 from tests.support.fake_api_server import Answer, FakeApiServer, fake_api_server
 from tests.support.kubeconfig import client_of
 from tests.support.mirror import PODS, QUICK, Mirror, mirror_of

@@ -22,6 +22,7 @@ from engine.errors import EngineError
 from engine.objects.peer import TEMPLATE_HASH, decode_controller
 from engine.program.policy_time import DecisionTime
 from engine.program.program import ShareProgram
+from tests.support.books import examples
 from tests.support.builders import CREATED, Object, controller, node, pod, raw
 from tests.support.deployments import DeployedPod, Deployment, Strategy
 from tests.support.engines import (
@@ -36,7 +37,6 @@ from tests.support.engines import (
     programs_of,
     registry_of,
 )
-from tests.support.examples import examples
 
 STRATEGIES = [
     Strategy(),

@@ -12,9 +12,9 @@ from engine.cache.node_table import NodeWithPods, Snapshot
 from engine.objects.eligibility import matches_affinity, tolerates
 from engine.simulation.result import result
 from grammar.values.quantity import Quantity
+from tests.support.books import examples
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import CODEC, NOW, checked, snapshot_of
-from tests.support.examples import examples
 from tests.support.oracle import Oracle
 from tests.support.simulated import simulation
 

@@ -22,8 +22,8 @@ from grammar.tree.types import Overload, Type
 from grammar.values.errors import EvaluationError
 from grammar.values.sizes import STEPS, Size, deep
 from grammar.values.time import Timestamp
+from tests.support.books import examples
 from tests.support.engines import SCHEMA
-from tests.support.examples import examples
 
 ENVIRONMENT = Environment(variables=VARIABLES, schema=SCHEMA)
 

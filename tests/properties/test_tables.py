@@ -9,12 +9,18 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.cache.cache import Cache
+from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
+from engine.engine import Engine
+from engine.program.policy_time import DecisionTime
 from engine.program.tables import Table
 from grammar.meaning.evaluator import evaluate
 from grammar.tree.ast import Expr
@@ -24,8 +30,9 @@ from grammar.values.quantity import Quantity
 from grammar.values.time import NEVER, SECOND, Timestamp
 from tests.engine.program.test_tables import World
 from tests.support import builders
-from tests.support.engines import CODEC, node_of
-from tests.support.examples import examples
+from tests.support.books import examples
+from tests.support.builders import Object, node, pod, raw
+from tests.support.engines import CODEC, Known, Silent, node_of, peer_of, registry_of
 
 RULES = (
     'data.load[node.name].cpu < quantity("4")',
@@ -135,3 +142,158 @@ def test_what_is_remembered_is_what_a_plain_evaluation_says(seed: int) -> None:
         # Nobody received the offer.
         world.engine.in_flight.forget("a")
         assert found == {name: world.plainly(name) for name in names}, world.rule
+
+
+# ---- rules that read the time: an engine that has been asked before answers as a new one does
+
+
+MINUTE = 60 * SECOND
+START = Timestamp.parse("2026-11-21T12:00:00Z").nanos
+NODES = ("n0", "n1", "n2")
+
+# The moment at which these change is known.
+EXACT = {
+    "an age": 'filter "f" { require node.age > duration("1h") }',
+    "an age, both ways": 'filter "f" { require node.age <= duration("90m") || node.name == "n1" }',
+    "pods": 'filter "f" { require !node.pods.exists(p, p.age < duration("30m")) }',
+    "all pods": 'filter "f" { require node.pods.all(p, duration("30m") <= p.age) }',
+    "the pod": 'filter "f" { require now < pod.metadata.creationTimestamp + duration("2h") }',
+    "when": 'filter "f" when now > timestamp("2026-11-21T12:10:00Z") { require node.name != "n1" }',
+    "a moment": 'filter "f" { require now == timestamp("2026-11-21T12:10:00Z") || '
+    'node.name == "n1" }',
+    "no moment": 'filter "f" { require timestamp("2026-11-21T12:10:00Z") != now }',
+    "let": 'let old = now - node.metadata.creationTimestamp  filter "f" { '
+    'require old >= duration("1h") }',
+    "def": "def since(t: timestamp, more: duration): duration = now - more - t "
+    'filter "f" { require since(node.metadata.creationTimestamp, duration("10m")) '
+    '< duration("1h") }',
+    "out of range": 'filter "f" { require now - timestamp("1500-01-01T00:00:00Z") > '
+    'duration("1h") || node.age > duration("1h") }',
+    "a score": 'score "s" weight 1 { value node.age > duration("1h") ? 100 : 0 }',
+    "a score among nodes": 'score "s" weight 1 { value node.pods.filter(p, '
+    'p.age < duration("30m")).size() range minmax }',
+    "a limit": 'limit "l" { pods where peer.labels["app"] == "old" && '
+    'peer.age < duration("30m") per node at most 0 strict }',
+    "a limit of all": 'limit "l" { all pods where peer.labels["app"] == "old" && '
+    'peer.age >= duration("30m") per cluster at most 2 strict }',
+    "a sum": 'limit "l" { sum peer.requests["cpu"] of pods where '
+    'peer.age < duration("30m") && peer.labels["app"] == "old" per node at most "1" strict }',
+    "a spread": 'spread "s" { pods where peer.labels["app"] == "old" && peer.age < '
+    'duration("30m") || peer.name == pod.name over node.name skew at most 1 strict }',
+    "a share": 'share "s" { of pods where peer.labels["app"] == "old" on nodes where '
+    'node.age > duration("1h") at most 1 strict }',
+    "a count from a moment on": 'limit "l" when now >= timestamp("2026-11-21T12:10:00Z") '
+    '{ pods where peer.labels["app"] == "old" per node at most 0 strict }',
+}
+# These may change at any time, so what they gave holds for a second.
+OTHER = {
+    "minutes": 'filter "f" { require node.age.getMinutes() < 40 }',
+    "hours of a day": 'filter "f" { require now.getMinutes() < 30 || node.name == "n0" }',
+    "a conditional": 'filter "f" { require (node.name == "n0" ? now : '
+    'timestamp("2026-11-21T12:10:00Z")) < timestamp("2026-11-21T12:20:00Z") }',
+    "twice": 'filter "f" { require now - (now - node.age) < duration("1h") }',
+    "kept": 'filter "f" { require now.getMinutes() + pod.metadata.creationTimestamp.getMinutes() '
+    '+ 1 < 40 || node.name == "n0" }',
+    "a score": 'score "s" weight 1 { value node.age.getMinutes() }',
+    "a limit": 'limit "l" { pods where peer.labels["app"] == "old" && peer.age.getMinutes() > 40 '
+    "per node at most 0 strict }",
+}
+
+
+def at(minutes: int) -> str:
+    return str(Timestamp(START + minutes * MINUTE))
+
+
+numbers = st.integers(0, 4)
+minutes = st.integers(-9, 4).map(lambda tens: 10 * tens)
+exact_steps = st.sampled_from([0, 1, SECOND, 10 * MINUTE - 1, 10 * MINUTE, 10 * MINUTE + 1, -1])
+whole_steps = st.sampled_from([SECOND, 10 * MINUTE, 25 * MINUTE, -10 * MINUTE])
+
+
+def events(steps: st.SearchStrategy[int]) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.one_of(
+        st.tuples(st.just("time"), steps),
+        st.tuples(st.just("time"), steps),
+        st.tuples(st.just("pod"), numbers, st.sampled_from([*NODES, None]), minutes),
+        st.tuples(st.just("no pod"), numbers),
+        st.tuples(st.just("node"), st.sampled_from(NODES), minutes),
+    )
+
+
+@cache
+def registry(clauses: str) -> Registry:
+    return registry_of(f"cluster policy p {{ {clauses} }}")
+
+
+class TimeWorld:
+    """An engine that is asked again and again, and new ones over the same cache."""
+
+    def __init__(self, clauses: str) -> None:
+        self.registry = registry(clauses)
+        self.cache, self.now = Cache(), START
+        for i, name in enumerate(NODES):
+            self.cache.put_node(node_of(node(name, created=at(-40 - 10 * i))))
+        self.engine = self.new()
+        self.asked = 0
+
+    def new(self) -> Engine:
+        return Engine(
+            self.registry,
+            Known(self.cache),
+            CODEC,
+            Silent(),
+            time=DecisionTime(now=lambda: Timestamp(self.now)),
+        )
+
+    def happens(self, event: tuple[Any, ...]) -> None:
+        match event:
+            case ("time", step):
+                self.now += step
+            case ("pod", number, where, created):
+                self.cache.put_pod(peer_of(old_pod(number, where, created)))
+            case ("no pod", number):
+                self.cache.remove_pod(f"default/p{number}")
+            case ("node", name, created):
+                self.cache.put_node(node_of(node(name, created=at(created))))
+            case _:
+                raise AssertionError(event)
+
+    def answers(self, engine: Engine, asked: bytes) -> tuple[list[int], list[int] | None]:
+        """The nodes that are offered, and the scores."""
+        decided = engine.filter(asked, NODES, None, math.inf)
+        scores = engine.prioritize(asked, NODES, None, math.inf)
+        return [int(code == 0) for code in decided.codes], None if scores is None else [*scores]
+
+    def look(self) -> None:
+        self.asked += 1
+        # Another pod of the same shape each time, which no rule counts.
+        asked = raw(pod(f"asked-{self.asked}", labels={"app": "new"}, created=at(-90)))
+        expected = self.answers(self.new(), asked)
+        assert self.answers(self.engine, asked) == expected
+
+
+def old_pod(number: int, where: str | None, created: int) -> Object:
+    return pod(f"p{number}", labels={"app": "old"}, cpu="1", on=where, created=at(created))
+
+
+@pytest.mark.parametrize("clauses", EXACT.values(), ids=EXACT)
+@settings(max_examples=examples(40))
+@given(happened=st.lists(events(exact_steps), min_size=3, max_size=12))
+def test_what_changes_at_a_known_moment(clauses: str, happened: list[tuple[Any, ...]]) -> None:
+    world = TimeWorld(clauses)
+    world.look()
+    for event in happened:
+        world.happens(event)
+        world.look()
+
+
+@pytest.mark.parametrize("clauses", OTHER.values(), ids=OTHER)
+@settings(max_examples=examples(40))
+@given(happened=st.lists(events(whole_steps), min_size=3, max_size=12))
+def test_what_may_change_at_any_time(clauses: str, happened: list[tuple[Any, ...]]) -> None:
+    """A second later."""
+    world = TimeWorld(clauses)
+    world.look()
+    for event in happened:
+        world.happens(event)
+        world.look()

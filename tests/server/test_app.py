@@ -9,8 +9,7 @@ import pytest
 
 from engine.errors import DeadlineExceededError
 from tests.server.conftest import Serve
-from tests.support.served import POD, names_request, nodes_request
-from tests.support.table_decider import TableDecider, rejected
+from tests.support.served import POD, TableDecider, names_request, nodes_request, rejected
 
 DECIDER = TableDecider(verdicts={"b": rejected("no ssd")}, scores={"a": 7})
 VERBS = ("filter", "prioritize", "preempt", "bind")

@@ -21,7 +21,7 @@ import msgspec
 import pytest
 
 from tests.support.certificates import Keyring
-from tests.support.default_ports import default_ports_taken
+from tests.support.pseudo_terminal import default_ports_taken
 from tests.support.served import POD
 
 pytestmark = pytest.mark.process

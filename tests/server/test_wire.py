@@ -24,7 +24,7 @@ from server.wire import (
     pod_key,
     respell,
 )
-from tests.support.table_decider import rejected
+from tests.support.served import rejected
 
 KEYS = ["Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error"]
 NODES = [b'{"metadata":{"name":"a"}}', b'{ "metadata" : {"name": "b"}, "n": 1.0 }']

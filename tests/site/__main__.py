@@ -5,8 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.site.links import broken
-from tests.site.pages import prepare
+from tests.site.pages import broken, prepare
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "site"

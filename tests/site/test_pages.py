@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.site.links import broken
-from tests.site.pages import LINK, pages, place, prepare
+from tests.site.pages import LINK, broken, pages, place, prepare
 
 ROOT = Path(__file__).parents[2]
 

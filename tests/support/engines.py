@@ -35,6 +35,7 @@ from engine.program.frame import CheckDeadline, Evaluation, Frame, Report, Repor
 from engine.program.policy_compiler import compile_policy
 from engine.program.policy_time import CallTime
 from engine.program.program import Program
+from engine.program.tables import TableSpec
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
@@ -269,3 +270,24 @@ def read_files(codec: ObjectCodec, paths: Sequence[Path]) -> Reading:
     """Return the cluster of files and folders. Raises ClusterFileError."""
     files = files_of(paths)
     return read_cluster(codec, files, ((f, d) for f in files for d in documents(f)))
+
+
+# ---- tables of data, as policies declare them
+
+
+RACKS = (
+    'from configmap "kube-system/racks" key "racks.csv" by "rack" '
+    "columns { watts: double, owner: string }"
+)
+CLAIMS = (
+    'from objects "v1/PersistentVolumeClaim" by object.metadata.namespace + "/" '
+    "+ object.metadata.name columns { volume = string(object.spec.volumeName) }"
+)
+
+
+def spec_of(source: str, name: str = "load") -> TableSpec:
+    """The table of a source that one policy declares."""
+    text = f'cluster policy p {{ for pods where true data "{name}" {{ {source} }}'
+    rule = f'filter "f" {{ require size(data.{name}) < 1000000 missing pass }} }}'
+    (spec,) = registry_of(f"{text} {rule}").tables.values()
+    return spec

@@ -11,7 +11,7 @@ from engine.cache.list_watch import ListerWatcher, Resource
 from engine.cache.reflector import Reflector, Timing
 from tests.support.fake_api_server import FakeApiServer
 from tests.support.fake_clock import until
-from tests.support.object_store import ObjectStore
+from tests.support.object_api import ObjectStore
 
 PODS = "/api/v1/pods"
 SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
@@ -88,3 +88,33 @@ async def mirror_of(
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
+
+
+# ---- memory transport: the transport of a connection without a socket; it keeps what is written
+
+
+class MemoryTransport(asyncio.Transport):
+    """A transport of which a test reads what was written, and whether it was closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.is_closed = self.is_aborted = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        assert not self.is_closed
+        self.written += data
+
+    def take(self) -> bytes:
+        """What was written since the last time."""
+        taken, self.written = self.written, b""
+        return taken
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_closed = self.is_aborted = True

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pty
 import re
 import select
 import signal
+import socket
 import subprocess
 import termios
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+
+import pytest
+
+from server.settings import Settings
+from server.view.page import DEFAULT_PORT
 
 CTRL_A, CTRL_C, CTRL_D, TAB, ENTER, UP = "\x01", "\x03", "\x04", "\t", "\r", "\x1b[A"
 _WAIT_SECONDS = 20.0
@@ -108,3 +115,49 @@ def terminal(
         process.wait()
         opened.let_go()
         os.close(master)
+
+
+# ---- A hung mount: a file system that never answers, as that of a server which is gone
+
+
+_DETACH = 2
+
+
+@contextmanager
+def hung_mount(folder: Path) -> Iterator[None]:
+    """Whoever looks into the folder waits until the context ends. Skips without the right."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    try:
+        fuse = os.open("/dev/fuse", os.O_RDWR)
+    except OSError:
+        pytest.skip("needs /dev/fuse")
+    # Nobody reads the requests of the kernel, so none is ever answered.
+    options = f"fd={fuse},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()}"
+    where = os.fsencode(folder)
+    if libc.mount(b"hung", where, b"fuse.hung", 0, options.encode()) != 0:
+        os.close(fuse)
+        pytest.skip("needs the right to mount")
+    try:
+        yield
+    finally:
+        # Whoever waits gets an error now.
+        os.close(fuse)
+        libc.umount2(where, _DETACH)
+
+
+# ---- the default ports of Placet, taken while a test starts a server: no test may use them
+
+
+DEFAULT_PORTS = (Settings().port, DEFAULT_PORT)
+
+
+@contextmanager
+def default_ports_taken() -> Iterator[None]:
+    """Whoever listens on a default port meanwhile gets an error, on any machine."""
+    with ExitStack() as stack:
+        for port in DEFAULT_PORTS:
+            # Tests of other workers hold it too, and somebody else may have it all the time.
+            with suppress(OSError):
+                address = ("127.0.0.1", port)
+                stack.enter_context(socket.create_server(address, reuse_port=True))
+        yield

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from tests.support.builders import Object
-from tests.support.manifests import GROUP
+from tests.support.builders import GROUP, Object
 from tests.support.served import Served
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
@@ -73,3 +74,30 @@ async def refused(served: Served, body: object) -> list[str]:
     assert (status["status"], status["code"], status["reason"]) == ("Failure", 422, "Invalid")
     lines: list[str] = status["message"].split("\n")
     return lines
+
+
+# ---- an API server that gives the same answer to every GET
+
+
+@dataclass
+class OneAnswerApi:
+    """Answers with an object, or raises an error; `asked` are the paths so far."""
+
+    answer: Object | Exception
+    asked: list[str] = field(default_factory=list)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        content_type: str = "",
+        timeout_seconds: float = 0.0,
+    ) -> bytes:
+        assert (method, body, content_type) == ("GET", None, "")
+        assert timeout_seconds > 0
+        self.asked.append(path)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return json.dumps(self.answer).encode()

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
+import numpy as np
 from aiohttp import ClientSession
 from aiohttp.test_utils import TestClient
 from aiohttp.web import Application
 from prometheus_client import CollectorRegistry
 
 from engine.cluster.binding import BindClient, Binding
+from engine.decision.preemption import Victims
+from engine.decision.verdict import FEASIBLE, Decision, Rejected, Scores, Verdict, decision
 from engine.errors import RefusedError
 from grammar.meaning.schema import load_schema
 from policies.admission import Examiner
@@ -28,7 +32,69 @@ from server.metrics.metrics import Metrics
 from server.settings import Settings
 from server.verbs.bind import PodBinder
 from tests.support.fake_clock import until
-from tests.support.table_decider import TableDecider
+
+
+def rejected(reason: str, *, resolvable: bool = False) -> Rejected:
+    """A rejection by the clause `ssd` of the policy `shop/web`."""
+    return Rejected(reason, policy="shop/web", clause="ssd", resolvable=resolvable)
+
+
+@dataclass(frozen=True)
+class DeciderCall:
+    """The arguments of one call."""
+
+    verb: str
+    pod: bytes
+    names: Sequence[str]
+    nodes: Sequence[bytes] | None
+    deadline: float
+
+
+@dataclass
+class TableDecider:
+    """A node that is not in `verdicts` is feasible; without `scores` no score applies.
+
+    With `error`, every call raises it instead.
+    """
+
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    scores: Mapping[str, int] | None = None
+    error: Exception | None = None
+    calls: list[DeciderCall] = field(default_factory=list)
+
+    def filter(
+        self,
+        pod: bytes,
+        names: Sequence[str],
+        nodes: Sequence[bytes] | None,
+        deadline: float,
+    ) -> Decision:
+        self._record(DeciderCall("filter", pod, names, nodes, deadline))
+        return decision(self.verdicts.get(name, FEASIBLE) for name in names)
+
+    def prioritize(
+        self,
+        pod: bytes,
+        names: Sequence[str],
+        nodes: Sequence[bytes] | None,
+        deadline: float,
+    ) -> Scores | None:
+        self._record(DeciderCall("prioritize", pod, names, nodes, deadline))
+        if self.scores is None:
+            return None
+        return Scores(np.array([self.scores.get(name, 0) for name in names], np.int64))
+
+    def preempt(
+        self, pod: bytes, victims: Mapping[str, Victims], deadline: float
+    ) -> Mapping[str, Victims]:
+        self._record(DeciderCall("preempt", pod, list(victims), None, deadline))
+        return {node: found for node, found in victims.items() if node not in self.verdicts}
+
+    def _record(self, call: DeciderCall) -> None:
+        self.calls.append(call)
+        if self.error is not None:
+            raise self.error
+
 
 LOG = logging.getLogger("placet")
 # Starting a process takes longer than most tests; each starts when the first test needs it.
@@ -166,3 +232,21 @@ def nodes_request(*names: str) -> dict[str, object]:
     """A request of filter or prioritize with whole nodes."""
     items = [{"metadata": {"name": name}, "status": {}} for name in names]
     return {"Pod": POD, "Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
+
+
+# ---- waitingBinder: keeps calls of bind in flight for as long as a test wants
+
+
+BINDING = {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "n"}
+
+
+class WaitingBinder:
+    """A binder that waits until the test lets it go on."""
+
+    def __init__(self) -> None:
+        self.bindings: asyncio.Queue[tuple[Binding, float]] = asyncio.Queue()
+        self.may_go_on = asyncio.Event()
+
+    async def bind(self, binding: Binding, deadline: float, _: BindClient) -> None:
+        self.bindings.put_nowait((binding, deadline))
+        await self.may_go_on.wait()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import struct
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -28,8 +29,10 @@ from engine.drift.drift_document import DriftDocument
 from engine.enforced import EnforcedPolicies, enforced
 from engine.engine import Engine
 from engine.errors import EngineError
+from engine.program.policy_time import DecisionTime
 from grammar.meaning.costs import UNKNOWN_SIZE
 from grammar.tree.source import Source
+from grammar.values.time import Timestamp
 from policies.admission import check_stored
 from policies.validation import Validator
 from server.admission.checking_process import CheckingProcess
@@ -55,8 +58,8 @@ from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
 from server.view.simulating import Simulator
 from server.view.view import View, view_app
-from tests.support.builders import node
-from tests.support.engines import CODEC, SCHEMA, Known, Silent, cache_of
+from tests.support.builders import Object, node, pod, raw
+from tests.support.engines import CODEC, NOW, SCHEMA, Known, Silent, cache_of, engine_over, peer_of
 from tests.support.served import PROCESSES
 
 AT = "2026-11-21T12:00:00Z"
@@ -362,3 +365,36 @@ async def _serve(
         for context in contexts:
             await context.__aexit__(None, None, None)
         await runner.cleanup()
+
+
+# ---- A replica that holds one of three members of a gang, for 12 seconds
+
+
+POLICY = """
+policy gangs {
+  for pods where "job" in pod.labels
+  gang "together" { of pods by peer.labels["job"] at least 3 for at most 30s }
+}
+"""
+PODS: list[Object] = [pod(f"a-{n}", "shop", cpu="1", labels={"job": "a"}) for n in range(3)]
+NODES = [node(f"n{number}", cpu="2") for number in range(2)]
+
+
+def held_gang() -> Parts:
+    """The parts of its view."""
+    journal, seconds = Journal(now=lambda: Timestamp.parse("2026-11-21T12:00:00Z")), [100.0]
+    cache = cache_of(NODES)
+    after = AfterDecision(journal=journal)
+    time = DecisionTime(lambda: seconds[0], lambda: NOW)
+    engine: Engine = engine_over(POLICY, cache, time=time, after=after)
+    for each in PODS:
+        cache.put_pod(peer_of(each), body=raw(each))
+    names = [each["metadata"]["name"] for each in NODES]
+    decided = engine.filter(raw(PODS[0]), names, None, math.inf)
+    (place,) = [n for n, code in zip(names, decided.codes, strict=True) if not code]
+    assert engine.admit(raw(PODS[0]), place, math.inf).waits
+    cache.assume(peer_of(PODS[0]), place, math.inf)
+    engine.gangs.hold(peer_of(PODS[0]).uid, lambda _: None)
+    seconds[0] += 12
+    known = {f"shop/{each['metadata']['name']}": raw(each) for each in PODS}
+    return Parts(journal, cluster=Cluster(POLICY, engine, known))

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.chaos import schedule as schedules
 from tests.chaos.observer import Report
-from tests.chaos.shortening import shortened
+from tests.chaos.schedule import shortened
 from tests.chaos.simulated.clock import install
 
 _MOST_TRIES = 200

@@ -17,9 +17,8 @@ from cli.doctor.extender import ExtenderEntry
 from cli.doctor.probe import probe, started
 from engine.decision.journal import Journal
 from tests.cli.conftest import Placet
-from tests.support.certificates import Keyring
+from tests.support.certificates import Keyring, secured
 from tests.support.scheduler_configs import BIND_APART, Json, configuration, ours
-from tests.support.secured import secured
 from tests.support.served import Parts, serving
 from tests.support.view_server import Parts as ViewParts
 from tests.support.view_server import running

@@ -18,9 +18,9 @@ from engine.cache.tallies import Scope, Tallies, Tally, TimedTally
 from engine.errors import DeadlineExceededError
 from engine.objects.peer import Peer
 from grammar.values.time import NEVER
+from tests.support.books import examples
 from tests.support.builders import node, pod, raw
 from tests.support.engines import cache_of, engine_over, peer_of
-from tests.support.examples import examples
 
 
 def pods(count: int) -> dict[str, Peer]:

@@ -31,9 +31,9 @@ from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
 from policies.validation import check_source
 from tests.support import builders, fake_clock
-from tests.support.binding_api import BindingApi, Fault
+from tests.support.books import examples
 from tests.support.engines import Known, Silent
-from tests.support.examples import examples
+from tests.support.lease_api import BindingApi, Fault
 
 pytestmark = pytest.mark.fake_clock
 SCHEMA = load_schema()

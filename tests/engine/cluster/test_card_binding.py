@@ -23,9 +23,9 @@ from engine.errors import ApiUnreachableError, EngineError, HandoverError, Waiti
 from engine.objects.codec import ObjectCodec
 from grammar.meaning.schema import load_schema
 from tests.support import builders, fake_clock
-from tests.support.binding_api import BindingApi, Fault
+from tests.support.books import examples
 from tests.support.engines import Known, Silent, cache_of, registry_of
-from tests.support.examples import examples
+from tests.support.lease_api import BindingApi, Fault
 
 pytestmark = pytest.mark.fake_clock
 CODEC = ObjectCodec(load_schema(), (TAKEN, "milli", "count"))

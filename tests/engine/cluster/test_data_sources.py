@@ -24,11 +24,11 @@ from engine.program.tables import SourceStatus, Table, TableSpec
 from grammar.values.quantity import Quantity
 from grammar.values.time import NEVER, SECOND
 from server.supervisor import Supervisor
-from tests.support.data import CLAIMS, RACKS, spec_of
+from tests.support.engines import CLAIMS, RACKS, spec_of
 from tests.support.fake_api_server import FakeApiServer
 from tests.support.fake_clock import until
-from tests.support.hung_mount import hung_mount
 from tests.support.kubeconfig import kubeconfig
+from tests.support.pseudo_terminal import hung_mount
 
 CONFIGMAPS = "/api/v1/namespaces/kube-system/configmaps"
 CLAIM_PATH = "/api/v1/persistentvolumeclaims"

@@ -12,7 +12,7 @@ from engine.errors import ApiError, ApiUnreachableError
 from engine.objects.peer import Peer
 from tests.support.builders import Object, pod
 from tests.support.engines import peer_of, table_of
-from tests.support.one_answer import OneAnswerApi
+from tests.support.reviews import OneAnswerApi
 
 SCHEDULERS = Schedulers(is_watched=True)
 TABLE = table_of([])

@@ -9,7 +9,7 @@ import pytest
 
 from engine.cluster.in_flight_ends import SchedulerLease
 from engine.errors import ApiError, ApiUnreachableError
-from tests.support.one_answer import OneAnswerApi
+from tests.support.reviews import OneAnswerApi
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/placet/leases/placet-scheduler"
 GONE = ApiError(404, "NotFound", "no such Lease")

@@ -27,7 +27,7 @@ from tests.engine.counting.helpers import (
     clause_of,
     numbers,
 )
-from tests.support.tables import integers, optional, table
+from tests.support.books import integers, optional, table
 
 # ---- the number that a bound means
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.engine.counting.helpers import ASKED, LIMIT, Counting, clause_of, counting_of
+from tests.support.books import integers, table
 from tests.support.builders import Object, node, pod
-from tests.support.tables import integers, table
 
 NODES = ["n1", "n2", "n3"]
 PER_NODE = clause_of(LIMIT % "node at most 9")

@@ -24,9 +24,9 @@ from engine.counting.in_flight_pods import (
 from engine.errors import BadObjectError
 from engine.objects.api_types import ObjectCondition
 from engine.objects.peer import Peer
+from tests.support.books import examples
 from tests.support.builders import pod
 from tests.support.engines import peer_of, table_of
-from tests.support.examples import examples
 
 SCHEDULERS = Schedulers(bind_timeout=600.0)
 HOLD = SCHEDULERS.longest

@@ -27,6 +27,7 @@ from grammar.meaning.evaluator import evaluate
 from grammar.tree.ast import Expr
 from grammar.tree.clauses import Limit
 from grammar.values.errors import EvaluationError
+from tests.support.books import examples
 from tests.support.builders import Object, namespace, node, pod, raw
 from tests.support.engines import (
     CODEC,
@@ -38,7 +39,6 @@ from tests.support.engines import (
     engine_over,
     peer_of,
 )
-from tests.support.examples import examples
 
 NODES = [node("n1", "z1"), node("n2", "z1"), node("n3", "z2")]
 APART = (

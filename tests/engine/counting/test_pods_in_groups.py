@@ -12,9 +12,9 @@ from engine.counting.groups import CountGroups, PodInGroup
 from engine.explanation.inspection import Inspection
 from engine.work import finished
 from tests.engine.counting.helpers import ASKED, Counting, clause_of, counting_of, update
+from tests.support.books import examples
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import cache_of, engine_over, peer_of
-from tests.support.examples import examples
 
 WEB = {"app": "web"}
 NODES = [

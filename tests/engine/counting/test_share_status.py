@@ -12,9 +12,9 @@ from engine.counting.count_clauses import PodCounts, ShareStatus
 from engine.objects.peer import Peer, decode_controller
 from engine.program.program import ShareProgram
 from tests.engine.counting.helpers import ASKED, clause_of
+from tests.support.books import table
 from tests.support.builders import Object, controller, node, pod, raw
 from tests.support.engines import cache_of, evaluation_of, frame_of, node_of, peer_of
-from tests.support.tables import table
 
 NODES = [node("on", labels={"cap": "spot"}), node("off", labels={"cap": "od"}), node("bare")]
 

@@ -14,9 +14,9 @@ from engine.counting.bounds import nodes_in_use
 from engine.decision.verdict import Feasible
 from engine.errors import BriefWaitError
 from tests.engine.counting.helpers import ASKED, Counting, counting_of
+from tests.support.books import examples
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import cache_of, engine_over
-from tests.support.examples import examples
 
 WEB = 'pods where peer.labels["app"] == "web"'
 NODES = [node(name, labels={"pool": "a"}) for name in ("n1", "n2", "n3")] + [node("other")]

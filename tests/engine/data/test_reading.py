@@ -21,7 +21,7 @@ from engine.program.frame import Frame
 from engine.program.tables import MOST_BYTES, Table, texts_of
 from grammar.values.quantity import Quantity
 from grammar.values.time import SECOND, Duration, Timestamp
-from tests.support.data import CLAIMS, RACKS, spec_of
+from tests.support.engines import CLAIMS, RACKS, spec_of
 
 AT = 1_000 * SECOND
 EVERY_TYPE = (

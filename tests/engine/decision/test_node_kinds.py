@@ -22,6 +22,7 @@ from engine.errors import DeadlineExceededError
 from engine.program import columns
 from engine.program.frame import Evaluation, Frame
 from engine.program.program import FilterProgram, ScoreProgram
+from tests.support.books import examples
 from tests.support.builders import Object, node, pod
 from tests.support.engines import (
     cache_of,
@@ -31,7 +32,6 @@ from tests.support.engines import (
     peer_of,
     programs_of,
 )
-from tests.support.examples import examples
 
 ASKED = pod("asked", labels={"app": "web", "n": "1"}, cpu="500m", priority=0)
 LABELS = [{"n": "1"}, {"n": "x"}, {"n": "2"}, {"n": "2", "m": "y"}]

@@ -19,7 +19,7 @@ from engine.decision.verdict import FEASIBLE, Rejected, decision
 from engine.objects.request_pod import RequestPod, RequestPodReader
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC
-from tests.support.table_decider import rejected
+from tests.support.served import rejected
 
 # ---- the damper
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.differential.here import NO_VALUE, Here
+from tests.differential.test_kubernetes_cel import NO_VALUE, Here
 
 
 @pytest.fixture(scope="module")

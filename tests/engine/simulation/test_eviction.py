@@ -15,9 +15,9 @@ from engine.decision.preemption import Victims
 from engine.objects.disruption_budget import by_namespace, decode_budget
 from engine.objects.peer import Peer, importance
 from engine.simulation.cycle import dry_run, waiting
+from tests.support.books import examples
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import CODEC, node_of, peer_of
-from tests.support.examples import examples
 from tests.support.simulated import simulation
 
 TWO = """

@@ -22,9 +22,9 @@ from engine.simulation.result import SimulationAnswer, answer_of, played
 from engine.simulation.what_if import NodesToAdd, WhatIf, prepared
 from engine.work import finished
 from grammar.messages.diagnostics import UserError
+from tests.support.books import examples
 from tests.support.builders import Object, controller, kubectl_list, node, pod, raw
 from tests.support.engines import CODEC, NOW, cache_of, engine_over, registry_of
-from tests.support.examples import examples
 
 TYPE = "node.kubernetes.io/instance-type"
 DEPLOYMENT = controller("Deployment", "web", replicas=3)

@@ -8,7 +8,7 @@ from grammar.meaning.schema import load_schema
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.source import Source
 from policies.validation import check_source
-from tests.support.tables import marked
+from tests.support.books import marked
 
 SCHEMA = load_schema()
 

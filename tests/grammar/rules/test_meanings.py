@@ -9,7 +9,7 @@ import pytest
 from grammar.meaning.schema import Schema, load_schema
 from grammar.tree.source import Source
 from policies.validation import check_source
-from tests.support.hints import edited
+from tests.support.seeds import edited
 
 # The items of a policy, the code of the warning, and what its hint says to write.
 WARNED = [

@@ -16,7 +16,7 @@ from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.source import Source
 from policies.validation import check_source
 from tests.grammar.rules.helpers import SCHEMA
-from tests.support.hints import edit_of, edited
+from tests.support.seeds import edit_of, edited
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "other_meanings.yaml"
 TABLE: dict[str, Any] = yaml.safe_load(GOLDEN.read_text(encoding="utf-8"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.grammar.rules.helpers import findings, found
-from tests.support.tables import table
+from tests.support.books import table
 
 KEY = 'node.labels["disk"]'
 

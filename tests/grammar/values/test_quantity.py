@@ -6,7 +6,7 @@ import pytest
 
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import NANO, Quantity
-from tests.differential.here import Here
+from tests.differential.test_kubernetes_cel import Here
 from tests.grammar.expressions import value
 
 # The right side is what Go's resource.Quantity prints for the left.

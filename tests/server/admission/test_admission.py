@@ -9,13 +9,14 @@ from policies.admission import Examiner
 from policies.validation import Validation
 from server.settings import Settings
 from tests.server.conftest import Serve
-from tests.support.builders import Object, raw
-from tests.support.manifests import (
+from tests.support.builders import (
     GROUP,
     WANT,
+    Object,
     cluster_placement_policy,
     on_wanted,
     placement_policy,
+    raw,
     without,
 )
 from tests.support.reviews import ALLOWED, raw_review, refused, responded, review

@@ -23,11 +23,9 @@ from policies.validation import Validation
 from server.app import VALIDATE
 from server.settings import Settings
 from tests.server.conftest import Serve
-from tests.support.builders import Object
-from tests.support.certificates import Keyring
-from tests.support.manifests import on_wanted, placement_policy
+from tests.support.builders import Object, on_wanted, placement_policy
+from tests.support.certificates import Keyring, secured
 from tests.support.reviews import raw_review, refused, responded, review
-from tests.support.secured import secured
 from tests.support.served import PROCESSES, Served
 
 pytestmark = pytest.mark.process

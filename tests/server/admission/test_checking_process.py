@@ -25,8 +25,7 @@ from server.admission.checking_process import (
     CheckStoppedError,
     CheckTimeoutError,
 )
-from tests.support.builders import raw
-from tests.support.manifests import cluster_placement_policy, placement_policy
+from tests.support.builders import cluster_placement_policy, placement_policy, raw
 
 pytestmark = pytest.mark.process
 

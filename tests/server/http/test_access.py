@@ -12,9 +12,8 @@ from aiohttp import ClientError, ClientSession
 from trustme import CA, LeafCert
 
 from server.http.middleware import common_name
-from tests.support.certificates import LONG_AGO, Keyring
+from tests.support.certificates import LONG_AGO, Keyring, Secured, secured
 from tests.support.fake_clock import settled
-from tests.support.secured import Secured, secured
 
 NAMES = ("system:kube-scheduler", "scheduler.example")
 VERBS = ("/filter", "/prioritize", "/preempt", "/bind")

@@ -23,8 +23,8 @@ from server.http.bodies import BodyReader, ByteBudget
 from server.http.connections import BEGUN_SECONDS
 from server.settings import MEBIBYTE, Settings
 from tests.server.conftest import Serve
-from tests.support.default_ports import default_ports_taken
 from tests.support.fake_clock import settled
+from tests.support.pseudo_terminal import default_ports_taken
 from tests.support.served import Served, names_request
 
 pytestmark = pytest.mark.fake_clock

@@ -24,8 +24,7 @@ from server.metrics.metrics import Metrics
 from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
 from tests.server.conftest import Serve
 from tests.support.fake_clock import settled, until
-from tests.support.served import LOG, Served, names_request, nodes_request
-from tests.support.waiting_binder import BINDING, WaitingBinder
+from tests.support.served import BINDING, LOG, Served, WaitingBinder, names_request, nodes_request
 
 pytestmark = pytest.mark.fake_clock
 HOST = b"Host: placet\r\n"

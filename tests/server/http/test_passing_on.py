@@ -24,8 +24,8 @@ from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
 from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
 from tests.support import fake_clock
-from tests.support.examples import examples
-from tests.support.memory_transport import MemoryTransport
+from tests.support.books import examples
+from tests.support.mirror import MemoryTransport
 from tests.support.served import LOG
 
 pytestmark = pytest.mark.fake_clock

@@ -19,8 +19,7 @@ from server.settings import MEBIBYTE, Settings
 from tests.server.conftest import Serve
 from tests.server.http.conftest import BODY, LENGTH, Connect, Peer, request
 from tests.support.fake_clock import settled, until
-from tests.support.served import Served, names_request
-from tests.support.table_decider import TableDecider
+from tests.support.served import Served, TableDecider, names_request
 
 pytestmark = pytest.mark.fake_clock
 CHUNKED = b"Transfer-Encoding: chunked\r\n"

@@ -11,9 +11,8 @@ import pytest
 from aiohttp import ClientError, ClientSession, TraceConfig
 from trustme import CA, LeafCert
 
-from tests.support.certificates import Keyring, in_days, put
+from tests.support.certificates import Keyring, Secured, ask, in_days, put, secured
 from tests.support.fake_clock import until
-from tests.support.secured import Secured, ask, secured
 
 pytestmark = pytest.mark.fake_clock
 

@@ -23,7 +23,7 @@ from grammar.values.time import Timestamp
 from server.call import CallRecord
 from server.errors import Outcome
 from server.metrics.call_traces import CallTraces
-from tests.support.table_decider import rejected
+from tests.support.served import rejected
 
 UID = "0b29ef4d-6a42-4b7a-9b2f-3d1c9a7e5f00"
 

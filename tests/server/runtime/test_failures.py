@@ -35,7 +35,7 @@ from tests.support.failures import (
     labels,
     policy,
 )
-from tests.support.reloading import reloader_of
+from tests.support.simulated import reloader_of
 
 SCHEMA = load_schema()
 NAMES = ["web", "other"]

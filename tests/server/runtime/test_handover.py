@@ -28,7 +28,7 @@ from server.runtime.policy_statuses import Statuses, work_at_bind
 from server.runtime.reloader import PolicyReloader
 from tests.support.builders import node, pod
 from tests.support.engines import cache_of, programs_of
-from tests.support.reloading import reloader_of
+from tests.support.simulated import reloader_of
 
 SCHEMA = load_schema()
 LOG = logging.getLogger("placet.test")

@@ -13,8 +13,7 @@ from grammar.meaning.costs import UNKNOWN_SIZE, ClusterSize
 from grammar.meaning.schema import load_schema
 from policies.admission import lines
 from server.runtime.policies import Objects, PolicyReader
-from tests.support.builders import Object, raw
-from tests.support.manifests import placement_policy
+from tests.support.builders import Object, placement_policy, raw
 from tests.support.served import PROCESSES
 
 LOG = logging.getLogger("placet.test")

@@ -25,8 +25,8 @@ from server.runtime.file_cluster import ClusterFiles, ClusterSource, FileCluster
 from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader
 from tests.support.builders import Object, controller, kubectl_list, node, pod, raw
-from tests.support.hung_mount import hung_mount
-from tests.support.reloading import reloader_of
+from tests.support.pseudo_terminal import hung_mount
+from tests.support.simulated import reloader_of
 
 LOG = logging.getLogger("placet.test")
 SCHEMA = load_schema()

@@ -25,9 +25,7 @@ from server.settings import Settings
 from server.verbs.answering import DecisionQueue
 from tests.server.conftest import Serve
 from tests.support.fake_clock import settled
-from tests.support.served import POD, Served, names_request
-from tests.support.table_decider import TableDecider
-from tests.support.waiting_binder import BINDING, WaitingBinder
+from tests.support.served import BINDING, POD, Served, TableDecider, WaitingBinder, names_request
 
 PREEMPTION = {"Pod": POD, "NodeNameToVictims": None, "NodeNameToMetaVictims": {}}
 REFUSED = "placet: too many calls at once: Placet takes 2, see --max-in-flight"

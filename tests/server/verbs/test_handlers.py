@@ -14,8 +14,14 @@ from engine.errors import BadObjectError, DeadlineExceededError, EngineError, No
 from server.settings import Settings
 from tests.server.conftest import Serve
 from tests.support.scheduler_side import ExtenderFailedError, read_filter, read_scores
-from tests.support.served import POD, RefusingBinder, names_request, nodes_request
-from tests.support.table_decider import TableDecider, rejected
+from tests.support.served import (
+    POD,
+    RefusingBinder,
+    TableDecider,
+    names_request,
+    nodes_request,
+    rejected,
+)
 
 KEYS = ["Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error"]
 REJECTING = {"b": rejected("full", resolvable=True), "c": rejected("no ssd")}

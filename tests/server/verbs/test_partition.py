@@ -10,7 +10,7 @@ import pytest
 from engine.decision.verdict import FEASIBLE, Decision, Failed, decision
 from server.verbs.filter import NameFragments
 from server.wire import ExtenderArgs
-from tests.support.table_decider import rejected
+from tests.support.served import rejected
 
 FAILED = Failed("policy web: cannot be evaluated", "shop/web", "ssd", "no such key")
 VERDICTS = decision([rejected("full", resolvable=True), FEASIBLE, rejected("no ssd"), FAILED])

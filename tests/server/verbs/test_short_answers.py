@@ -14,8 +14,7 @@ from server.verbs.filter import NameFragments
 from server.verbs.prioritize import HANDFUL, listed_hosts, shortened
 from tests.server.conftest import Serve
 from tests.support.scheduler_side import read_scores
-from tests.support.served import names_request, nodes_request
-from tests.support.table_decider import TableDecider
+from tests.support.served import TableDecider, names_request, nodes_request
 
 MANY = 300
 

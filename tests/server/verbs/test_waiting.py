@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from engine.decision.verdict import Decision
 from engine.errors import BriefWaitError
 from tests.server.conftest import Serve
-from tests.support.served import names_request
-from tests.support.table_decider import TableDecider
+from tests.support.served import TableDecider, names_request
 
 WAITING = "waiting for in-flight pods: policy web: one a node"
 

@@ -9,8 +9,7 @@ from aiohttp import ClientSession
 
 from tests.cli.conftest import Placet, placet
 from tests.support.builders import kubectl_list, raw
-from tests.support.held_gangs import NODES, PODS, POLICY, held_gang
-from tests.support.view_server import Parts, running, view_of
+from tests.support.view_server import NODES, PODS, POLICY, Parts, held_gang, running, view_of
 
 __all__ = ["placet"]
 
