@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import (
-    AsyncIterator,
     Awaitable,
     Callable,
     Coroutine,
     Iterable,
     Iterator,
     Mapping,
-    Sequence,
 )
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -43,7 +41,7 @@ from engine.program.tables import TableSpec, texts_of
 from grammar.tree.data import FromFile
 from grammar.values.time import Timestamp
 
-_KINDS = {NODES.name: "Node", PODS.name: "Pod", NAMESPACES.name: "Namespace"}
+_KINDS = {"nodes": "Node", "pods": "Pod", "namespaces": "Namespace"}
 _CHUNK_SECONDS = 60.0
 _OF_SERVER = "its file is in a folder of the server"
 # How long all sources of data have for their first rows.
@@ -54,6 +52,14 @@ OFFLINE = "give --cluster SNAPSHOT, which `kubectl get nodes,pods,replicasets -A
 ONLINE = "name a kubeconfig with --kubeconfig or in $KUBECONFIG"
 Read = TypeVar("Read")
 Json = dict[str, Any]
+
+
+class MissingRightError(CommandError):
+    """A missing right to list something."""
+
+    def __init__(self, right: str, otherwise: str) -> None:
+        super().__init__(f"you may not {right}", f"ask for the right to {right}, or {otherwise}")
+        self.right = right
 
 
 class LiveCluster:
@@ -112,38 +118,28 @@ class LiveCluster:
 
     def pods(self, namespace: str) -> list[Json]:
         """The pods of one namespace. Raises CommandError."""
-        resource = _within(PODS, namespace)
-        found = self._run(self._or_refused(resource, "Pod"))
-        if isinstance(found, str):
-            hint = f"ask for the right to {found}, or choose another namespace with -n"
-            raise CommandError(f"you may not {found}", hint)
-        items: list[Json] = msgspec.json.decode(found)["items"]
-        return items
+        return self._run(self._items(_within(PODS, namespace), "Pod"))
 
     def events(self, namespace: str, pod: str) -> list[Json] | str:
         """The events about a pod, the newest last, or the right that is missing for that."""
         selector = f"involvedObject.kind=Pod,involvedObject.name={pod}"
-        path = path_of(CORE, "events", namespace)
-        found = self._run(self._or_refused(Resource("events", path, selector), "Event"))
-        if isinstance(found, str):
-            return found
-        items: list[Json] = msgspec.json.decode(found)["items"]
+        events = Resource("events", path_of(CORE, "events", namespace), selector)
+        try:
+            items = self._run(self._items(events, "Event"))
+        except MissingRightError as error:
+            return error.right
         about = [e for e in items if (e.get("involvedObject") or {}).get("name") == pod]
         return sorted(about, key=event_time)
 
     def names(self, kind: str, namespace: str) -> list[str]:
         """The names of the objects of a kind, for completion. Raises CommandError."""
-        resource = {
-            "nodes": NODES,
-            "namespaces": NAMESPACES,
-            "pods": _within(PODS, namespace) if namespace else PODS,
-        }[kind]
-        found = self._run(self._or_refused(resource, _KINDS[resource.name]))
-        if isinstance(found, str):
-            raise CommandError(f"you may not {found}", "")
-        heads = (item["metadata"] for item in msgspec.json.decode(found)["items"])
-        has_namespaces = kind == "pods" and not namespace
-        return [f"{h['namespace']}/{h['name']}" if has_namespaces else h["name"] for h in heads]
+        resource = {"nodes": NODES, "namespaces": NAMESPACES, "pods": PODS}[kind]
+        if kind == "pods" and namespace:
+            resource = _within(PODS, namespace)
+        heads = [each["metadata"] for each in self._run(self._items(resource, _KINDS[kind]))]
+        if kind == "pods" and not namespace:
+            return [f"{head['namespace']}/{head['name']}" for head in heads]
+        return [head["name"] for head in heads]
 
     def scheduler_objects(self) -> SchedulerObjects:
         """What a kube-scheduler depends on. Raises CommandError."""
@@ -151,102 +147,92 @@ class LiveCluster:
 
     async def _scheduler_objects(self) -> SchedulerObjects:
         maps = Resource("configmaps", path_of(CORE, "configmaps", NAMESPACE))
-        found = await self._or_refused(maps, "ConfigMap")
-        if isinstance(found, str):
-            hint = f"ask for the right to {found}, or give the file of the configuration"
-            raise CommandError(f"you may not {found}", hint)
-        marks: list[Json] | None = []
-        for kind, path in _MARKERS.items():
-            listed = await self._or_refused(Resource(kind, path, optional=True), kind)
-            if isinstance(listed, str) or marks is None:
-                marks = None
-                continue
-            marks += [{"kind": kind, **each} for each in msgspec.json.decode(listed)["items"]]
-        namespaces = await self._or_refused(NAMESPACES, "Namespace")
-        marking = None
-        if marks is not None and not isinstance(namespaces, str):
-            marking = Marking.of(marks, msgspec.json.decode(namespaces)["items"])
-        policies: dict[str, bytes] = {}
+        found = await self._list(maps, "ConfigMap")
+        marking, policies = None, dict[str, bytes]()
+        with suppress(MissingRightError):
+            marks = [
+                {"kind": kind, **each}
+                for kind, path in _MARKERS.items()
+                for each in await self._items(Resource(kind, path, optional=True), kind)
+            ]
+            marking = Marking.of(marks, await self._items(NAMESPACES, "Namespace"))
         for resource in POLICIES:
-            objects = await self._policies(resource, "")
-            policies |= {} if isinstance(objects, str) else objects
+            with suppress(MissingRightError):
+                policies |= await self._policies(resource, "")
         return SchedulerObjects(self.host, found.decode(), marking, policies)
 
     async def _read(self, namespace: str) -> Found:
-        contents: list[bytes] = []
-        lacks: list[str] = []
-        for resource in (NODES, PODS):
-            found = await self._or_refused(resource, _KINDS[resource.name])
-            if isinstance(found, str):
-                lacks.append(found)
-            else:
-                contents.append(found)
+        contents, policies = list[tuple[Path, bytes]](), dict[str, bytes]()
+        file, lacks = Path(self.name), dict[str, str]()
+
+        async def read(kind: str, resource: Resource) -> None:
+            try:
+                contents.append((file, await self._list(resource, kind)))
+            except MissingRightError as error:
+                lacks[kind] = error.right
+
+        await read("Node", NODES)
+        await read("Pod", PODS)
         may_decide = not lacks
-        # Only `namespaceObject`, `workload` and gangs need these, and not every user may list them.
-        optional: dict[str, str] = {}
-        if may_decide:
-            groups = [("PodGroup", resource) for resource in GROUPS.values()]
-            for kind, resource in [("Namespace", NAMESPACES), *CONTROLLERS.items(), *groups]:
-                more = await self._or_refused(resource, kind)
-                if isinstance(more, str):
-                    optional[kind] = more
-                else:
-                    contents.append(more)
-        policies: dict[str, bytes] = {}
         for resource in POLICIES:
-            listed = await self._policies(resource, namespace)
-            if isinstance(listed, str):
-                lacks.append(listed)
-            else:
-                policies |= listed
-        documents = None
-        if may_decide:
-            file = Path(self.name)
-            read = [(file, each) for each in contents]
-            documents = ClusterDocuments([file], read, Timestamp.now(), policies)
-        namespaces = tuple(r for kind, r in optional.items() if kind == "Namespace")
-        workloads = tuple(r for kind, r in optional.items() if kind != "Namespace")
-        return Found(documents, policies, tuple(lacks), namespaces, workloads)
+            try:
+                policies |= await self._policies(resource, namespace)
+            except MissingRightError as error:
+                lacks[resource.name] = error.right
+        if not may_decide:
+            return Found(None, policies, lacks)
+        # Only `namespaceObject`, `workload` and gangs need these, and not every user may list them.
+        for kind, resource in [("Namespace", NAMESPACES), *CONTROLLERS.items()]:
+            await read(kind, resource)
+        for resource in GROUPS.values():
+            await read("PodGroup", resource)
+        documents = ClusterDocuments([file], contents, Timestamp.now(), policies)
+        return Found(documents, policies, lacks)
 
-    async def _policies(self, resource: Resource, namespace: str) -> dict[str, bytes] | str:
-        """The policy objects by `resource/key`, or the right that is missing."""
-        found = await self._or_refused(resource, "Policy")
-        if isinstance(found, str) and namespace and resource is POLICIES[0]:
+    async def _policies(self, resource: Resource, namespace: str) -> dict[str, bytes]:
+        """The policy objects by `resource/key`. Raises MissingRightError."""
+        try:
+            items = await self._items(resource, "Policy")
+        except MissingRightError:
+            if not namespace or resource is not POLICIES[0]:
+                raise
             # Policies of other namespaces do not concern a pod of this one.
-            found = await self._or_refused(_within(resource, namespace), "Policy")
-        if isinstance(found, str):
-            return found
-        return _by_key(resource, msgspec.json.decode(found)["items"])
+            items = await self._items(_within(resource, namespace), "Policy")
+        return _by_key(resource, items)
 
-    async def _or_refused(self, resource: Resource, kind: str) -> bytes | str:
-        """All objects as one list, as `kubectl get -o json` prints them, or the missing right."""
+    async def _items(self, resource: Resource, kind: str) -> list[Json]:
+        """The objects of a list. Raises MissingRightError."""
+        items: list[Json] = msgspec.json.decode(await self._list(resource, kind))["items"]
+        return items
+
+    async def _list(self, resource: Resource, kind: str) -> bytes:
+        """All objects as one list, as `kubectl get -o json` prints them.
+
+        Raises MissingRightError.
+        """
         try:
             return await self._listed(resource, kind)
         except ApiError as error:
             if error.status == _ABSENT and resource.optional:
                 if resource.others:
                     older = replace(resource, path=resource.others[0], others=resource.others[1:])
-                    return await self._or_refused(older, kind)
+                    return await self._list(older, kind)
                 return msgspec.json.encode({"kind": f"{kind}List", "items": []})
             if error.status not in (_FORBIDDEN, _ABSENT):
                 raise
-            return _right(resource)
+            raise MissingRightError(_right(resource), self._otherwise) from None
 
     async def _listed(self, resource: Resource, kind: str) -> bytes:
         items: list[msgspec.Raw] = []
         with waiting_for(self.host, _CHUNK_SECONDS) as line:
-            async for chunk in self._chunks(resource):
-                if items:
-                    line.show(f"{resource.name}: {len(items) + len(chunk):,} …")
-                items.extend(chunk)
+            async for chunk in chunks(self._client, resource, "", CHUNK, _CHUNK_SECONDS):
+                items.extend(chunk.items or ())
+                if chunk.items and len(items) > len(chunk.items):
+                    line.show(f"{resource.name}: {len(items):,} …")
         group = resource.path.removeprefix("/apis/").rpartition("/")[0]
         api_version = "v1" if resource.path.startswith("/api/") else group
         document = {"kind": f"{kind}List", "apiVersion": api_version, "items": items}
         return msgspec.json.encode(document)
-
-    async def _chunks(self, resource: Resource) -> AsyncIterator[Sequence[msgspec.Raw]]:
-        async for chunk in chunks(self._client, resource, "", CHUNK, _CHUNK_SECONDS):
-            yield chunk.items or ()
 
     def _run(self, work: Coroutine[Any, Any, Read]) -> Read:
         same = "check that `kubectl get nodes,pods -A` works with the same kubeconfig"

@@ -38,6 +38,7 @@ from engine.cache.cluster_copy import (
     NamedPod,
     read_documents,
 )
+from engine.cache.informers import Needs
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE, POD_TYPES, PodQuery, read_pod
 from engine.cards.node_cards import TAKEN
 from engine.enforced import EnforcedPolicies
@@ -118,7 +119,7 @@ class AskedCluster:
         """
         found = self._found(namespace)
         read = found.whole()
-        warn_of(found.lacks)
+        warn_of(found.lacking(Needs()))
         return read
 
     def rows(self, tables: Iterable[TableSpec]) -> Mapping[str, DataText]:

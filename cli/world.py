@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -23,7 +23,7 @@ from engine.cache.cluster_copy import (
     NamedPod,
 )
 from engine.cache.cluster_file import CLUSTER_KINDS, ClusterFileError, bodies, documents
-from engine.cache.informers import Needs
+from engine.cache.informers import CONTROLLERS, Needs
 from engine.data.reading import FORMS
 from engine.enforced import EnforcedPolicies, enforced
 from engine.errors import BadObjectError, EngineError
@@ -66,15 +66,12 @@ class Found:
 
     `documents` is None without the right to list all nodes and pods: what would be decided cannot
     be told then. `policies` is what a running cluster has, the JSON by `resource/key`. `lacks`
-    names the missing rights; `lacks_namespaces` and `lacks_workloads` name rights that only some
-    policies need.
+    has the missing rights by kind.
     """
 
     documents: ClusterDocuments | None
     policies: Mapping[str, bytes]
-    lacks: tuple[str, ...] = ()
-    lacks_namespaces: tuple[str, ...] = ()
-    lacks_workloads: tuple[str, ...] = ()
+    lacks: Mapping[str, str] = field(default_factory=dict)
 
     def whole(self) -> ClusterDocuments:
         """What was read, if it is enough for decisions. Raises ForbiddenError."""
@@ -83,16 +80,17 @@ class Found:
         return self.documents
 
     def lacking(self, needs: Needs) -> Sequence[str]:
-        """The missing rights of policies with these needs."""
-        namespaces = self.lacks_namespaces if needs.namespaces else ()
-        return (*self.lacks, *namespaces, *(self.lacks_workloads if needs.workloads else ()))
+        """The missing rights of policies with these needs, in the order of what is read."""
+        optional = {"Namespace": needs.namespaces, "PodGroup": needs.workloads}
+        optional |= dict.fromkeys(CONTROLLERS, needs.workloads)
+        return [right for kind, right in self.lacks.items() if optional.get(kind, True)]
 
 
 class ForbiddenError(CommandError):
     """A forbidden read, without which nothing is decided; `found` is what can be read."""
 
     def __init__(self, found: Found) -> None:
-        lacks = " and ".join(found.lacks)
+        lacks = " and ".join(found.lacks.values())
         hint = "ask an operator of the cluster for these rights, or for a snapshot"
         super().__init__(f"you may not {lacks}", hint)
         self.found = found

@@ -204,13 +204,13 @@ def _without_rights(args: argparse.Namespace, live: LiveCluster, error: Forbidde
     assert why is not None, "the cluster is asked, so there is one"
     if args.output in ("json", "yaml"):
         known = {"pod": f"{namespace}/{name}", "cause": why}
-        put_document({**known, "lacks": list(found.lacks)}, args.output)
+        put_document({**known, "lacks": [*found.lacks.values()]}, args.output)
         return Exit.OK
     put(beginning(why, body, events, broken))
     put([f"pod {namespace}/{name}", ""])
     put(readable_policies(found.policies))
     put(["", "which nodes would pass is not known:"])
-    put(f"  you may not {right}" for right in found.lacks)
+    put(f"  you may not {right}" for right in found.lacks.values())
     return Exit.OK
 
 
