@@ -25,8 +25,8 @@ from cli.world import (
     Found,
     World,
     in_force,
-    policy_files,
     read_data,
+    sources_of,
     undeclared,
     warn_of_lacks,
     warn_without_rows,
@@ -158,9 +158,8 @@ class AskedCluster:
         Prints the errors of policies that are not in force. Raises ForbiddenError and UserError.
         """
         found, paths = self._found(namespace), self.args.policies
-        read, (sources, objects) = found.whole(), policy_files(paths)
-        objects = {**self.policies(read), **objects}
-        policies = in_force(sources, objects, load_schema())
+        read = found.whole()
+        policies = in_force(sources_of(paths), self.policies(read), load_schema())
         world = World.of(replace(read, data=self.data([policies])), policies)
         if self.live is None:
             warn_of_lacks(world.cluster, policies)

@@ -11,8 +11,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
-
 from cli.command import CommandError, read_file
 from cli.render import Finding, print_findings, put_problem
 from cli.streams import put_line
@@ -22,7 +20,6 @@ from engine.cache.cluster_copy import (
     DataText,
     NamedPod,
 )
-from engine.cache.cluster_file import CLUSTER_KINDS, ClusterFileError, bodies, documents
 from engine.cache.informers import CONTROLLERS, Needs
 from engine.data.reading import FORMS
 from engine.enforced import EnforcedPolicies, enforced
@@ -39,7 +36,7 @@ from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import LINES, counted, escaped
 from grammar.tree.source import Source
 from policies.admission import StoredObject, check_stored
-from policies.loader import is_manifest, load
+from policies.loader import load
 from policies.validation import Validation, Validator
 
 
@@ -154,43 +151,16 @@ def read_policies(paths: Sequence[Path], schema: Schema) -> EnforcedPolicies:
 
 def validated(paths: Sequence[Path], schema: Schema) -> tuple[Validation, Sequence[Finding]]:
     """The checked policies of files and folders, and their errors. Raises CommandError."""
-    validation = Validator(schema).validate(_loaded(paths))
+    validation = Validator(schema).validate(sources_of(paths))
     return validation, [each for each in validation.findings() if each[0].severity == "error"]
 
 
-def _loaded(paths: Sequence[Path]) -> tuple[Source, ...]:
+def sources_of(paths: Sequence[Path]) -> tuple[Source, ...]:
+    """The policy files of files and folders. Raises CommandError."""
     loaded = load(paths)
     for problem in loaded.problems:
         raise CommandError(problem.message, problem.hint)
     return loaded.sources
-
-
-def policy_files(paths: Sequence[Path]) -> tuple[list[Source], Mapping[str, bytes]]:
-    """The policy files at the paths, and the objects of files that have nodes and pods, too.
-
-    Raises UserError.
-    """
-    sources: list[Source] = []
-    objects: dict[str, bytes] = {}
-    for source in _loaded(paths):
-        if (mixed := _mixed(source)) is None:
-            sources.append(source)
-        else:
-            objects |= mixed.policies()
-    return sources, objects
-
-
-def _mixed(source: Source) -> ClusterDocuments | None:
-    """The documents of a file if some of them are objects that a snapshot has."""
-    if not is_manifest(source.name):
-        return None
-    file = Path(source.name)
-    try:
-        read = ClusterDocuments([file], [(file, document) for document in documents(file)])
-        has_others = any(bodies([d for _, d in read.contents], kind) for kind in CLUSTER_KINDS)
-    except (ClusterFileError, msgspec.DecodeError):
-        return None  # its diagnostics say why
-    return read if has_others else None
 
 
 def in_force(
