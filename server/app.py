@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from logging import Logger
 from typing import TypeVar
 
 from aiohttp import web
-from aiohttp.typedefs import Middleware
+from aiohttp.typedefs import Handler, Middleware
 
 from server.admission.webhooks import AdmissionWebhooks, WebhookParts
 from server.http.bodies import BodyReader, ByteBudget
@@ -49,23 +49,16 @@ READING_PATHS = frozenset({"/metrics"})
 
 
 # The application of the webhooks alone, for a port of their own.
-WARNINGS = web.AppKey("WARNINGS", MisconfigurationWarnings)
 WEBHOOKS = web.AppKey("WEBHOOKS", web.Application)
-
-
-def _unknown_size() -> int | None:
-    """The number of nodes of a cluster that is not known."""
-    return None
 
 
 @dataclass(frozen=True, slots=True)
 class AppParts:
     """The parts of an application.
 
-    `cluster_size` is the number of nodes in the cluster, None if unknown. `binder` binds pods;
-    without it, the paths of bind say how to get the verb. `webhooks` are the parts of the admission
-    webhooks, None for an application without these. `shutdown` begins before the server ends.
-    `traced` takes each call that was answered.
+    `warnings` look at each call. `binder` binds pods; without it, the paths of bind say how to get
+    the verb. `webhooks` are the parts of the admission webhooks, None for an application without
+    these. `shutdown` begins before the server ends. `traced` takes each call that was answered.
     """
 
     decider: Decider
@@ -74,7 +67,7 @@ class AppParts:
     metrics: Metrics
     log: Logger
     version: str
-    cluster_size: Callable[[], int | None] = _unknown_size
+    warnings: MisconfigurationWarnings
     binder: PodBinder | None = None
     webhooks: WebhookParts | None = None
     shutdown: Shutdown = field(default_factory=Shutdown)
@@ -83,18 +76,51 @@ class AppParts:
 
 def create_app(parts: AppParts) -> web.Application:
     """The application of one server; `app[WEBHOOKS]` has only its webhooks, if it has any."""
-    decider, settings, metrics, log = parts.decider, parts.settings, parts.metrics, parts.log
-    warnings = MisconfigurationWarnings(log, metrics, parts.cluster_size)
-    limited = LimitedLog(log)
+    settings, metrics, limited = parts.settings, parts.metrics, LimitedLog(parts.log)
     budget = ByteBudget(settings.bytes_of_bodies)
     metrics.hold(lambda: budget.held)
     metrics.configured(settings)
     bodies = BodyReader(budget, settings)
+    recorder = CallRecorder(
+        metrics, parts.log, limited, parts.shutdown, parts.warnings, bodies, parts.traced
+    )
     queue = DecisionQueue(settings.max_in_flight)
-    recorder = CallRecorder(metrics, log, limited, parts.shutdown, warnings, bodies, parts.traced)
     answerer = VerbAnswerer(queue, settings, bodies, recorder)
-    answered, fragments = AnsweredNames(), NameFragments()
-    resolvable = settings.resolvable_rejections
+    prompt, others = _verbs(parts, queue)
+    handlers: dict[str, VerbHandler] = {"bind": not_offered}
+    handlers |= {
+        name: partial(answerer.answer, v) for name, v in (*prompt.items(), *others.items())
+    }
+    verbs = dict(_by_path({name: (name, handler) for name, handler in handlers.items()}))
+    if parts.webhooks is not None:
+        webhooks = AdmissionWebhooks(parts.webhooks, settings, metrics, bodies)
+        verbs[VALIDATE] = ("validate", webhooks.validate)
+        verbs[PODS] = ("pods", webhooks.pods)
+        verbs[GATE] = ("gate", webhooks.gate)
+    plain_errors = recorder.plain_errors({path: verb for path, (verb, _) in verbs.items()})
+    guards: list[Middleware] = []
+    # These calls pass no middleware.
+    at_once: Mapping[str, AnswerAtOnce] = {}
+    if settings.tls is not None and settings.has_client_ca:
+        guards = [access(settings.tls.client_names, OPEN_PATHS, READING_PATHS)]
+    else:
+        at_once = _by_path({name: answerer.at_once(name, verb) for name, verb in prompt.items()})
+    routes = {path: _post(path, recorder.handler(*verb)) for path, verb in verbs.items()}
+    app = web.Application(middlewares=[plain_errors, *guards])
+    app[CONNECTIONS] = Connections(settings, budget, metrics, limited, at_once)
+    app.add_routes(routes.values())
+    app.add_routes(health_routes(Health(parts.readiness, parts.version), metrics))
+    if parts.webhooks is not None:
+        alone = app[WEBHOOKS] = web.Application(middlewares=[plain_errors])
+        alone[CONNECTIONS] = Connections(settings, budget, metrics, limited)
+        alone.add_routes([routes[path] for path in (VALIDATE, PODS, GATE)])
+    return app
+
+
+def _verbs(parts: AppParts, queue: DecisionQueue) -> tuple[Mapping[str, Verb], Mapping[str, Verb]]:
+    """The verbs that can be answered at once, and the others."""
+    decider, answered, fragments = parts.decider, AnsweredNames(), NameFragments()
+    resolvable = parts.settings.resolvable_rejections
     prompt: dict[str, Verb] = {
         "filter": FilterVerb(decider, queue, answered, fragments, resolvable_rejections=resolvable),
         "prioritize": PrioritizeVerb(decider, answered, fragments),
@@ -102,40 +128,12 @@ def create_app(parts: AppParts) -> web.Application:
     others: dict[str, Verb] = {"preempt": PreemptVerb(decider, queue)}
     if parts.binder is not None:
         others["bind"] = BindVerb(parts.binder)
-    handlers: dict[str, VerbHandler] = {"bind": not_offered}
-    for name, verb in (*prompt.items(), *others.items()):
-        handlers[name] = partial(answerer.answer, verb)
-    verbs = dict(_by_path({name: (name, handler) for name, handler in handlers.items()}))
-    if parts.webhooks is not None:
-        webhooks = AdmissionWebhooks(parts.webhooks, settings, metrics, bodies)
-        verbs[VALIDATE] = ("validate", webhooks.validate)
-        verbs[PODS] = ("pods", webhooks.pods)
-        verbs[GATE] = ("gate", webhooks.gate)
-    by_path = {path: recorder.handler(*verb) for path, verb in verbs.items()}
-    plain_errors = recorder.plain_errors({path: verb for path, (verb, _) in verbs.items()})
-    guards: list[Middleware] = []
-    if settings.tls is not None and settings.tls.client_ca is not None:
-        guards = [access(settings.tls.client_names, OPEN_PATHS, READING_PATHS)]
-    # These calls pass no middleware.
-    at_once: Mapping[str, AnswerAtOnce] = {}
-    if not guards:
-        at_once = {name: answerer.at_once(name, verb) for name, verb in prompt.items()}
-    app = web.Application(middlewares=[plain_errors, *guards])
-    app[CONNECTIONS] = Connections(settings, budget, metrics, limited, _by_path(at_once))
-    app[WARNINGS] = warnings
-    app.add_routes(
-        [web.post(path, handler, expect_handler=_ask_later) for path, handler in by_path.items()]
-    )
-    app.add_routes(health_routes(Health(parts.readiness, parts.version), metrics))
-    if parts.webhooks is not None:
-        alone = web.Application(middlewares=[plain_errors])
-        alone[CONNECTIONS] = Connections(settings, budget, metrics, limited)
-        alone.add_routes(
-            web.post(path, by_path[path], expect_handler=_ask_later)
-            for path in (VALIDATE, PODS, GATE)
-        )
-        app[WEBHOOKS] = alone
-    return app
+    return prompt, others
+
+
+def _post(path: str, handler: Handler) -> web.RouteDef:
+    """The route of a path, whose body is asked for by its reader, and not by aiohttp."""
+    return web.post(path, handler, expect_handler=_ask_later)
 
 
 def _by_path(verbs: Mapping[str, Value]) -> Mapping[str, Value]:

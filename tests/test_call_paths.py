@@ -31,6 +31,7 @@ from engine.explanation.explanation import Analyst, Asker, PodQuestion
 from grammar.tree.source import Source
 from policies.validation import Validator
 from server.app import AppParts, create_app
+from server.http.middleware import MisconfigurationWarnings
 from server.http.sockets import CONNECTIONS
 from server.metrics.metrics import Metrics
 from server.runtime.policies import PolicyReader
@@ -142,7 +143,8 @@ class Extender:
         self.cache.add_event_handler(engine.in_flight.pod_changed)
         self.store = store.pods(CODEC, self.cache)
         metrics = Metrics(CollectorRegistry(), "1.2.3")
-        app = create_app(AppParts(engine, lambda: (), Settings(), metrics, LOG, "1.2.3"))
+        warnings = MisconfigurationWarnings(LOG, metrics, lambda: None)
+        app = create_app(AppParts(engine, lambda: (), Settings(), metrics, LOG, "1.2.3", warnings))
         self._transport = MemoryTransport()
         connection = app[CONNECTIONS].admit(asyncio.Protocol, "127.0.0.1")
         assert connection is not None

@@ -507,20 +507,9 @@ class Deciding:
             codec,
             self.observer,
             exemptions=options.exemptions,
-            role=ReplicaRole(
-                cluster.gate if cluster is not None else open_gate,
-                schedulers.call_bind,
-                cluster is not None,
-                self.first.check if self.first is not None else None,
-                schedulers,
-            ),
+            role=self._role(cluster),
             time=DecisionTime(policies=times),
-            after=AfterDecision(
-                journal=self.journal,
-                rejected=self.rejected if cluster is not None else None,
-                answers=cluster.answers if cluster is not None else None,
-                later=asyncio.get_running_loop().call_soon,
-            ),
+            after=self._after(cluster),
         )
         api = cluster.api if cluster is not None else None
         self.data = DataTables(options, api, self.engine, background)
@@ -536,6 +525,23 @@ class Deciding:
         )
         self.portable = PortablePods(self.engine, codec, options.frozen, times)
         self.binder = cluster.binder(self.engine, schedulers) if cluster is not None else None
+
+    def _role(self, cluster: ClusterRuntime | None) -> ReplicaRole:
+        return ReplicaRole(
+            cluster.gate if cluster is not None else open_gate,
+            self.schedulers.call_bind,
+            cluster is not None,
+            self.first.check if self.first is not None else None,
+            self.schedulers,
+        )
+
+    def _after(self, cluster: ClusterRuntime | None) -> AfterDecision:
+        return AfterDecision(
+            journal=self.journal,
+            rejected=self.rejected if cluster is not None else None,
+            answers=cluster.answers if cluster is not None else None,
+            later=asyncio.get_running_loop().call_soon,
+        )
 
     def enforced(self) -> EnforcedPolicies:
         """What is in force now."""

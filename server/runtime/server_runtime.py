@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from logging import Logger
 
 from aiohttp import web
@@ -24,12 +25,12 @@ from grammar.meaning.schema import Schema
 from policies.admission import Examiner
 from server.admission.checking_process import CheckingProcess
 from server.admission.webhooks import WebhookParts
-from server.app import WARNINGS, WEBHOOKS, AppParts, create_app
+from server.app import WEBHOOKS, AppParts, create_app
 from server.http import sockets as running
 from server.http.bodies import ByteBudget
 from server.http.connections import Connections
 from server.http.health import Heartbeat
-from server.http.middleware import Traced
+from server.http.middleware import MisconfigurationWarnings, Traced
 from server.http.tls import Credentials
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
@@ -93,10 +94,11 @@ async def serve(
         if cluster is not None:
             credentials = await server.kept_certificate(cluster.api) or credentials
         deciding = Deciding(options, schema, view, policies, background)
-        app = server.application(deciding)
+        warnings = MisconfigurationWarnings(log, metrics, partial(_node_count, view))
+        app = server.application(deciding, warnings)
         of_certificate = [credentials.checks] if credentials is not None else []
         reloader, data = deciding.reloader, deciding.data
-        background.begin(reloader.readiness, data.checks, *of_certificate, app[WARNINGS].checks)
+        background.begin(reloader.readiness, data.checks, *of_certificate, warnings.checks)
         await server.serve_view(server.view(deciding, credentials), cluster, credentials)
         if cluster is not None:
             cluster.follow(deciding)
@@ -171,7 +173,9 @@ class _Server:
         background.supervisor.start("tls-secret", keeper.run)
         return Credentials(files, background.metrics, log)
 
-    def application(self, deciding: Deciding) -> web.Application:
+    def application(
+        self, deciding: Deciding, warnings: MisconfigurationWarnings
+    ) -> web.Application:
         """The verbs and the webhooks; these check in processes."""
         options, background, reloader = self._options, self._background, deciding.reloader
         size = reloader.view.cluster_size
@@ -185,7 +189,7 @@ class _Server:
                 background.metrics,
                 background.log,
                 options.version,
-                lambda: _node_count(reloader.view),
+                warnings,
                 deciding.binder,
                 WebhookParts(examiner, processes, options.scheduler, deciding.portable.patch),
                 background.shutdown,

@@ -27,6 +27,7 @@ from server.admission.checking_process import CheckingProcess
 from server.admission.webhooks import Tell, WebhookParts
 from server.app import AppParts, create_app
 from server.http.health import ReadinessCheck
+from server.http.middleware import MisconfigurationWarnings
 from server.http.sockets import Shutdown, listening
 from server.metrics.metrics import Metrics
 from server.settings import Settings
@@ -152,15 +153,16 @@ class Parts:
         webhooks = None
         if self.examiner is not None:
             webhooks = WebhookParts(self.examiner, PROCESSES, self.scheduler, self.tell)
+        metrics = Metrics(self.registry, "1.2.3")
         return create_app(
             AppParts(
                 self.decider,
                 lambda: self.checks,
                 self.settings,
-                Metrics(self.registry, "1.2.3"),
+                metrics,
                 LOG,
                 "1.2.3",
-                lambda: self.cluster_size,
+                MisconfigurationWarnings(LOG, metrics, lambda: self.cluster_size),
                 self.binder,
                 webhooks,
                 self.shutdown,
