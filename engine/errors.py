@@ -14,14 +14,6 @@ import re
 _MARK = "placet: "
 # After the words of others, as in `binding rejected: placet: …`.
 _MARKED = re.compile(rf"(?:^|: ){_MARK}(.*)", re.DOTALL)
-# How these texts began before they had the mark: a condition stays until its pod is asked about.
-_BEFORE = re.compile(
-    r"`[^`]+` is the leader and |the Lease is new |this replica (?:is taking|has just become)"
-    r"|cannot hold the Lease: |waiting until ReplicaSet |waiting for in-flight pods: "
-    r"|the pod was not bound to the offered |policy \S+ (?:gives cards|holds gangs) at bind: "
-    r"|the decision took longer |the request's time is over$|not synced: |no cluster view: "
-    r"|node not yet known$"
-)
 
 
 def own_text(words: str) -> str:
@@ -31,9 +23,7 @@ def own_text(words: str) -> str:
 
 def own_words(said: str) -> str:
     """What Placet itself says in a text of kube-scheduler; empty if it says nothing."""
-    if (known := _MARKED.search(said)) is not None:
-        return known[1]
-    return said if _BEFORE.match(said) else ""
+    return "" if (known := _MARKED.search(said)) is None else known[1]
 
 
 class EngineError(Exception):

@@ -151,20 +151,3 @@ def test_the_words_of_a_clause_stay_as_they_are() -> None:
 )
 def test_own_words_are_found_in_what_kube_scheduler_says(said: str, words: str) -> None:
     assert own_words(said) == words
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "`somebody-else` is the leader and is asked to hand over",
-        "the Lease is new or was edited, so no replica is the leader for 15 s",
-        "waiting until ReplicaSet web-5c of the pod is known",
-        "policy shop/web gives cards at bind: serve with `--bind`",
-        "the request's time is over",
-        "not synced: waiting for policies before serving",
-    ],
-)
-def test_a_condition_from_before_the_mark_is_known(text: str) -> None:
-    """It stays until kube-scheduler asks about the pod again."""
-    assert own_words(text) == text
-    assert own_words(f"another extender: {text}") == ""
