@@ -126,21 +126,13 @@ def _numbers(pod: Peer, index: str | None, wanted: int) -> tuple[int, ...]:
 # ---- nodes with room
 
 
-class SpareMemo(ScoreMemo):
-    """A memo of what others may take, beside the pod, of the cards of each node, by row."""
-
-    def __init__(self, clauses: Sequence[ScoreProgram]) -> None:
-        """There is one clause."""
-        super().__init__(clauses[0])
-
-
 @dataclass(frozen=True, slots=True)
 class _AppliedCards:
     """A clause about cards that applies, what pods of the shape take, and the spare part."""
 
     program: CardsProgram
     demand: Demand
-    spare: SpareMemo
+    spare: ScoreMemo
 
 
 class CardRoom:
@@ -156,7 +148,7 @@ class CardRoom:
         self,
         clauses: Sequence[CardsProgram],
         evaluation: Evaluation,
-        spare: Callable[[ScoreProgram, Evaluation], SpareMemo],
+        spare: Callable[[ScoreProgram, Evaluation], ScoreMemo],
     ) -> None:
         """`spare` gives the memo of a clause's value. Raises ExpensivePolicyError."""
         applying = [clause for clause in clauses if applies(clause, evaluation)]

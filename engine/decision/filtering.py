@@ -16,7 +16,6 @@ import msgspec
 import numpy as np
 
 from engine.cache.node_table import UNKNOWN_ROW, KnownRows, NodeRows, NodeTable, NodeWithPods
-from engine.counting.in_flight_pods import GroupIds
 from engine.counting.node_groups import (
     CallGroups,
     GroupVersions,
@@ -185,8 +184,6 @@ class _GroupMemo:
         # By the number of a group; the last one is for no group.
         self._codes: Codes = np.zeros(1, np.int32)
         self._unknown = 0
-        # The groups of the last table by row, and the codes by row. Mostly the next are the same.
-        self._by_row: tuple[GroupIds, Codes] | None = None
         self.rejections: list[Rejection | None] = [None]
 
     def evaluated(
@@ -203,13 +200,9 @@ class _GroupMemo:
             self._unknown = known.setdefault(unknown, len(known))
             self.rejections = list(known)
             self._codes = np.array([known[each] for each in found], np.int32)
-            self._by_row = None
-        ids = groups.ids(self._digest, table)
-        if self._by_row is None or self._by_row[0] is not ids:
-            by_row = self._codes[ids]
-            by_row[UNKNOWN_ROW] = self._unknown
-            self._by_row = ids, by_row
-        return self._by_row[1][rows]
+        codes = self._codes[groups.ids(self._digest, table)[rows]]
+        codes[rows == UNKNOWN_ROW] = self._unknown
+        return codes
 
 
 class _RowMemo:

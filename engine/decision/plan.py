@@ -20,7 +20,7 @@ from engine.counting.groups import CountGroups
 from engine.counting.mutual_limits import MutualLimit
 from engine.counting.named_counts import NamedCount
 from engine.decision import scoring
-from engine.decision.card_room import CardRoom, SpareMemo
+from engine.decision.card_room import CardRoom
 from engine.decision.filtering import FilterMemo
 from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Failed
@@ -40,7 +40,7 @@ from grammar.messages.texts import MOST_SHOWN, cut, shown
 from grammar.values.time import NEVER
 
 Clause = TypeVar("Clause", FilterProgram, ScoreProgram)
-Memo = TypeVar("Memo", FilterMemo, scoring.Scorer, SpareMemo)
+Memo = TypeVar("Memo", FilterMemo, scoring.Scorer, scoring.ScoreMemo)
 
 
 class SharedMemos:
@@ -55,7 +55,7 @@ class SharedMemos:
     def __init__(self) -> None:
         self._filters: WeakValueDictionary[Hashable, FilterMemo] = WeakValueDictionary()
         self._scorers: WeakValueDictionary[Hashable, scoring.Scorer] = WeakValueDictionary()
-        self._spares: WeakValueDictionary[Hashable, SpareMemo] = WeakValueDictionary()
+        self._spares: WeakValueDictionary[Hashable, scoring.ScoreMemo] = WeakValueDictionary()
         self._named: WeakValueDictionary[Hashable, NamedCount] = WeakValueDictionary()
         self._changes = count(1)
         self._kinds: WeakValueDictionary[KindedClause, NodeKinds] = WeakValueDictionary()
@@ -93,9 +93,9 @@ class SharedMemos:
                 self._named[key] = found
         return found
 
-    def spare(self, clause: ScoreProgram, evaluation: Evaluation) -> SpareMemo:
+    def spare(self, clause: ScoreProgram, evaluation: Evaluation) -> scoring.ScoreMemo:
         """The same for what others may take of cards."""
-        return _shared(self._spares, SpareMemo, (clause,), evaluation)
+        return _shared(self._spares, lambda _: scoring.ScoreMemo(clause), (clause,), evaluation)
 
     def leader(self, clause: CountClause) -> CountGroups | None:
         """The groups of nodes that plans share for a clause; None: each plan has its own."""

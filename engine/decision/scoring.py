@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.node_table import NodeRows, NodeTable
-from engine.counting.in_flight_pods import GroupIds
 from engine.counting.node_groups import CallGroups, GroupVersions, PerGroup, counted_on_the_way
 from engine.program.columns import ByKind, Freshness, KindsOf, Moments, grown, no_kinds
 from engine.program.frame import Evaluation, Floats, Frame, Points, Report, Term
@@ -81,7 +80,7 @@ class _GroupValues:
         (digest,) = clause.groups.digests
         self._digest = digest
         # The last number is for no group.
-        self.numbers: Floats = np.empty(0)
+        self._numbers: Floats = np.empty(0)
         self._report: Report = _unheard
 
         def number(frame: Frame) -> float:
@@ -91,30 +90,16 @@ class _GroupValues:
 
     def values(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Floats:
         """In the order of `rows`, NaN where there is none."""
-        self.update(evaluation)
-        found: Floats = self.numbers[self.groups_of(table, evaluation)[rows]]
-        return found
-
-    def update(self, evaluation: Evaluation) -> bool:
-        """Evaluates the groups that have changed; returns whether there were any."""
-        time = evaluation.time
-        self._report = evaluation.report
+        groups, time = evaluation.groups_of_call(), evaluation.time
+        assert isinstance(groups, CallGroups), "a call has groups where a policy reads them"
+        groups, self._report = groups.counting("predicted"), evaluation.report
         time.charge(self._clause.policy)
-        found, is_new = self._known.values(_groups(evaluation), evaluation.frame, time.check)
+        found, is_new = self._known.values(groups, evaluation.frame, time.check)
         time.rest()
         if is_new:
-            self.numbers = np.array(found)
-        return is_new
-
-    def groups_of(self, table: NodeTable, evaluation: Evaluation) -> GroupIds:
-        """The number of each row's group, below 0 for none."""
-        return _groups(evaluation).ids(self._digest, table)
-
-
-def _groups(evaluation: Evaluation) -> CallGroups:
-    groups = evaluation.groups_of_call()
-    assert isinstance(groups, CallGroups), "a call has groups where a policy reads them"
-    return groups.counting("predicted")
+            self._numbers = np.array(found)
+        values: Floats = self._numbers[groups.ids(self._digest, table)[rows]]
+        return values
 
 
 def _unheard(_policy: str, _clause: str, _error: EvaluationError) -> None:
@@ -152,26 +137,6 @@ class MeanMemo:
         return self._points.take(rows)
 
 
-class _GroupMean:
-    """The score of each group of nodes, from clauses that read it and nothing else of a node."""
-
-    def __init__(self, clauses: Sequence[ScoreProgram]) -> None:
-        self._values = [_GroupValues(clause) for clause in clauses]
-        self._scale = Scale(clauses)
-        self._points: Points = np.empty(0, np.int64)
-
-    def tables_changed(self, _: AbstractSet[str]) -> None:
-        """Nothing is to be evaluated again: no clause of one group alone reads tables."""
-
-    def points(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Points:
-        """In the order of `rows`."""
-        is_new = [values.update(evaluation) for values in self._values]
-        if any(is_new):
-            self._points = self._scale.scores(np.array([v.numbers for v in self._values]))
-        found: Points = self._points[self._values[0].groups_of(table, evaluation)[rows]]
-        return found
-
-
 class Scorer:
     """The score clauses of one pod shape. `applies`: there is any."""
 
@@ -182,13 +147,7 @@ class Scorer:
         # Where no clause compares the nodes of a request, the score of a node can be remembered.
         # What reads groups of nodes changes with many nodes at once.
         is_kept = not any(compares(clause) or clause.groups for clause in clauses)
-        self._mean: MeanMemo | _GroupMean | None = None
-        if is_kept:
-            self._mean = MeanMemo(clauses, kinds)
-        of_group = {clause.groups.digests for clause in clauses if clause.groups.alone}
-        is_alone = all(clause.groups.alone and not compares(clause) for clause in clauses)
-        if clauses and is_alone and len(of_group) == 1:
-            self._mean = _GroupMean(clauses)
+        self._mean = MeanMemo(clauses, kinds) if is_kept else None
 
     def __len__(self) -> int:
         return len(self._memos)
