@@ -29,7 +29,6 @@ from engine.cluster.binding import Binder
 from engine.cluster.client import CORE, Api, TokenBucket, path_of
 from engine.cluster.lease import micro_time
 from engine.counting.in_flight_pods import Schedulers
-from engine.decision.plugin_filters import AskedNodes
 from engine.decision.recent_answers import RejectedPod, RejectedPods
 from engine.errors import (
     ApiError,
@@ -80,7 +79,7 @@ class PodJudge(Protocol):
 
     def has_refused(self, pod: RequestPod, reasons: str) -> bool: ...
 
-    def would_pass(self, pod: RequestPod, asked: AskedNodes | None) -> bool: ...
+    def would_pass(self, pod: RequestPod) -> bool: ...
 
 
 class Requeuer:
@@ -175,9 +174,9 @@ class Requeuer:
 
     async def _would_pass(self, rejected_pod: RejectedPod) -> bool:
         """Whether the pod would pass, as far as a few portions of time show."""
-        pod, asked = rejected_pod.pod.undecoded(), rejected_pod.asked
+        pod = rejected_pod.pod.undecoded()
         try:
-            passes = await self._told(lambda: self._judge.would_pass(pod, asked))
+            passes = await self._told(lambda: self._judge.would_pass(pod))
         except EngineError:
             return False
         if passes is None:

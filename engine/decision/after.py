@@ -138,7 +138,7 @@ class AfterDecision:
             self._damper.passed(pod.uid)
         if self._rejected is not None:
             policy = culprit if offered or decided is None else _rejecting(decided)
-            self._rejected.answered(pod, names, offered=offered, policy=policy)
+            self._rejected.answered(pod, offered=offered, policy=policy)
         if self._answers is not None:
             self._answers.answered(pod, names, decided)
         return offered

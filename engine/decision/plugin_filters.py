@@ -1,29 +1,25 @@
 """PluginFilters: the nodes that kube-scheduler would ask about, after its own plugins.
 
 A look at a rejected pod needs them: a node that kube-scheduler never offers is no reason to requeue
-the pod. What the plugins say is known in two ways: from what kube-scheduler has asked about, and
-from nodes and pods (`engine.objects.eligibility`). PluginFilters belongs to the engine and lives as
-long as it does.
+the pod. Nodes and pods tell what the plugins say (`engine.objects.eligibility`). PluginFilters
+belongs to the engine and lives as long as it does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods, Versions
+from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods
 from engine.objects.codec import Pod
 from engine.objects.eligibility import insufficient, unfit
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
 from engine.program.columns import Freshness, grown
 
-# kube-scheduler asks about so many nodes before it leaves any out that its plugins accept.
-_LEAST_SAMPLE = 100
 # The nodes between two looks at the clock.
 _NODES_PER_LOOK = 64
 _MOST_BYTES = 8 << 20
@@ -33,75 +29,19 @@ _BYTES_PER_NODE = 13
 _MOST_REASONS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class AskedNodes:
-    """The nodes that a call of filter was about: a bit for each row, at a version of the table."""
-
-    owner: object
-    version: int
-    bits: bytes
-    number: int
-
-    @classmethod
-    def of(cls, table: NodeTable, names: Sequence[str]) -> AskedNodes:
-        rows = table.find(names)
-        asked = np.zeros(len(table.nodes), np.bool_)
-        asked[rows] = True
-        version = int(np.maximum.reduce(table.versions))
-        return cls(table.owner, version, np.packbits(asked).tobytes(), len(names))
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the plugins have rejected every node that was not asked about."""
-        return self.number < _LEAST_SAMPLE
-
-    def mask(self, size: int) -> npt.NDArray[np.bool_]:
-        """Whether each of the first rows was asked about."""
-        asked = np.unpackbits(np.frombuffer(self.bits, np.uint8)).astype(np.bool_)
-        return grown(asked, size, 0)[:size]
-
-
 class PluginFilters:
     """The filters of kube-scheduler's own plugins, for one kind of pod after another."""
 
     def __init__(self) -> None:
         self._encoder = msgspec.json.Encoder()
-        self._changes = _Changes()
         self._memos: Remembered[bytes, _Memo] = Remembered(_MOST_BYTES, lambda _, memo: memo.bytes)
-
-    def offer_any(
-        self,
-        pod: RequestPod,
-        table: NodeTable,
-        rows: NodeRows,
-        asked: AskedNodes | None,
-        check: Callable[[], None],
-    ) -> bool:
-        """Whether kube-scheduler would ask about any of these nodes now.
-
-        It would if it has done so since the node changed; `asked` is the last call about the pod,
-        None if that is not known. It would not if that call left the node out, and nothing has
-        changed there. Else the plugins decide, without what this kube-scheduler does not look at.
-        `check` raises an EngineError when the time is over; the next call continues.
-        """
-        memo = self._memo(pod, len(table.nodes))
-        ignored = unknown_resources(pod.pod, table)
-        if asked is not None and asked.owner is table.owner:
-            stays = self._changes.since(table) <= asked.version
-            there = asked.mask(len(table.nodes)) & stays
-            if there[rows].any():
-                return True
-            if asked.is_complete:
-                rows = rows[~stays[rows]]
-            ignored |= memo.reasons(pod.pod, table, there.nonzero()[0], check)
-        return bool(memo.allow(pod.pod, table, rows, ignored, check).any())
 
     def allowed(
         self, pod: RequestPod, table: NodeTable, rows: NodeRows, check: Callable[[], None]
     ) -> npt.NDArray[np.bool_]:
         """Which of these nodes the plugins allow, without resources that no node has.
 
-        `check` is as in `offer_any`.
+        `check` raises an EngineError when the time is over; the next call continues.
         """
         memo = self._memo(pod, len(table.nodes))
         return memo.allow(pod.pod, table, rows, unknown_resources(pod.pod, table), check)
@@ -140,13 +80,6 @@ class _Memo:
         self._codes: npt.NDArray[np.int32] = np.empty(0, np.int32)
         self._reasons: list[tuple[str, ...]] = [()]
         self._known: dict[tuple[str, ...], int] = {(): 0}
-
-    def reasons(
-        self, pod: Pod, table: NodeTable, rows: NodeRows, check: Callable[[], None]
-    ) -> set[str]:
-        """All reasons against some of these nodes."""
-        codes = np.unique(self._evaluated(pod, table, rows, check)).tolist()
-        return {reason for code in codes for reason in self._reasons[code]}
 
     def allow(
         self,
@@ -187,38 +120,3 @@ class _Memo:
             code = self._known[reasons] = len(self._reasons)
             self._reasons.append(reasons)
         return code
-
-
-class _Changes:
-    """The last change of each node that a plugin can see, as a version: no heartbeat is one."""
-
-    def __init__(self) -> None:
-        self._table: NodeTable | None = None
-        self._since: Versions = np.zeros(0, np.int64)
-
-    def since(self, table: NodeTable) -> Versions:
-        """The versions by row. A node may have changed earlier than its version says."""
-        before = self._table
-        if before is None or before.owner is not table.owner:
-            self._since = table.versions.copy()
-        elif before is not table:
-            self._since = grown(self._since, len(table.nodes), -1)
-            known = grown(before.versions, len(table.nodes), -1)
-            for row in (known != table.versions).nonzero()[0].tolist():
-                old = before.nodes[row] if row < len(before.nodes) else None
-                if not _are_alike(old, table.nodes[row]):
-                    self._since[row] = table.versions[row]
-        self._table = table
-        return self._since
-
-
-def _are_alike(old: NodeWithPods | None, new: NodeWithPods | None) -> bool:
-    if old is None or new is None:
-        return old is new
-    return (
-        old.labels == new.labels
-        and old.spec == new.spec
-        and old.allocatable == new.allocatable
-        and old.requested == new.requested
-        and {pod.uid for pod in old.pods or ()} == {pod.uid for pod in new.pods or ()}
-    )

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from engine.cache.node_table import KnownRows, NodeTable
-from engine.decision.plugin_filters import AskedNodes
+from engine.cache.node_table import KnownRows
 from engine.decision.verdict import Codes, Decision
-from engine.errors import NotSyncedError
 from engine.objects.peer import Peer
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
@@ -219,7 +217,6 @@ class LastAnswers:
 class RejectedPod:
     """One rejected pod: when it was rejected, and when it is due again, in seconds of the clock.
 
-    `asked` are the nodes that the call was about, None if another replica has answered it.
     `policy` is the one that rejected most of them, empty if that is not known. `is_requeued` says
     that it was requeued since.
     """
@@ -228,13 +225,12 @@ class RejectedPod:
     at: float
     due: float
     pause: float
-    asked: AskedNodes | None = None
     policy: str = ""
     is_requeued: bool = False
 
     @property
     def bytes(self) -> int:
-        return self.pod.undecoded_bytes + (len(self.asked.bits) if self.asked is not None else 0)
+        return self.pod.undecoded_bytes
 
 
 # kube-scheduler writes the condition of a pod within this time after our answer.
@@ -262,16 +258,8 @@ class RejectedPods:
     `requeues` counts the requeued pods, `offered` and `refused_again` the answers about them.
     """
 
-    def __init__(
-        self,
-        clock: Callable[[], float],
-        first_pause: float,
-        most_pause: float,
-        table: Callable[[], NodeTable],
-    ) -> None:
-        """`table` gives the nodes of the cache. Raises NotSyncedError."""
+    def __init__(self, clock: Callable[[], float], first_pause: float, most_pause: float) -> None:
         self._clock = clock
-        self._table = table
         self._first = first_pause
         self._most = most_pause
         self._known: Remembered[str, RejectedPod] = Remembered(
@@ -285,39 +273,29 @@ class RejectedPods:
     def find(self, uid: str) -> RejectedPod | None:
         return self._known.get(uid)
 
-    def answered(
-        self, pod: RequestPod, names: Sequence[str], *, offered: bool, policy: str = ""
-    ) -> None:
-        """Takes an answer about these nodes; `policy` has rejected most of them."""
+    def answered(self, pod: RequestPod, *, offered: bool, policy: str = "") -> None:
+        """Takes an answer; `policy` has rejected most of the nodes."""
         known = self._known.pop(pod.uid)
         if known is not None and known.is_requeued:
             self.offered += offered
             self.refused_again += not offered
         if not offered:
-            self._add(pod, known, self._asked(names), policy)
+            self._add(pod, known, policy)
 
     def noticed(self, pod: RequestPod) -> None:
         """Takes a pod that another replica has rejected, or this one before a restart."""
-        self._add(pod, self._known.pop(pod.uid), None, "")
+        self._add(pod, self._known.pop(pod.uid), "")
 
     def is_requeued(self, uid: str) -> bool:
         """Whether the pod was requeued since the last answer about it."""
         known = self._known.get(uid)
         return known is not None and known.is_requeued
 
-    def _add(
-        self, pod: RequestPod, known: RejectedPod | None, asked: AskedNodes | None, policy: str
-    ) -> None:
+    def _add(self, pod: RequestPod, known: RejectedPod | None, policy: str) -> None:
         now = self._clock()
         pause = self._first if known is None else known.pause
-        rejected = RejectedPod(pod.undecoded(), now, now + pause, pause, asked, policy)
+        rejected = RejectedPod(pod.undecoded(), now, now + pause, pause, policy)
         self._known.put(pod.uid, rejected)
-
-    def _asked(self, names: Sequence[str]) -> AskedNodes | None:
-        try:
-            return AskedNodes.of(self._table(), names)
-        except NotSyncedError:
-            return None
 
     def pod_changed(self, old: Peer | None, new: Peer | None, _revision: int) -> None:
         """Takes a new state of a pod from the cache; it is a PodEventHandler."""

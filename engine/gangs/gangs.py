@@ -45,7 +45,6 @@ import numpy as np
 from engine.cache.node_table import NodeRows, Snapshot
 from engine.decision.placement import PlacingParts
 from engine.decision.plan import Plan
-from engine.decision.plugin_filters import AskedNodes
 from engine.decision.registry import Registry
 from engine.decision.verb_call import Observer, VerbCall
 from engine.decision.verdict import Decision, Rejected, attributed
@@ -550,13 +549,12 @@ class SecondLooks:
         ours += [f"{re.escape(text)}[^.;]*" for text in (*gangs, own_text(""))]
         return re.search(rf"(?:\d|;) (?:{'|'.join(ours)})(?:[,.;]|$)", reasons) is not None
 
-    def would_pass(self, pod: RequestPod, asked: AskedNodes | None = None) -> bool:
+    def would_pass(self, pod: RequestPod) -> bool:
         """Whether filter would offer a node that kube-scheduler would ask about.
 
-        `asked` are the nodes of its last call about the pod, None if not known. Nobody waits for
-        the answer, so a call is a portion of a few milliseconds. Raises DeadlineExceededError at
-        its end: the next call continues. Raises other EngineErrors where there would be no
-        decision.
+        Nobody waits for the answer, so a call is a portion of a few milliseconds. Raises
+        DeadlineExceededError at its end: the next call continues. Raises other EngineErrors where
+        there would be no decision.
         """
         call = self._calls.look(pod)
         counts, table = call.plan.counts, call.snapshot.table
@@ -568,7 +566,8 @@ class SecondLooks:
             passing = passing[self._placement.open(call, passing)]
         if not len(passing) or not self._gangs.would_pass(call):
             return False
-        return self._plugins.offer_any(pod, table, passing, asked, call.evaluation.time.check)
+        check = call.evaluation.time.check
+        return bool(self._plugins.allowed(pod, table, passing, check).any())
 
 
 def _event_texts(

@@ -492,9 +492,7 @@ class Deciding:
         )
         schedulers = self.schedulers = options.schedulers
         self.journal, self.observer = Journal(), LogObserver(background.log, metrics)
-        self.rejected = RejectedPods(
-            time.monotonic, _FIRST_PAUSE, _MOST_PAUSE, lambda: view.snapshot().table
-        )
+        self.rejected = RejectedPods(time.monotonic, _FIRST_PAUSE, _MOST_PAUSE)
         work = WorkClock()
         background.stack.callback(work.close)
         size, expensive = view.cluster_size, self.observer.expensive

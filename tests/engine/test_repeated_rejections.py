@@ -87,7 +87,7 @@ def test_a_requeue_of_ours_is_no_loop() -> None:
     """A pod that loses a race for a free place is Unschedulable all the time."""
     cache = cache_of([node("n1", labels={"part": "a"})])
     clock = Clock()
-    rejected = RejectedPods(clock, 1.0, 60.0, lambda: cache.snapshot().table)
+    rejected = RejectedPods(clock, 1.0, 60.0)
     # By its own clock no time passes: only rejections are counted.
     after = AfterDecision(lambda: 0.0, rejected=rejected)
     engine = engine_over(THREE, cache, after=after)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.cache.node_table import NodeTable
 from engine.cluster.requeue import Requeuer
 from engine.counting.in_flight_pods import Schedulers
-from engine.decision.plugin_filters import AskedNodes
 from engine.decision.recent_answers import RejectedPods, RejectedStatus
 from engine.errors import (
     ApiError,
@@ -31,7 +29,6 @@ from engine.program.policy_time import MOST_PORTIONS
 from grammar.meaning.schema import load_schema
 from grammar.values.time import Timestamp
 from tests.support import builders
-from tests.support.engines import cache_of
 
 CODEC = ObjectCodec(load_schema())
 NOW = "2026-01-01T00:00:00.000000Z"
@@ -57,13 +54,9 @@ class Scene:
     portions: int = 1
     looks: int = 0
     given_up: list[tuple[str, str]] = field(default_factory=list)
-    table: NodeTable = field(default_factory=cache_of([builders.node("n1")]).nodes.table)
-    # The nodes of each call of filter, and those of the last look.
-    names: Sequence[str] = ("n1",)
-    asked: AskedNodes | None = None
 
     def __post_init__(self) -> None:
-        self.rejected_pods = RejectedPods(lambda: self.time, 1.0, 60.0, lambda: self.table)
+        self.rejected_pods = RejectedPods(lambda: self.time, 1.0, 60.0)
         schedulers = Schedulers(frozenset({"ours", "other"}))
         self.requeuer = Requeuer(
             self, self, self.rejected_pods, self._gave_up, schedulers, lambda: self.time
@@ -79,12 +72,12 @@ class Scene:
         fields = {"unscheduled": UNSCHEDULABLE, "schedulerName": "ours", **fields}
         self.pending[f"shop/{name}"] = replace(peer, **fields)
         if refused:
-            self.rejected_pods.answered(self.read(builders.raw(made)), self.names, offered=False)
+            self.rejected_pods.answered(self.read(builders.raw(made)), offered=False)
 
     def offer(self, name: str) -> None:
         """Answers with a node."""
         pod = self.read(builders.raw({"metadata": {"uid": name}}))
-        self.rejected_pods.answered(pod, self.names, offered=True)
+        self.rejected_pods.answered(pod, offered=True)
 
     async def look(self) -> list[str]:
         """The pods that are nudged."""
@@ -138,11 +131,10 @@ class Scene:
         self._portion()
         return asked.name != "free" and reasons == OURS
 
-    def would_pass(self, pod: RequestPod, asked: AskedNodes | None) -> bool:
+    def would_pass(self, pod: RequestPod) -> bool:
         if self.raises:
             raise WaitingError("not synced")
         self._portion()
-        self.asked = asked
         return pod.name in self.passing
 
     def _portion(self) -> None:
@@ -270,29 +262,6 @@ async def test_a_pod_with_a_feasible_node_is_forgotten() -> None:
     scene.add("a")
     scene.offer("a")
     assert "a" not in scene.rejected_pods
-
-
-async def test_a_look_knows_the_nodes_of_the_last_call() -> None:
-    scene = Scene()
-    scene.add("a")
-    scene.time += 1.0
-    await scene.look()
-    assert scene.asked == AskedNodes.of(scene.table, ["n1"])
-    scene.names = ()
-    scene.add("a")
-    scene.time += 1.0
-    await scene.look()
-    assert scene.asked == AskedNodes.of(scene.table, [])
-
-
-async def test_a_look_at_a_pod_of_another_replica_knows_no_call() -> None:
-    scene = Scene()
-    scene.add("a", refused=False)
-    await scene.look()
-    scene.time += 1.0
-    scene.asked = AskedNodes.of(scene.table, ["n1"])
-    await scene.look()
-    assert scene.asked is None
 
 
 async def test_an_answer_before_that_of_the_api_server_follows_the_requeue() -> None:

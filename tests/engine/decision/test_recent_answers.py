@@ -314,8 +314,7 @@ def test_rejections_take_memory_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_pod_waits_for_the_policy_that_rejects_the_most_of_its_nodes() -> None:
-    cache = Cache()
-    waiting = RejectedPods(Clock(), 1.0, 60.0, lambda: cache.snapshot().table)
+    waiting = RejectedPods(Clock(), 1.0, 60.0)
     after = AfterDecision(Clock(), rejected=waiting)
     one, other = Rejected("x", "shop/web", "zone"), Rejected("y", "spot", "price")
     after.answered(asked("a"), NODES, decision([one, other, other], None))
