@@ -13,6 +13,7 @@ from cli.console import Part, lines, table
 from engine.explanation.cause import event_time, pod_scheduled
 from engine.explanation.document import (
     Cause,
+    ClauseOnNode,
     GangExplanation,
     NodeExplanation,
     PodAnswer,
@@ -325,10 +326,35 @@ def _nearest(found: PodExplanation) -> Iterator[Part]:
         yield f"  {miss.node} fails {counted(len(miss.rejectedBy), 'clause')}"
         for each in miss.rejectedBy:
             yield f"    {each.text}"
-            for line in each.detail.splitlines():
+            for line in _shortfall(each):
                 yield f"      {line}"
     if (more := found.nodes - found.passing - min(len(found.nearest), _NEAREST)) > 0:
         yield f"  and {more} more"
+
+
+def _shortfall(said: ClauseOnNode) -> Iterator[str]:
+    """The `detail` of a clause; else its counts, or the failing parts of its filter."""
+    if said.detail:
+        yield from said.detail.splitlines()
+    elif said.counts is not None:
+        yield from count_lines(said.counts)
+    else:
+        for each in said.expressions:
+            if each.part == "require" and each.values[0].value != "true":
+                yield _because(each)
+
+
+def _because(traced: TracedExpression) -> str:
+    """An expression with the values of its outermost parts, and the part of each error."""
+    # The parts around an error have the same error, and come before it.
+    failed = {each.error: each.expression for each in traced.values if each.error is not None}
+    known: dict[str, str] = {}
+    for each in traced.values:
+        if each.depth == 1 and each.value is not None:
+            known.setdefault(each.expression, each.value)
+    said = [f"{text} is {value}" for text, value in known.items()]
+    said += [f"{text} has no value: {error}" for error, text in failed.items()]
+    return f"{traced.text}: {', '.join(said)}" if said else traced.text
 
 
 def _relaxations(found: PodExplanation) -> Iterator[Part]:

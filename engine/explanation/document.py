@@ -94,12 +94,6 @@ class RejectingClause(NamedClause, frozen=True):
     text: str
 
 
-class RejectionOfNode(RejectingClause, frozen=True):
-    """A clause that rejects a node. `detail` says by how much, in lines; it may be empty."""
-
-    detail: str
-
-
 class UnfitNodes(msgspec.Struct, frozen=True):
     """The nodes that one of kube-scheduler's own plugins rejects; `text` is its reason."""
 
@@ -147,13 +141,6 @@ class ClauseSummary(NamedClause, frozen=True):
     message: str
     counts: bool
     requires: Sequence[Requirement] = ()
-
-
-class NearestMiss(msgspec.Struct, frozen=True):
-    """A near miss: a node that few clauses reject."""
-
-    node: str
-    rejectedBy: Sequence[RejectionOfNode]
 
 
 class NodeRow(msgspec.Struct, frozen=True):
@@ -213,12 +200,22 @@ class NodeCounts(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ClauseOnNode(RejectingClause, frozen=True, omit_defaults=True):
-    """What one clause says of a node; `text` is its reason where it does not hold."""
+    """What one clause says of a node; `text` is its reason where it does not hold.
+
+    `detail` is what the policy says beside its reason.
+    """
 
     holds: bool
     detail: str = ""
     expressions: Sequence[TracedExpression] = ()
     counts: NodeCounts | None = None
+
+
+class NearestMiss(msgspec.Struct, frozen=True):
+    """A near miss: a node that few clauses reject, and what these say of it."""
+
+    node: str
+    rejectedBy: Sequence[ClauseOnNode]
 
 
 class ScoreTerm(NamedClause, frozen=True):

@@ -53,15 +53,16 @@ KEPT_OUT = "a pod that is there, or may end there, has this limit"
 
 
 def clauses_on(
-    written: WrittenClauses, found: ClauseResults, name: str
+    written: WrittenClauses, found: ClauseResults, name: str, *, rejecting: bool = False
 ) -> Work[list[ClauseOnNode]]:
     """What each filter and each strict count says about a node, in the order of the policies.
 
-    Its expressions are those that can differ between nodes.
+    Its expressions are those that can differ between nodes. With `rejecting` only the clauses that
+    reject the node are asked.
     """
     against, frame = found.against(name), found.inspection.frame_at(name)
     said = []
-    for objection in found.objections:
+    for objection in against if rejecting else found.objections:
         clause = written.find(objection.policy, objection.name)
         refuses = objection in against
         said.append(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +51,6 @@ from engine.explanation.document import (
     PolicyAudit,
     PolicyNotInForce,
     RejectingClause,
-    RejectionOfNode,
     Requirement,
     ScoredNode,
     UnfitNodes,
@@ -59,12 +58,10 @@ from engine.explanation.document import (
 )
 from engine.explanation.evidence import (
     clauses_on,
-    count_lines,
-    counted_on,
     scores_on,
 )
 from engine.explanation.inspection import ClauseResults, Inspection, Objection
-from engine.explanation.written import Values, Written, WrittenClauses
+from engine.explanation.written import Values, WrittenClauses
 from engine.gangs.gang import GangOfPod
 from engine.objects.codec import Pod
 from engine.objects.eligibility import unfit as unfit_reasons
@@ -75,7 +72,6 @@ from engine.program.program import Program
 from engine.work import Work, finished
 from grammar.meaning.schema import Schema
 from grammar.messages.texts import shown
-from grammar.tree.ast import Expr
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 
@@ -307,12 +303,8 @@ class Analyst:
         nearest = []
         for name in (results.names[index] for index in wanted):
             if not inspection.selection.unselectable:
-                reasons = []
-                for each in results.against(name):
-                    lines = yield from self._shortfall(each, results, name)
-                    reasons.append(RejectionOfNode(*_named(each), "\n".join(lines)))
-                nearest.append(NearestMiss(name, reasons))
-                yield from inspection.pause()
+                against = yield from clauses_on(self._written, results, name, rejecting=True)
+                nearest.append(NearestMiss(name, against))
         clauses = []
         for objection in results.objections:
             written, requires = self._written.find(objection.policy, objection.name), []
@@ -333,33 +325,6 @@ class Analyst:
                 )
             )
         return clauses, nearest
-
-    def _shortfall(
-        self, objection: Objection, results: ClauseResults, name: str
-    ) -> Work[Iterable[str]]:
-        """The `detail` of a clause; else its counts, or the failing parts of its filter."""
-        written = self._written.find(objection.policy, objection.name)
-        frame = results.inspection.frame_at(name)
-        if detail := written.detail(frame):
-            return [detail]
-        if (counts := (yield from counted_on(objection, written, results, name))) is not None:
-            return count_lines(counts)
-        failing = yield from results.inspection.parts(objection.program, [name])
-        requires = zip(written.requires, failing, strict=True)
-        return [self._because(written, r, frame) for (r, _), mask in requires if mask[0]]
-
-    def _because(self, written: Written, require: Expr, frame: Frame) -> str:
-        """An expression with the values of its outermost parts, and the part of each error."""
-        traced = self._written.expression("require", written.traced(require, frame))
-        # The parts around an error have the same error, and come before it.
-        failed = {each.error: each.expression for each in traced.values if each.error is not None}
-        known: dict[str, str] = {}
-        for each in traced.values:
-            if each.depth == 1 and each.value is not None:
-                known.setdefault(each.expression, each.value)
-        said = [f"{text} is {value}" for text, value in known.items()]
-        said += [f"{text} has no value: {error}" for error, text in failed.items()]
-        return f"{traced.text}: {', '.join(said)}" if said else traced.text
 
     def _whys(self, results: ClauseResults) -> Work[Mapping[str, Sequence[str]]]:
         """By node, the clauses that refuse it with their `detail`, and scores without a value."""

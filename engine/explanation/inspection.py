@@ -229,7 +229,7 @@ class Inspection:
         """The objections of a policy's filters, then of its strict counts, in their order."""
         found: list[Objection] = []
         for clause in program.filters:
-            rejections = yield from self._rejections(clause, self._rows)
+            rejections = yield from self._rejections(clause)
             errors = {i: r.error for i, r in enumerate(rejections) if r is not None and r.error}
             found.append(self._objection(clause, clause, _mask_of(rejections), errors))
         for counted in program.counts:
@@ -244,14 +244,11 @@ class Inspection:
             for counted in program.counts:
                 yield from self._count(counted)
 
-    def parts(
-        self, clause: RejectingProgram, names: Sequence[str] | None = None
-    ) -> Work[list[Mask]]:
+    def parts(self, clause: RejectingProgram) -> Work[list[Mask]]:
         """The nodes on which each `require` of a filter does not hold, each by itself."""
-        rows = self._rows if names is None else self.table.find(names)
         found = []
         for part in clause.parts():
-            found += [_mask_of((yield from self._rejections(part, rows)))]
+            found += [_mask_of((yield from self._rejections(part)))]
         return found
 
     def gang_objection(self, gang: GangOfPod) -> Objection:
@@ -278,10 +275,10 @@ class Inspection:
         text = said.message(self._unhurried)
         return Objection(said.policy, said.name, program, refused, errors, text, is_mutual)
 
-    def _rejections(self, clause: FilterProgram, rows: NodeRows) -> Work[list[Rejection | None]]:
+    def _rejections(self, clause: FilterProgram) -> Work[list[Rejection | None]]:
         found: list[Rejection | None] = []
-        for first in range(0, len(rows), _NODES):
-            nodes = [self.table.nodes[row] for row in rows[first : first + _NODES]]
+        for first in range(0, len(self._rows), _NODES):
+            nodes = [self.table.nodes[row] for row in self._rows[first : first + _NODES]]
             found += filtering.rejections([clause], self._unhurried, nodes)
             yield from self.pause()
         return found

@@ -85,8 +85,9 @@ def test_why_shows_the_golden_explanation(page: Page, demo: Demo) -> None:
             expect(shown).to_contain_text(each["text"])
     for miss in document["nearest"]:
         for each in miss["rejectedBy"]:
-            for line in each["detail"].splitlines():
-                expect(shown).to_contain_text(line.strip())
+            for part in each.get("expressions", ()):
+                for value in part["values"]:
+                    expect(shown).to_contain_text(value["expression"])
     for each in document["unfit"]:
         expect(shown).to_contain_text(each["text"])
     expect(shown).to_contain_text(document["said"])

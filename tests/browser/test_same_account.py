@@ -136,7 +136,8 @@ def is_shown(shown: Any, document: Any) -> None:
         assert all(each["text"] in shown["text"] for each in group["rejectedBy"])
     for miss in document["nearest"]:
         for each in miss["rejectedBy"]:
-            assert all(line.strip() in shown["text"] for line in each["detail"].splitlines())
+            for part in each.get("expressions", ()):
+                assert all(value["expression"] in shown["text"] for value in part["values"])
     for each in document["unfit"]:
         assert each["text"] in shown["text"]
     for each in (document["scores"] or [])[:50]:

@@ -55,8 +55,7 @@ export function Now({ found, chosen, one, link }) {
     ${found.nearest.length > 0 && html`<section><h2>Nearest misses</h2>
       <p class="quiet">Few clauses reject these nodes.</p>
       <${Table} label="Nearest misses" head=${["Node", "Why"]}>${found.nearest.map((miss) => html`<tr key=${miss.node}><td><a href=${link(miss.node)}>${miss.node}</a></td>
-        <td>${miss.rejectedBy.map((each) => html`<div>${each.text}
-          ${each.detail && html`<div class="quiet shortfall">${each.detail}</div>`}</div>`)}</td></tr>`)}<//></section>`}
+        <td>${miss.rejectedBy.map((each) => html`<div>${each.text}<${Evidence} said=${each} /></div>`)}</td></tr>`)}<//></section>`}
     ${found.passing < found.nodes && html`<${Relaxations} groups=${found.groups} />`}
     ${found.clauses.length > 0 && html`<${Clauses} clauses=${found.clauses} nodes=${found.nodes} />`}
     ${found.scores && found.scores.length > 0 && html`<section><h2>Scores</h2>
@@ -172,10 +171,13 @@ const OneNode = ({ node }) => html`
   ${node.clauses.map((each) => html`<details class="clause" open=${!each.holds}>
     <summary><${Badge} kind=${each.holds ? "good" : "bad"}>${each.holds ? "holds" : "rejects"}<//>
       <span>${each.policy}: ${each.clause}</span></summary>
-    ${each.detail && html`<p>${sentence(each.detail)}</p>`}
-    ${(each.expressions || []).map((part) => html`<${Values} values=${part.values} />`)}
-    ${each.counts && html`<${Counts} counts=${each.counts} />`}</details>`)}
+    <${Evidence} said=${each} /></details>`)}
   ${node.terms.length > 0 && html`<${Terms} terms=${node.terms} />`}`;
+
+// What a clause says of a node: its detail, what its expressions read, and what it counts.
+const Evidence = ({ said }) => html`${said.detail && html`<p>${sentence(said.detail)}</p>`}
+  ${(said.expressions || []).map((part) => html`<${Values} values=${part.values} />`)}
+  ${said.counts && html`<${Counts} counts=${said.counts} />`}`;
 
 const Values = ({ values }) => values && values.length > 0 && html`<ul class="values">${values.map((each) => html`
   <li style=${{ paddingLeft: `${Math.min(each.depth, 5)}rem` }}><code>${each.expression}</code>
