@@ -109,7 +109,7 @@ class Placet:
 
     def explain(self, pod: str | Path, node: str | None = None) -> dict[str, Any]:
         """What `placet explain POD [NODE] -o json` prints, as plain values."""
-        found = explained(self._read, self._pod(pod), node=node, every_node=True)
+        found = explained(self._read, self._pod(pod), node=node)
         made: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(decided(found)))
         return made
 

@@ -200,7 +200,6 @@ def explained(
     pod: NamedPod,
     *,
     node: str | None = None,
-    every_node: bool = False,
     asker: Asker = NOBODY,
 ) -> PodExplanation:
     """The explanation of a pod on every node, as if it had none.
@@ -210,7 +209,7 @@ def explained(
     """
     extender = offline_engine(world.policies.registry, world.cluster, world.codec)
     analyst = Analyst(extender, world.policies, world.schema, now=lambda: world.cluster.now)
-    question = PodQuestion(pod, node, every_node=every_node, places=True)
+    question = PodQuestion(pod, node, places=True)
     with world.cluster.asking(pod):
         try:
             return analyst.at_once(question, asker)

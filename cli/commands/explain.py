@@ -110,10 +110,10 @@ def ask(args: argparse.Namespace, world: World, live: LiveCluster | None = None)
         world.cluster.node(args.node)
     asker, events = asker_of(args, pod, live)
     is_data = args.output in ("json", "yaml")
-    every = is_data or args.output == "wide"
-    found = explained(world, pod, node=args.node, every_node=every, asker=asker)
+    found = explained(world, pod, node=args.node, asker=asker)
     if args.output == "name":
-        put(f"node/{row.node}" for row in found.rows or () if row.offered)
+        offered = (g.names for g in found.groups if not (g.rejectedBy or g.heldBack))
+        put(f"node/{name}" for names in offered for name in names)
     elif is_data:
         put_document(_with_last_decision(args, found), args.output)
     else:
@@ -121,7 +121,8 @@ def ask(args: argparse.Namespace, world: World, live: LiveCluster | None = None)
         put(beginning(found.cause, body, events, found.notInForce))
         if found.is_decided or found.cause is None:
             put(head(decided(found)))
-            put(one_node(found) if args.node is not None else every_node(found))
+            wide = args.output == "wide"
+            put(one_node(found) if args.node is not None else every_node(found, wide=wide))
         if "decision" in args and args.decision:
             put(["", *_running_placet(found, _with_last_decision(args, found))])
     # A file with errors is a finding; what a cluster has is what was asked about.

@@ -34,6 +34,8 @@ from grammar.messages.texts import counted, cut, excerpt, named
 
 # The most names in a row.
 NAMED = 4
+# Of more nodes than these there is a row for each only if it is asked for.
+_LISTED = 20
 # The most members of a gang in a table.
 _MEMBERS = 20
 # The most rows of a trace: a loop over the pods of a node has steps for each pod.
@@ -118,12 +120,13 @@ def _gang_state(gang: GangExplanation) -> str:
             assert_never(gang.state)
 
 
-def every_node(found: PodExplanation) -> Iterator[Part]:
-    """A row for each node if the explanation has them, else one for each reason."""
-    yield by_reason(found) if found.rows is None else _listed(found)
+def every_node(found: PodExplanation, *, wide: bool = False) -> Iterator[Part]:
+    """A row for each node if there are few of them, or with `wide`, else one for each reason."""
+    has_rows = wide or found.nodes <= _LISTED
+    yield _listed(found) if has_rows else by_reason(found)
     yield ""
     passing = passed(found.passing, found.nodes, found.heldBack)
-    yield from _beside_unfit(found, passing, reasons=found.rows is None)
+    yield from _beside_unfit(found, passing, reasons=not has_rows)
     for audit in found.audits:
         yield audited(audit)
 
@@ -180,9 +183,22 @@ def one_node(found: PodExplanation) -> Iterator[Part]:
 
 def _listed(found: PodExplanation) -> Table:
     listed = table("node", "verdict", "score", "why", right=("score",))
-    for row in found.rows or ():
-        score = "" if row.score is None else str(row.score)
-        listed.add_row(row.node, _PASSES if row.passes else _FAILS, score, lines(row.why))
+    scored = {each.node: each for each in found.scores or ()}
+    unfit = [(f"kube-scheduler: {each.text}", set(each.names)) for each in found.unfit]
+    details = {
+        (miss.node, each.text): f"{each.text} ({each.detail})"
+        for miss in found.nearest
+        for each in miss.rejectedBy
+        if each.detail
+    }
+    rows = ((name, group) for group in found.groups for name in group.names)
+    for name, group in sorted(rows, key=lambda row: row[0]):
+        score, texts = scored.get(name), [each.text for each in group.rejectedBy]
+        why = [*(details.get((name, text), text) for text in texts), group.heldBack]
+        why += [*(score.missing if score else ()), *(t for t, names in unfit if name in names)]
+        number = "" if score is None else str(score.score)
+        verdict = _FAILS if group.rejectedBy else _PASSES
+        listed.add_row(name, verdict, number, lines([text for text in why if text]))
     return listed
 
 

@@ -143,25 +143,12 @@ class ClauseSummary(NamedClause, frozen=True):
     requires: Sequence[Requirement] = ()
 
 
-class NodeRow(msgspec.Struct, frozen=True):
-    """A row for a node: whether it passes and is offered, its score, and the reasons as lines.
-
-    `score` is null for a node that is not scored. The reasons of kube-scheduler's own plugins come
-    last; `passes` and `offered` are about policies alone.
-    """
-
-    node: str
-    passes: bool
-    offered: bool
-    score: int | None
-    why: Sequence[str]
-
-
-class ScoredNode(msgspec.Struct, frozen=True):
-    """The score of a node, 0..10."""
+class ScoredNode(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The score of a node, 0..10; `missing` says which clauses have no number for it, and why."""
 
     node: str
     score: int
+    missing: Sequence[str] = ()
 
 
 class ReadValue(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -375,10 +362,9 @@ class PodExplanation(PodAnswer, frozen=True, kw_only=True):
 
     `unfit` has by reason the nodes that kube-scheduler's own plugins reject, as far as nodes and
     pods show it; a node may have several reasons. `nearest` are at most 20 nodes, those with the
-    fewest rejecting clauses first. `rows` has the nodes by name, null if there are more than 20 and
-    not all are wanted. `then` is the last decision, null if it is not kept or not asked for;
-    `changes` says what is other now. `node` is null unless the question names a node. `gang` is
-    null for a pod that is in none. `caveat` says what an extender cannot see.
+    fewest rejecting clauses first. `then` is the last decision, null if it is not kept or not asked
+    for; `changes` says what is other now. `node` is null unless the question names a node. `gang`
+    is null for a pod that is in none. `caveat` says what an extender cannot see.
     """
 
     version: int = VERSION
@@ -392,7 +378,6 @@ class PodExplanation(PodAnswer, frozen=True, kw_only=True):
     unfit: Sequence[UnfitNodes] = ()
     clauses: Sequence[ClauseSummary] = ()
     nearest: Sequence[NearestMiss] = ()
-    rows: Sequence[NodeRow] | None = None
     then: PodDecision | None = None
     changes: Sequence[Change] = ()
     node: NodeExplanation | None = None

@@ -45,7 +45,6 @@ from engine.explanation.document import (
     NearestMiss,
     NodeExplanation,
     NodeGroup,
-    NodeRow,
     PodDecision,
     PodExplanation,
     PolicyAudit,
@@ -75,8 +74,6 @@ from grammar.messages.texts import shown
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 
-# Explanations of more nodes than this have no row for each, unless it is asked for.
-LISTED = 20
 _MOST_NEAREST = 20
 _MOST_MEMBERS = 1000
 
@@ -85,14 +82,12 @@ _MOST_MEMBERS = 1000
 class PodQuestion:
     """A question about a pod, and how much of it is to be explained.
 
-    `node` is the node to show in full. With `every_node` each node has a row, whatever their
-    number. With `places` the gang of the pod gets its places; only for an engine that serves nobody
-    else.
+    `node` is the node to show in full. With `places` the gang of the pod gets its places; only for
+    an engine that serves nobody else.
     """
 
     pod: NamedPod
     node: str | None = None
-    every_node: bool = False
     places: bool = False
 
 
@@ -121,7 +116,7 @@ class _Analysis:
 
     `held` has the nodes that pass and are held back, or would be if kube-scheduler asked now.
     `unfit` has by node the reasons of kube-scheduler's own plugins against it, as far as nodes and
-    pods show them. `whys` has by node what is said of it beside these, None if there are too many.
+    pods show them.
     """
 
     explained: PodExplanation
@@ -129,7 +124,6 @@ class _Analysis:
     results: ClauseResults
     held: Mapping[str, HeldBack]
     unfit: Mapping[str, Sequence[str]]
-    whys: Mapping[str, Sequence[str]] | None
 
 
 class Analyst:
@@ -212,9 +206,6 @@ class Analyst:
         results = ClauseResults(inspection, objections, given, scored)
         held = self._held_back(results) if not pod.node or question.places else {}
         clauses, nearest = yield from self._clauses(results)
-        whys = None
-        if question.every_node or len(inspection.names) <= LISTED:
-            whys = yield from self._whys(results)
         unfit = yield from _unfit(inspection, pod)
         known_rows = KnownRows(table.find(inspection.names), table.rows)
         counts = recorded_counts(inspection.headrooms, known_rows)
@@ -242,7 +233,7 @@ class Analyst:
                 unfit.get(name, ()),
             )
             explained = msgspec.structs.replace(explained, node=node)
-        return _Analysis(explained, pod, results, held, unfit, whys)
+        return _Analysis(explained, pod, results, held, unfit)
 
     def _held_back(self, results: ClauseResults) -> Mapping[str, HeldBack]:
         """The nodes that pass and would be held back from a pod that is asked about now."""
@@ -326,21 +317,6 @@ class Analyst:
             )
         return clauses, nearest
 
-    def _whys(self, results: ClauseResults) -> Work[Mapping[str, Sequence[str]]]:
-        """By node, the clauses that refuse it with their `detail`, and scores without a value."""
-        whys: dict[str, list[str]] = {}
-        for name in results.names:
-            frame, whys[name] = results.inspection.frame_at(name), []
-            for objection in results.against(name):
-                detail = self._written.find(objection.policy, objection.name).detail(frame)
-                whys[name].append(f"{objection.text} ({detail})" if detail else objection.text)
-            yield from results.inspection.pause()
-        for each in results.given:
-            for index, error in each.errors.items():
-                missing = f"{each.policy}: {each.name} is missing: {error}"
-                whys[results.scored[index]].append(missing)
-        return whys
-
 
 def not_in_force(policies: EnforcedPolicies, namespace: str) -> Sequence[PolicyNotInForce]:
     """The policies that are not in force as written and can concern the pods of a namespace."""
@@ -405,7 +381,6 @@ def _of_nodes(explained: PodExplanation, found: _Analysis) -> PodExplanation:
         explained,
         groups=_groups(found),
         unfit=sorted(unfit, key=lambda each: (-each.nodes, each.text)),
-        rows=None if found.whys is None else _rows(found, found.whys),
         scores=_scores(results),
     )
 
@@ -428,18 +403,6 @@ def _groups(found: _Analysis) -> list[NodeGroup]:
     return in_order(groups)
 
 
-def _rows(found: _Analysis, whys: Mapping[str, Sequence[str]]) -> list[NodeRow]:
-    results, held = found.results, found.held
-    broken = [each.text for each in _broken(results)]
-    rows = []
-    for name in results.names:
-        why = [*broken, *([_held_text(held[name])] if name in held else ()), *whys[name]]
-        why += [f"kube-scheduler: {reason}" for reason in found.unfit.get(name, ())]
-        holds = results.holds(name)
-        rows.append(NodeRow(name, holds, holds and name not in held, results.scores.get(name), why))
-    return rows
-
-
 def _scores(results: ClauseResults) -> list[ScoredNode] | None:
     """The best first, of equal scores by what they were before they were rounded."""
     if not results.scores:
@@ -448,7 +411,12 @@ def _scores(results: ClauseResults) -> list[ScoredNode] | None:
     exactly = np.sum([each.weight * each.points for each in results.given], axis=0) / total / 10
     scored = zip(results.scores.items(), exactly.round(4).tolist(), strict=True)
     order = sorted(scored, key=lambda each: (-each[0][1], -each[1], each[0][0]))
-    return [ScoredNode(name, score) for (name, score), _ in order]
+    missing: dict[str, list[str]] = {}
+    for each in results.given:
+        for index, error in each.errors.items():
+            text = f"{each.policy}: {each.name} is missing: {error}"
+            missing.setdefault(results.scored[index], []).append(text)
+    return [ScoredNode(name, score, missing.get(name, ())) for (name, score), _ in order]
 
 
 def _unfit(inspection: Inspection, pod: NamedPod) -> Work[Mapping[str, Sequence[str]]]:
