@@ -41,9 +41,8 @@ from engine.work import Work
 from grammar.meaning import card_forms as cards
 from grammar.messages.texts import named
 from grammar.tree.ast import Expr, Ident
-from grammar.tree.clauses import Cards, Clause, Gang, Limit, Score
+from grammar.tree.clauses import Cards, Clause, Limit, Score
 from grammar.values.errors import EvaluationError
-from grammar.values.format import show
 from grammar.values.quantity import NANO, Quantity
 
 # The most pods of one kind in a line.
@@ -127,12 +126,9 @@ def counted_on(
             return None
         case ShareProgram() | SpreadProgram() | LimitProgram() as counting:
             return (yield from _count_evidence(counting, objection, found, name))
-        case GangProgram() as gang:
-            text = _gang_evidence(gang, written, found)
-            if objection not in found.against(name):
-                return _counts(text)
-            begin = found.inspection.gang_message(gang)
-            return _counts(f"{text}: {objection.message.removeprefix(f'{begin}: ')}")
+        case GangProgram():
+            # Its members are listed once, beside the nodes.
+            return None
         case _:
             assert_never(objection.program)
 
@@ -151,27 +147,6 @@ def count_lines(counts: NodeCounts) -> Iterator[str]:
         for presence in PRESENCES:
             if names := [each.name for each in pods if each.presence == presence]:
                 yield f"  {presence}{where}: {named(names, _PODS)}"
-
-
-# ---- the gang of the pod
-
-
-def _gang_evidence(gang: GangProgram, written: Written, found: ClauseResults) -> str:
-    """Which pods are the gang of the pod, and how many of them it needs."""
-    frame = found.inspection.frame.anew()
-    frame.peer = found.inspection.peer
-    number = gang.number
-    try:
-        group = found.inspection.peer.group
-        is_named = group is not None and not gang.percent
-        members = f"the pods of its {'PodGroup' if is_named else 'workload'}"
-        if gang.by is not None and isinstance(clause := written.clause, Gang) and clause.by:
-            members = f"the pods with {show(gang.by(frame))} as `{written.text(clause.by)}`"
-        amount = number if number is None or isinstance(number, int | float) else number(frame)
-    except EvaluationError as error:
-        return str(error)
-    needed = "all" if amount is None else f"at least {show(amount)}{'%' if gang.percent else ''}"
-    return f"its gang has {members}, and needs {needed} of them"
 
 
 # ---- the cards of a node

@@ -1,18 +1,15 @@
-"""Routes: the API of the view as a table, and its OpenAPI document, which is made of the table.
+"""Routes: the API of the view as a table.
 
-A row names the path, the struct of the answer, and the right that it takes. Handlers, operations of
-the document and rules of access all come from the rows.
+A row names the path, the struct of the answer, and the right that it takes. Handlers, rules of
+access and the operations of docs/openapi.yaml all come from the rows.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from inspect import cleandoc
 from typing import Any, Literal
 
-import msgspec
 from aiohttp import web
 
 from engine.drift.drift_document import DriftDocument
@@ -41,9 +38,6 @@ from server.answers.view_answers import (
 )
 
 API = "/api/v1"
-VERSION = "1"
-_SCHEMAS = "#/components/schemas/{name}"
-Json = dict[str, Any]
 # Whose pods somebody must be allowed to list: those of the cluster, of the namespace in the path
 # or in the query, or of the namespace of the `policy` in the query.
 Right = Literal["cluster", "path", "query", "policy"]
@@ -189,78 +183,3 @@ ROUTES: Sequence[Route] = (
         Trial,
     ),
 )
-_ABOUT = (
-    "What one replica of Placet decides and knows. It listens on 127.0.0.1, and answers no pages of"
-    " other sites. Any other status than 200 has one sentence of plain text, which says what is"
-    " wrong. Nothing changes the cluster."
-)
-
-
-def description() -> Json:
-    """The document."""
-    types = [t for each in ROUTES for t in (each.answer, each.body) if t is not None]
-    references, schemas = msgspec.json.schema_components(
-        types, schema_hook=lambda _: {"description": "any JSON"}, ref_template=_SCHEMAS
-    )
-    for schema in schemas.values():
-        if "description" in schema:
-            schema["description"] = cleandoc(schema["description"])
-    known = dict(zip(types, references, strict=True))
-    paths: dict[str, Json] = {
-        f"{API}{each.path}": {"post" if each.body else "get": _operation(each, known)}
-        for each in ROUTES
-    }
-    own = _answers({"type": "object"})
-    paths[f"{API}/openapi.json"] = {"get": _named("description", "this document", own)}
-    document = {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "The view of Placet",
-            "version": VERSION,
-            "description": _ABOUT,
-            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
-        },
-        "paths": dict(sorted(paths.items())),
-        "components": {"schemas": schemas},
-    }
-    # As it is read: defaults that are tuples here are lists there.
-    found: Json = msgspec.json.decode(msgspec.json.encode(document))
-    return found
-
-
-def _operation(each: Route, known: Mapping[type, Json]) -> Json:
-    found = _named(each.name, each.summary, _answers(known[each.answer]))
-    text: Json = {"type": "string"}
-    parameters: list[Json] = [
-        {"name": name, "in": "path", "required": True, "schema": {**text, "minLength": 1}}
-        for name in re.findall(r"\{(\w+)\}", each.path)
-    ]
-    for one in each.query:
-        number = {"type": "integer", "minimum": one.least, "maximum": one.most}
-        schema = number if one.most else text
-        parameters.append(
-            {"name": one.name, "in": "query", "description": one.what, "schema": schema}
-        )
-    if each.body is not None:
-        found["requestBody"] = {"required": True, "content": _content(known[each.body])}
-    return {**found, "parameters": parameters} if parameters else found
-
-
-def _named(name: str, summary: str, responses: Json) -> Json:
-    return {"operationId": name, "summary": summary, "responses": responses}
-
-
-def _answers(schema: Json) -> Json:
-    """The answer, and what is said instead of one."""
-    instead = {
-        "description": "what is wrong",
-        "content": _content({"type": "string"}, "text/plain"),
-    }
-    return {
-        "200": {"description": "the answer", "content": _content(schema)},
-        "default": instead,
-    }
-
-
-def _content(schema: Json, kind: str = "application/json") -> Json:
-    return {kind: {"schema": schema}}

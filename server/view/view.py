@@ -24,7 +24,7 @@ from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import shown
 from server.answers.view_answers import ReplicaStatus
 from server.view.page import json_of, only_own_pages, page_routes
-from server.view.routes import API, ROUTES, Answer, Route, ViewQuestion, description
+from server.view.routes import API, ROUTES, Answer, Route, ViewQuestion
 from server.view.view_access import ViewAccess, guard
 
 T = TypeVar("T")
@@ -96,7 +96,6 @@ class View:
         return [
             *found,
             web.get(f"{API}/cache/compare", self.compare),
-            web.get(f"{API}/openapi.json", self.described),
         ]
 
     async def decisions(self, asked: ViewQuestion) -> object:
@@ -140,10 +139,6 @@ class View:
         async with self._comparing:
             found = await _answered(self._watched.compare())
         return await self._json({"replica": self._replica, **found})
-
-    async def described(self, _request: web.Request) -> web.Response:
-        """The description of this API."""
-        return await self._json(description)
 
     def _handler(self, route: Route) -> Handler:
         answer = self._answers[route.name]

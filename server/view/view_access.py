@@ -186,7 +186,7 @@ def _token(request: web.Request) -> str:
 
 def _is_for_all(path: str) -> bool:
     """Whether the answer is the same for every cluster: a file of the page, what leads to it."""
-    return path in ("/", "/ui", f"{API}/openapi.json") or path.startswith("/ui/")
+    return path in ("/", "/ui") or path.startswith("/ui/")
 
 
 def _namespace(request: web.Request) -> str:

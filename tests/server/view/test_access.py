@@ -103,7 +103,7 @@ async def view() -> AsyncIterator[Asked]:
     app.add_routes(
         web.get(path, answer)
         for path in (
-            *("/", "/ui/{path:.*}", f"{API}/openapi.json", f"{API}/overview"),
+            *("/", "/ui/{path:.*}", f"{API}/overview"),
             *(f"{API}/explain/{{namespace}}/{{name}}", f"{API}/policies/{{name}}"),
             *(f"{API}/policies/{{namespace}}/{{name}}", f"{API}/decisions", f"{API}/selected"),
             f"{API}/history",
@@ -160,7 +160,6 @@ async def test_who_may_list_all_pods_sees_everything(view: Asked) -> None:
     [
         ("/", 200),
         ("/ui/page.js", 200),
-        (f"{API}/openapi.json", 200),
         (f"{API}/explain/shop/web-1", 200),
         (f"{API}/policies/shop/a", 200),
         (f"{API}/decisions?namespace=shop", 200),

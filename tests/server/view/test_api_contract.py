@@ -18,10 +18,10 @@ from schemathesis.specs.openapi.checks import (
 
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
-from server.view.routes import description
 from tests.server.view.test_explaining import NODES, OTHERS, POLICIES, web
 from tests.support.builders import raw
 from tests.support.engines import engine_of
+from tests.support.openapi_document import description
 from tests.support.view_server import Cluster, Parts, running
 
 CHECKS = [

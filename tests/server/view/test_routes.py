@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from aiohttp import ClientSession
 
 from engine.decision.journal import Journal
-from server.view.routes import description
-from tests.support.view_server import Parts, view_of, view_over
+from tests.support.openapi_document import description
+from tests.support.view_server import Parts, view_over
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "openapi.yaml"
 # They are for operators alone, or the page.
@@ -39,12 +38,3 @@ async def test_every_path_is_described() -> None:
     app = view_over(Parts(Journal()))
     paths = {str(route.resource.canonical) for route in app.router.routes() if route.resource}
     assert paths - NOT_DESCRIBED == set(description()["paths"])
-
-
-async def test_it_is_served() -> None:
-    async with (
-        view_of(Parts(Journal())) as url,
-        ClientSession(url) as session,
-        session.get("/api/v1/openapi.json") as response,
-    ):
-        assert await response.json() == description()
