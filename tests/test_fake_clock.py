@@ -22,7 +22,7 @@ OTHERS = {"e2e", "chaos", "benchmarks", "image", "browser", "deploy", "different
 REAL = {
     "tests/cli/conformance/test_conformance.py: held": "no answer can come that it waits for",
     "tests/cli/test_waiting.py: test_the_line_goes_with_what_it_is_about": "waits for a thread",
-    "tests/policies/test_disk.py: test_many_silent_paths_take_few_threads": "every path is silent",
+    "tests/policies/test_loader.py: test_many_silent_paths_take_few_threads": "all are silent",
     "tests/recorder/edits.py: Edits": "waits for another process",
     "tests/recorder/served.py: _is_ready": "waits for another process",
     "tests/server/verbs/test_decision_queue.py: BlockingDecider": "blocks the event loop",

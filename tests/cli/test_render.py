@@ -1,9 +1,13 @@
-"""Diagnostics for terminals and services: colours and escapes."""
+"""The terminal: colours and escapes of diagnostics, and standard input."""
+
+from __future__ import annotations
 
 import io
+import sys
 
 import pytest
 
+from cli.main import main
 from cli.render import Finding, render, wants_colour
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.source import Source, Span
@@ -60,3 +64,19 @@ def test_annotation_of_several_lines_has_no_columns() -> None:
     assert list(render([(diagnostic, source)], "github")) == [
         "::error file=a.policy,line=1,endLine=2,title=P0001::wrong"
     ]
+
+
+# ---- standard input that is no text: one error, whichever command reads it
+
+
+@pytest.mark.parametrize(
+    "command", ["check -", "fmt -", "doctor -", "scheduler-config --from -", "repl"]
+)
+def test_input_that_is_not_utf8_is_one_error(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    latin = io.BytesIO("kind: café\n".encode("latin-1"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(latin, encoding="utf-8"))
+    assert main(command.split()) == 2
+    said = "error: standard input is not UTF-8 text\n  = help: save it as UTF-8\n"
+    assert capsys.readouterr().err == said

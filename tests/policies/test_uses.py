@@ -1,16 +1,21 @@
-"""`use` takes another policy's clauses, in that policy's own environment."""
+"""Uses of policies, the annotations that they read, and words about objects."""
 
 from __future__ import annotations
 
 import math
 import time
 
+import pytest
+
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
+from engine.enforced import named_annotations, needs
 from engine.engine import Engine
 from engine.program.policy_compiler import compile_policy
+from grammar.meaning.schema import load_schema
+from grammar.syntax.parser import parse_file
 from grammar.tree.source import Source
-from policies.validation import Validation, Validator
+from policies.validation import Validation, Validator, check_source
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC, SCHEMA, Fixed, Silent, snapshot_of
 
@@ -108,3 +113,87 @@ def test_a_policy_that_was_read_in_part_is_not_used() -> None:
     found = validated('policy a in namespace "default" { use "b" }', partial)
     assert "P0118" in codes(found)
     assert all(p.broken for p in found.policies)
+
+
+# ---- needs of policies: the annotations of other pods, and the namespaces, that a cache keeps
+
+
+@pytest.mark.parametrize(
+    ("rule", "key"),
+    [
+        ('node.pods.exists(p, p.annotations["x.io/y"] == "1")', "x.io/y"),
+        ('node.pods.exists(p, "x.io/y" in p.annotations)', "x.io/y"),
+        ('node.pods.exists(p, p.annotations[?"x.io/y"].hasValue())', "x.io/y"),
+        ("node.pods.exists(p, p.annotations.owner == '1')", "owner"),
+        ("node.pods.exists(p, has(p.annotations[key]))", "far.away/key"),
+    ],
+)
+def test_every_way_to_name_one_is_seen(rule: str, key: str) -> None:
+    text = f'policy a {{ let key = "far.away/key" filter "x" {{ require {rule} }} }}'
+    file, _ = parse_file(Source("a.policy", text))
+    assert key in named_annotations(file.policies)
+
+
+def test_policies_that_read_none_name_none() -> None:
+    file, _ = parse_file(Source("a.policy", 'policy a { filter "x" { require pod.name == "y" } }'))
+    assert named_annotations(file.policies) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("rule", "wanted"),
+    [
+        ('namespaceObject.labels["team"] == "a"', True),
+        ('node.pods.all(p, p.namespaceLabels["team"] == "a")', True),
+        ("node.pods.all(p, p.?namespaceLabels.hasValue())", True),
+        ('node.pods.all(p, p.namespace == "a")', False),
+    ],
+)
+def test_namespaces_are_kept_for_rules_about_their_labels(rule: str, wanted: bool) -> None:
+    file, _ = parse_file(Source("a.policy", f'policy a {{ filter "x" {{ require {rule} }} }}'))
+    assert needs(file.policies).namespaces is wanted
+
+
+# ---- diagnostics of objects: they speak of the fields that the author of an object wrote
+
+
+RULE = (
+    'limit "x" { pods where peer.labels["app"] == "db" && pod.spec.hostNetwork per node at most 0'
+    " mutual strict }"
+)
+OBJECT = f"""\
+apiVersion: placement-policy.scheduling.x-k8s.io/v1
+kind: ClusterPlacementPolicy
+metadata: {{name: web}}
+spec:
+  podSelector: {{matchLabels: {{app: web}}}}
+  rules: |
+    {RULE}
+"""
+POLICY = f'cluster policy web {{ for pods where pod.labels["app"] == "web" {RULE} }}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "word"),
+    [("web.yaml", OBJECT, "podSelector"), ("web.policy", POLICY, "for")],
+    ids=["object", "text"],
+)
+def test_pods_are_selected_by_what_stands_in_the_file(name: str, text: str, word: str) -> None:
+    (found,) = check_source(Source(name, text), load_schema()).diagnostics
+    assert found.code == "P0131"
+    assert f"it and the `{word}` of its policy can read" in (found.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (OBJECT.replace("rules: |\n    ", "rules: ").replace("x", "a: b"), "write `rules: |`"),
+        (OBJECT.replace("\n    ", "\n  "), "write `rules: |`"),
+        (OBJECT.replace("  rules", "\trules"), "write blanks in place of the tab"),
+        (POLICY, "give the file the ending `.policy`"),
+        ('test "it" {\n  node "a" {}\n}\n', "give the file the ending `.policy`"),
+    ],
+    ids=["rules without a bar", "rules not indented", "a tab", "the language", "a test"],
+)
+def test_a_file_that_is_no_manifest_says_what_it_is(text: str, hint: str) -> None:
+    (found,) = check_source(Source("web.yaml", text), load_schema()).diagnostics
+    assert hint in (found.hint or "")

@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import DeadlineExceededError
 from tests.server.conftest import Serve
-from tests.support.served import POD, TableDecider, names_request, nodes_request, rejected
+from tests.support.served import POD, TableDecider, names_request, rejected
 
 DECIDER = TableDecider(verdicts={"b": rejected("no ssd")}, scores={"a": 7})
 VERBS = ("filter", "prioritize", "preempt", "bind")
@@ -176,27 +176,6 @@ async def test_probes_are_not_calls(serve: Serve, caplog: pytest.LogCaptureFixtu
     for path in ("/livez", "/readyz", "/metrics", "/version"):
         await served.get(path)
     assert [record for record in caplog.records if record.name == "placet"] == []
-
-
-async def test_whole_nodes_from_kube_scheduler_give_one_warning(
-    serve: Serve, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It scores the nodes that it gets back as if they were empty."""
-    served = await serve()
-    agent = {"User-Agent": "Go-http-client/1.1"}
-    for _ in range(3):
-        await served.post("/filter", nodes_request("a"), agent)
-    assert len([line for line in caplog.messages if "nodeCacheCapable" in line]) == 1
-    assert served.metric("placet_full_node_requests_total", verb="filter") == 3
-
-
-async def test_a_sample_of_the_nodes_gives_a_warning(
-    serve: Serve, caplog: pytest.LogCaptureFixture
-) -> None:
-    """C12."""
-    served = await serve(cluster_size=150)
-    await served.post("/filter", names_request(*(f"n{number}" for number in range(100))))
-    assert "percentageOfNodesToScore" in caplog.text
 
 
 async def test_connections_stay_open(serve: Serve) -> None:

@@ -8,10 +8,9 @@ import msgspec
 import pytest
 
 from engine.cluster.binding import Binding
-from engine.decision.verdict import FEASIBLE, Verdict, decision
 from server.errors import RequestError
 from server.verbs.bind import decode_binding, encode_binding
-from server.verbs.filter import NameFragments, encode_filter_error
+from server.verbs.filter import encode_filter_error
 from server.verbs.prioritize import encode_priorities
 from server.wire import (
     BIND,
@@ -24,7 +23,6 @@ from server.wire import (
     pod_key,
     respell,
 )
-from tests.support.served import rejected
 
 KEYS = ["Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error"]
 NODES = [b'{"metadata":{"name":"a"}}', b'{ "metadata" : {"name": "b"}, "n": 1.0 }']
@@ -200,40 +198,11 @@ def test_bytes_that_are_not_utf_8_are_refused() -> None:
 # ---- answers
 
 
-def test_filter_answer_in_names_mode() -> None:
-    """C5, C21: every key, capitalised; names for a request with names."""
-    args = ExtenderArgs(b"{}", ["a", "b", "c"], None)
-    verdicts: list[Verdict] = [FEASIBLE, rejected("full", resolvable=True), rejected("no ssd")]
-    answer, _ = NameFragments().filter(args, decision(verdicts), resolvable_rejections=True)
-    assert answer == (
-        b'{"Nodes":null,"NodeNames":["a"],"FailedNodes":{"b":"full"},'
-        b'"FailedAndUnresolvableNodes":{"c":"no ssd"},"Error":""}'
-    )
-
-
-@pytest.mark.parametrize("kept", [(), (0,), (1,), (0, 1)], ids=str)
-def test_filter_answer_in_full_node_mode(kept: tuple[int, ...]) -> None:
-    """C20: the bytes of the request."""
-    args = ExtenderArgs(b"{}", ["a", "b"], NODES)
-    decided = decision(FEASIBLE if i in kept else rejected("no") for i in range(2))
-    answer, _ = NameFragments().filter(args, decided, resolvable_rejections=False)
-    items = b",".join(NODES[i] for i in kept)
-    assert answer.startswith(b'{"Nodes":{"metadata":{},"items":[%b]},"NodeNames":null,' % items)
-    assert list(json.loads(answer)) == KEYS
-
-
 def test_filter_answer_with_an_error() -> None:
     """C18."""
     answer = json.loads(encode_filter_error("not synced"))
     assert list(answer) == KEYS
     assert answer["Error"] == "not synced"
-
-
-def test_scores() -> None:
-    """C25, C26: an array, integers."""
-    expected = b'[{"Host":"a","Score":7},{"Host":"b","Score":0}]'
-    assert encode_priorities(["a", "b"], [7, 0]) == expected
-    assert encode_priorities([], []) == b"[]"
 
 
 def test_scores_must_match_the_names() -> None:

@@ -152,13 +152,6 @@ def test_a_variable_that_is_nothing_here_says_what_to_name(
     assert f"= help: {hint}\n" in done.err
 
 
-def test_names_need_a_cluster(placet: Placet) -> None:
-    done = placet("eval", "node.name", "--node", "n-1")
-    assert done.code == 2
-    assert done.err.startswith("error: there is no kubeconfig `")
-    assert "or give --cluster SNAPSHOT" in done.err
-
-
 @pytest.mark.process
 @pytest.mark.parametrize("no_colour", [False, True], ids=["a terminal", "NO_COLOR"])
 def test_a_terminal_has_colour_unless_told_otherwise(folder: Path, no_colour: bool) -> None:

@@ -21,10 +21,8 @@ from tests.cli.live import (
 from tests.recorder.api_server import PATHS, POLICIES
 from tests.support.builders import node, pod
 from tests.support.fake_api_server import FakeApiServer
-from tests.support.kubeconfig import kubeconfig
 
 __all__ = ["environment"]
-
 pytestmark = pytest.mark.usefixtures("environment")
 NAMESPACED = "/api/v1/namespaces/shop"
 
@@ -52,12 +50,6 @@ async def test_the_current_context_gives_nodes_pods_and_policies(
     assert "shop/headroom  governs" in done.out
     assert "n-2   fails           shop/headroom: headroom: needs 1Gi to spare" in done.out
     assert {request.kind for request in ours} == {"list"}
-
-
-async def test_a_node_has_each_value(placet: Placet, folder: Path) -> None:
-    async with live_shop(folder):
-        done = await asked(placet, "explain", "-n", "shop", "web-1", "n-2")
-    assert 'node.free["memory"]                                = 1536Mi' in done.out
 
 
 async def test_a_pod_is_one_of_the_namespace(placet: Placet, folder: Path) -> None:
@@ -122,15 +114,6 @@ async def test_wide_lists_every_node(placet: Placet, folder: Path) -> None:
     assert sum(line.startswith("m-") for line in done.out.splitlines()) == 30
 
 
-async def test_long_lists_come_in_pages(placet: Placet, folder: Path) -> None:
-    async with live_shop(folder) as server:
-        for number in range(501):
-            put(server, node(f"m-{number:03}"))
-        done = await asked(placet, "explain", "web-1")
-        assert "page" in server.kinds()
-    assert "of 505 nodes pass" in done.out
-
-
 async def test_files_are_never_mixed_with_a_cluster(placet: Placet, folder: Path) -> None:
     async with live_shop(folder) as server:
         (folder / "shop.policy").write_text("cluster policy a {}")
@@ -154,20 +137,6 @@ async def test_policy_files_come_beside_the_policies_of_a_chosen_cluster(
         )
     assert "mine: none" in done.out
     assert "shop/headroom: headroom" in done.out
-
-
-async def test_of_several_kubeconfigs_the_first_current_context_counts(
-    placet: Placet, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with live_shop(folder) as server:
-        user = {"token": "static"}
-        kubeconfig(folder / "other", "https://127.0.0.1:1", user, name="other")
-        paths = [folder / "config", folder / "absent", folder / "other"]
-        monkeypatch.setenv("KUBECONFIG", ":".join(map(str, paths)))
-        done = await asked(placet, "explain", "web-1")
-        unknown = await asked(placet, "explain", "web-1", "--context", "nowhere")
-    assert done.err == f"asking `test` at {server.url}\n"
-    assert "there is no context `nowhere`" in unknown.err
 
 
 def test_no_kubeconfig_names_both_ways(

@@ -1,11 +1,13 @@
-"""Configurations: found in files, in ConfigMaps and behind manifests, with their lines."""
+"""Configurations as texts: found in files and manifests, and written back as they were."""
 
 import json
 
 import pytest
+import yaml
 
 from cli.command import CommandError
 from cli.doctor.configuration_text import SchedulerConfiguration, configurations
+from cli.doctor.generator import yaml_of
 from tests.support.scheduler_configs import Json, configuration
 
 TEXT = "kind: KubeSchedulerConfiguration\napiVersion: x\nextenders: []\n"
@@ -88,3 +90,40 @@ def test_what_is_no_configuration_is_an_error(text: str, error: str) -> None:
     with pytest.raises(CommandError) as raised:
         read(text)
     assert raised.value.message.startswith(error)
+
+
+# ---- generator: values as YAML, whatever they are
+
+
+ODD_TEXTS = [
+    "",
+    "a b",
+    "yes",
+    "1.5",
+    "5s",
+    "1m",
+    "#x",
+    "x: y",
+    "x #y",
+    '"',
+    "é\n",
+    "-",
+    "null",
+    "2020-01-01",
+    "a:b",
+    "a:",
+    "~",
+    "0x1f",
+    "1e3",
+    ".inf",
+    "*a",
+    "[",
+    "http://h:1/p",
+    "kube.io/x",
+]
+
+
+@pytest.mark.parametrize("text", ODD_TEXTS)
+def test_any_text_comes_back_as_it_was(text: str) -> None:
+    document = {"x": text, "y": [{"a": text, "b": {"c": text}}]}
+    assert yaml.safe_load(yaml_of(document)) == document

@@ -1,8 +1,13 @@
-"""Nodes and pods of a test: defaults, given fields, and errors."""
+"""Fixtures of policy tests: nodes, pods, rows of data, and the branches that are taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
-from tests.cli.policy_tests.conftest import RunTest
+from cli.main import main
+from tests.cli.policy_tests.conftest import RunTest, run
 
 NODE, POD = 'node "n"', 'pod "shop/p"'
 
@@ -197,3 +202,136 @@ def test_test_that_cannot_be_set_up(
     assert found.message.startswith(message)
     assert found.hint == hint
     assert result.suite.source.slice(found.span)
+
+
+# ---- rows of tables in tests of policies: their age, and what is wrong with them
+
+
+POLICY = """cluster policy p {
+  for pods where true
+  data "load" { from metrics stale after 2h }
+  filter "not hot" { require data.load[node.name].cpu < "6" missing pass }
+}
+"""
+REST = """  node "n1"
+  pod "shop/a"
+  expect reject "n1" by "not hot"
+}
+"""
+
+
+def outcome(folder: Path, capsys: pytest.CaptureFixture[str], rows: str) -> tuple[int, str]:
+    file = folder / "p.policy"
+    file.write_text(f'{POLICY}test "t" {{\n  {rows}\n{REST}')
+    code = main(["test", str(file)])
+    return code, capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("age", "code"), [("119m", 0), ("121m", 1)])
+def test_a_row_can_be_as_old_as_it_says(
+    age: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = f'data "load" {{ "n1": {{"cpu": "7", "age": "{age}"}} }}'
+    assert outcome(tmp_path, capsys, rows)[0] == code
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "hint"),
+    [
+        (
+            'data "laod" { "n1": {"cpu": "7"} }',
+            'no policy here has `data "laod"`',
+            "write `load`",
+        ),
+        (
+            'data "load" { "n1": {"cpu": "hot"} }',
+            "data load: row `n1`, column `cpu`: `hot` is not a quantity",
+            "fix the rows of `load`",
+        ),
+        (
+            'data "load" { "n1": {"cpu": "7", "age": "old"} }',
+            "data load: row `n1`, column `age`: write a number and a unit",
+            "fix the rows of `load`",
+        ),
+    ],
+)
+def test_wrong_rows_are_an_error_of_their_test(
+    rows: str, error: str, hint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out = outcome(tmp_path, capsys, rows)
+    assert code == 1
+    assert f"error: {error}" in out
+    assert f"= help: {hint}" in out
+
+
+# ---- the branches of each kind of clause, and those that a test takes
+
+
+RAN = 'node "n" pod "shop/p" {"labels": {"app": "web"}}'
+ONE = 'limit "l" { pods where peer.labels["app"] == "web" per node at most 1 strict }'
+
+
+@pytest.mark.parametrize(
+    ("policy", "items", "missed"),
+    [
+        ('filter "f" { require node.ready }', "", ['filter "f" never rejected a node']),
+        ('bind "f" { require !node.ready }', "", ['bind "f" never accepted a node']),
+        (
+            'filter "f" { require node.ready require node.zone == "a" missing fail }',
+            "",
+            ['filter "f" never accepted a node'],
+        ),
+        (
+            'filter "f" when pod.priority > 5 { require node.ready }',
+            "",
+            ['filter "f" never rejected a node'],
+        ),
+        (
+            'bind "b" { require node.ready wait until pod.name == "r" for at most 5s }',
+            "",
+            ['bind "b" never rejected a node'],
+        ),
+        (
+            'bind "b" { wait until pod.name == "r" for at most 5s }',
+            'pod "shop/q" expect held "n" by "b"',
+            [],
+        ),
+        ('score "s" weight 1 { value 1 }', 'expect score "n" == 0', []),
+        (
+            'score "s" weight 1 when pod.priority > 5 { value 1 }',
+            "",
+            ['score "s" was never computed'],
+        ),
+        (ONE, "", ['limit "l" never rejected a node']),
+        (
+            ONE,
+            'pod "shop/q" {"labels": {"app": "web"}} on "n"',
+            ['limit "l" never accepted a node'],
+        ),
+        (
+            'for pods where pod.labels["app"] == "web" filter "f" { require node.ready }',
+            "",
+            ["policy shop/p never skipped a pod", 'filter "f" never rejected a node'],
+        ),
+        ('preempt "k" { protect victim where victim.priority > 5 }', "", []),
+    ],
+)
+def test_branches_that_no_test_takes(
+    tmp_path: Path, policy: str, items: str, missed: list[str]
+) -> None:
+    file = tmp_path / "some.policy"
+    file.write_text(
+        f'policy p in namespace "shop" {{ {policy} }}test "it" {{ {RAN} {items} expect pass "n" }}',
+        encoding="utf-8",
+    )
+    _, coverage = run(file)
+    assert sorted(branch.never for branch in coverage.missed) == sorted(missed)
+
+
+def test_policies_of_test_files_have_no_branches(tmp_path: Path) -> None:
+    text = 'policy p in namespace "shop" { filter "f" { require node.ready } }'
+    (tmp_path / "some_test.policy").write_text(
+        f'{text} test "it" {{ {RAN} expect pass "n" }}', encoding="utf-8"
+    )
+    _, coverage = run(tmp_path)
+    assert (coverage.branches, coverage.percent) == ((), 100.0)

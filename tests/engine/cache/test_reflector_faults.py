@@ -51,45 +51,6 @@ async def test_a_watch_that_ends_at_once_is_not_repeated_at_once(
     assert [s for s in mirror.waits.seconds if s] == [0.003, 0.006, 0.012, 0.024, 0.024]
 
 
-async def test_deletes_missed_while_away_are_found(server: FakeApiServer, start: Start) -> None:
-    async with start() as mirror:
-        await mirror.watching()
-        server.dropped = 2
-        server.delete(PODS, "shop/a")
-        server.put(PODS, "shop/new")
-        server.compact()
-        server.close_watches(PODS)
-        await mirror.watching()
-        assert mirror.reflector.relists == {"first": 1, "expired": 1}
-        assert mirror.reflector.failures.total() == 0
-    assert server.kinds() == ["stream", "watch", "stream"]
-    assert server.requests[2].query["resourceVersion"] == "103"
-
-
-@pytest.mark.parametrize("streams", [True, False], ids=["stream", "pages"])
-@pytest.mark.parametrize("reason", ["expired", "compare"])
-async def test_a_new_list_gives_known_objects_their_newest_state(
-    server: FakeApiServer, start: Start, reason: str, *, streams: bool
-) -> None:
-    """A connection has swallowed their changes; one object was replaced under its name."""
-    server.streams = streams
-    async with start() as mirror:
-        await mirror.watching()
-        server.dropped = 4
-        server.put(PODS, "shop/a", spec={"nodeName": "n"})
-        server.put(PODS, "c", spec={"labels": "new"})
-        server.delete(PODS, "shop/b")
-        server.put(PODS, "shop/b", spec={"uid": "new"})
-        if reason == "expired":
-            server.compact()
-            server.close_watches(PODS)
-        else:
-            mirror.reflector.ask_relist(reason)
-            server.bookmark(PODS)
-        await mirror.until(lambda: mirror.reflector.relists[reason] == 1)
-        assert mirror.store.objects == server.objects(PODS)
-
-
 async def test_a_list_after_an_expiry_does_not_wait_for_failures_before(
     server: FakeApiServer, start: Start
 ) -> None:
@@ -105,18 +66,6 @@ async def test_a_list_after_an_expiry_does_not_wait_for_failures_before(
         await mirror.watching()
         assert mirror.reflector.failures.total() == 5
     assert [s for s in mirror.waits.seconds if s] == [0.003, 0.006, 0.012, 0.024, 0.024, 0.003]
-
-
-async def test_dropped_events_are_healed_by_asking(server: FakeApiServer, start: Start) -> None:
-    async with start() as mirror:
-        await mirror.watching()
-        server.dropped = 2
-        server.delete(PODS, "shop/a")
-        server.put(PODS, "shop/new")
-        mirror.reflector.ask_relist("compare")
-        server.bookmark(PODS)
-        await mirror.watching()
-        assert mirror.reflector.relists == {"first": 1, "compare": 1}
 
 
 async def test_a_version_that_the_server_does_not_know_yet_is_dropped(

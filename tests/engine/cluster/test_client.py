@@ -1,9 +1,10 @@
-"""The client: its requests on the wire, and its errors."""
+"""The client: its requests on the wire, its proxies, and its errors."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from yarl import URL
 
-from engine.cluster.client import CORE, ApiClient, Limits, connect, path_of
+from engine.cluster.client import CORE, ApiClient, Limits, connect, path_of, proxy_of
 from engine.errors import ApiError, ApiUnreachableError
 from tests.support.fake_api_server import Answer, FakeApiServer
 from tests.support.kubeconfig import kubeconfig
@@ -203,3 +204,43 @@ async def test_requests_wait_for_their_turn(server: FakeApiServer, connected: Co
     async with connected(limits=limits) as client, client.stream(PODS, WATCH, 5.0):
         await asyncio.gather(*(client.request("GET", PODS) for _ in range(7)))
     assert 0.09 <= time.monotonic() - began < 2
+
+
+# ---- proxies: the one that the environment names, by the rules of kubectl
+
+
+PROXY = "http://proxy.example.com:3128"
+
+
+@pytest.mark.parametrize(
+    ("address", "environment", "expected"),
+    [
+        ("https://api.example.com:6443", {}, None),
+        ("https://api.example.com:6443", {"HTTPS_PROXY": PROXY}, PROXY),
+        ("https://api.example.com:6443", {"https_proxy": PROXY}, PROXY),
+        ("https://api.example.com:6443", {"HTTPS_PROXY": "proxy.example.com:3128"}, PROXY),
+        ("https://api.example.com:6443", {"HTTP_PROXY": PROXY}, None),
+        ("http://api.example.com:8080", {"HTTP_PROXY": PROXY}, PROXY),
+        ("https://api.example.com", {"HTTPS_PROXY": PROXY, "NO_PROXY": "example.com"}, None),
+        ("https://api.example.com", {"HTTPS_PROXY": PROXY, "NO_PROXY": "*"}, None),
+        ("https://api.example.com", {"HTTPS_PROXY": PROXY, "NO_PROXY": "other.com"}, PROXY),
+        ("https://10.96.0.1:443", {"HTTPS_PROXY": PROXY, "NO_PROXY": "svc, 10.96.0.0/12"}, None),
+        ("https://10.96.0.1:443", {"HTTPS_PROXY": PROXY, "NO_PROXY": "10.96.0.1"}, None),
+        ("https://10.96.0.1:443", {"HTTPS_PROXY": PROXY, "NO_PROXY": "10.0.0.0/16"}, PROXY),
+        ("https://[fd00::1]:443", {"HTTPS_PROXY": PROXY, "NO_PROXY": "fd00::/8"}, None),
+        ("https://127.0.0.1:6443", {"HTTPS_PROXY": PROXY}, None),
+        ("https://[::1]:6443", {"HTTPS_PROXY": PROXY}, None),
+        ("https://localhost:6443", {"HTTPS_PROXY": PROXY}, None),
+    ],
+)
+def test_which_proxy_is_taken(
+    address: str,
+    environment: dict[str, str],
+    expected: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert proxy_of(address) == expected

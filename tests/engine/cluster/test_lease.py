@@ -9,8 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from engine.cluster.lease import WANTED_BY, LeaderGate, Lease
 from engine.decision.placement import ReplicaRole
@@ -448,43 +446,6 @@ async def test_a_leader_takes_over_once_a_term() -> None:
     await until(lambda: gate.waiting() == "")
     assert terms == [0.0, replicas.leases["a"].term_began]
     running.cancel()
-
-
-_STEPS = st.lists(
-    st.one_of(
-        st.tuples(st.just("wait"), st.floats(0.1, 20.0)),
-        st.tuples(st.just("turns"), st.lists(st.sampled_from("abc"), min_size=1, max_size=3)),
-        st.tuples(st.just("asked"), st.sampled_from("abc")),
-        st.tuples(st.just("fault"), st.sampled_from(["", "broken", "lost"])),
-    ),
-    max_size=40,
-)
-
-
-@given(steps=_STEPS)
-def test_never_two_holders(steps: list[tuple[str, object]]) -> None:
-    """Turns run at once, requests interleave, answers are lost, clocks differ."""
-
-    async def play() -> None:
-        replicas = Replicas(("a", "b", "c"))
-        for step in steps:
-            match step:
-                case ("wait", float(seconds)):
-                    replicas.wait(seconds)
-                case ("turns", list(names)):
-                    await asyncio.gather(*(replicas.leases[n].turn() for n in set(names)))
-                case ("asked", str(name)):
-                    replicas.leases[name].need()
-                case (_, fault):
-                    replicas.api.broken, replicas.api.lost = fault == "broken", fault == "lost"
-            assert len(replicas.holders) <= 1
-        replicas.api.broken = replicas.api.lost = False
-        for _ in range(40):
-            replicas.wait(2)
-            await replicas.turns()
-        assert len(replicas.holders) == 1
-
-    asyncio.run(play())
 
 
 async def test_a_new_holder_counts_only_after_taking_over() -> None:

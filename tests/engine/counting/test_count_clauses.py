@@ -12,11 +12,14 @@ from engine.counting.count_clauses import CountClauses
 from engine.objects.peer import TEMPLATE_HASH
 from tests.engine.counting.helpers import (
     ASKED,
+    LIMIT,
     Counting,
     Reports,
+    clause_of,
     clauses_of,
     counting_of,
 )
+from tests.support.books import integers, table
 from tests.support.builders import Object, controller, node, pod
 from tests.support.engines import evaluation_of, frame_of
 
@@ -83,36 +86,6 @@ def reported_terms(
 
 
 # ---- where there is headroom
-
-
-@pytest.mark.parametrize(
-    ("clause", "pods", "wanted", "hopeful"),
-    [
-        pytest.param(share("at most 1"), [], "abcd", "abcd", id="every group is open"),
-        pytest.param(share("at most 0"), [], "bcd", "bcd", id="a closed side"),
-        pytest.param(
-            spread(), [], "abc", "abc", id="a node without a domain is closed to a strict clause"
-        ),
-        pytest.param(
-            spread("strict missing pass"), [], "abcd", "abcd", id="`missing pass` opens it"
-        ),
-        pytest.param(
-            spread("strict missing pass"),
-            [web("p", on="a")],
-            "cd",
-            "cd",
-            id="`missing pass` opens it where groups are closed too",
-        ),
-        pytest.param(
-            spread("strict missing fail"), [], "abc", "abc", id="`missing fail` closes it"
-        ),
-    ],
-)
-def test_headroom_of_each_node(
-    clause: str, pods: Sequence[Object], wanted: str, hopeful: str
-) -> None:
-    (found,) = counting_of(NODES, pods).headrooms(clause)
-    assert (names(found.open), names(found.hopeful)) == (wanted, hopeful)
 
 
 def test_the_first_pod_of_its_kind_may_go_to_any_domain() -> None:
@@ -328,3 +301,89 @@ def test_each_revision_has_its_order(of: str) -> None:
     first, second = revised("new-0", "2"), revised("new-1", "2")
     assert cost(clauses, 1, (0, 0), first, old) == -3
     assert cost(clauses, 1, (0, 0), second, [*old, revised("new-0", "2", "a")]) == -5
+
+
+# ---- the formula of a count: members, there, assumed, in flight and nominated, as a table
+
+
+COUNT_FORMULA_NODES = ["n1", "n2", "n3"]
+PER_NODE = clause_of(LIMIT % "node at most 9")
+CORES = clause_of(
+    'limit "l" { sum peer.requests["cpu"] of pods where peer.labels["app"] == "web" per node'
+    ' at most "64" strict }'
+)
+
+# `high` and `low` are by node, and so is `likely`, which is `high` if each pod in flight ends where
+# it probably does. `all` are the pods of the cluster with the one in question.
+COUNTS = table(
+    """
+    case             | members  | there | assumed | flying   | ahead | high  | low   | likely | all
+    nobody           |          |       |         |          |       | 0 0 0 | 0 0 0 | 0 0 0  | 1
+    members          | n1 n1 n2 |       |         |          |       | 2 1 0 | 2 1 0 | 2 1 0  | 4
+    some that wait   | n1 - -   |       |         |          |       | 1 0 0 | 1 0 0 | 1 0 0  | 4
+    itself on a node | n1       | n1    |         |          |       | 1 0 0 | 1 0 0 | 1 0 0  | 2
+    itself waiting   | n1       | -     |         |          |       | 1 0 0 | 1 0 0 | 1 0 0  | 2
+    assumed on nodes | n1       |       | n1 n2   |          |       | 2 1 0 | 1 0 0 | 2 1 0  | 4
+    in flight to two | n1       |       |         | n1/n2    |       | 2 1 0 | 1 0 0 | 2 0 0  | 2
+    two in flight    |          |       |         | n1/n2 n2 |       | 1 2 0 | 0 0 0 | 1 1 0  | 1
+    nominated to two | n1       |       |         |          | n1 n3 | 2 0 1 | 1 0 0 | 2 0 1  | 4
+    all of these     | n2 -     | n2    | n1      | n2/n3    | n3    | 1 2 2 | 0 1 0 | 1 2 1  | 5
+    """,
+    high=integers,
+    low=integers,
+    likely=integers,
+    all=int,
+)
+
+
+def web_of_count_formula(name: str, on: str = "-", *, nominated: bool = False) -> Object:
+    made = pod(name, labels={"app": "web"}, cpu="2", on=None if nominated or on == "-" else on)
+    return made | {"status": {"phase": "Pending", "nominatedNodeName": on}} if nominated else made
+
+
+def counting(members: str, there: str, assumed: str, in_flight: str, nominated: str) -> Counting:
+    pods = [web_of_count_formula(f"member-{i}", on) for i, on in enumerate(members.split())]
+    pods += [web_of_count_formula(ASKED["metadata"]["name"], on) for on in there.split()]
+    pods += [web_of_count_formula(f"assumed-{i}") for i, _ in enumerate(assumed.split())]
+    pods += [
+        web_of_count_formula(f"ahead-{i}", on, nominated=True)
+        for i, on in enumerate(nominated.split())
+    ]
+    found = counting_of(map(node, COUNT_FORMULA_NODES), pods)
+    for i, on in enumerate(assumed.split()):
+        known = found.cache.pod(f"default/assumed-{i}")
+        assert known is not None
+        found.cache.assume(known, on, until=60.0)
+    for i, offered in enumerate(in_flight.split()):
+        found.offer(web_of_count_formula(f"flying-{i}"), *offered.split("/"))
+    return found
+
+
+def by_node(numbers: Sequence[int], times: int = 1) -> dict[str, int]:
+    return {
+        n: times * number for n, number in zip(COUNT_FORMULA_NODES, numbers, strict=True) if number
+    }
+
+
+@COUNTS
+def test_a_count(
+    members: str,
+    there: str,
+    assumed: str,
+    flying: str,
+    ahead: str,
+    high: list[int],
+    low: list[int],
+    likely: list[int],
+    all: int,  # noqa: A002 - the name of a column
+) -> None:
+    """Of ones, and of two cores each, which are 2,000 thousandths."""
+    cluster = counting(members, there, assumed, flying, ahead)
+    found = cluster.count(PER_NODE, web_of_count_formula("asked"))
+    assert (found.high, found.low) == (by_node(high), by_node(low))
+    assert (found.own, found.total, found.pods) == (1, all, all)
+    found = cluster.count(PER_NODE, web_of_count_formula("asked"), predicted=True)
+    assert (found.high, found.low) == (by_node(likely), by_node(low))
+    summed = cluster.count(CORES, web_of_count_formula("asked"))
+    assert (summed.high, summed.low) == (by_node(high, 2000), by_node(low, 2000))
+    assert summed.own == 2000

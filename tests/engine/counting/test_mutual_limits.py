@@ -84,19 +84,6 @@ def test_without_the_word_it_does_not() -> None:
     ]
 
 
-def test_it_follows_the_pods() -> None:
-    cache = cache_of(NODES)
-    engine = engine_over(APART, cache)
-    assert passing(engine, web("web-1")) == ["n1", "n2", "n3"]
-    cache.put_pod(peer_of(db("db-0", on="n1")))
-    cache.put_pod(peer_of(db("db-1", on="n1")))
-    assert passing(engine, web("web-1")) == ["n2", "n3"]
-    cache.remove_pod("default/db-0")
-    assert passing(engine, web("web-1")) == ["n2", "n3"]
-    cache.put_pod(peer_of(web("db-1", on="n1")))
-    assert passing(engine, web("web-1")) == ["n1", "n2", "n3"]
-
-
 def test_in_flight_pods_keep_others_out_of_where_they_may_end() -> None:
     cache = cache_of(NODES)
     engine = engine_over(APART, cache)
@@ -163,13 +150,6 @@ def test_victims_keep_nobody_out() -> None:
     assert list(engine.preempt(raw(web("web-1", priority=9)), asked, math.inf)) == ["n1"]
 
 
-def test_a_policy_of_a_namespace_reaches_only_that() -> None:
-    text = APART.replace("cluster policy apart", 'policy apart in namespace "shop"')
-    engine = engine_over(text, cache_of(NODES, [db("db-0", on="n1", where="shop")]))
-    assert passing(engine, web("web-1", where="shop")) == ["n2", "n3"]
-    assert passing(engine, web("web-1", where="ads")) == ["n1", "n2", "n3"]
-
-
 def test_exempt_pods_keep_nobody_out_and_are_kept_out_nowhere() -> None:
     bypassing = db("db-1", on="n2", annotations={BYPASS: "because"})
     peer = ObjectCodec(SCHEMA, [BYPASS]).peer
@@ -209,20 +189,6 @@ def test_audit_reports_it() -> None:
     engine = engine_over(text, cache_of(NODES, [db("db-0", on="n1")]), observer)
     assert passing(engine, web("web-1")) == ["n1", "n2", "n3"]
     assert observer.heard == [("would reject", "apart", "quiet", 1)]
-
-
-def test_namespaces_are_read_of_the_pod_that_is_there() -> None:
-    text = (
-        'cluster policy apart { for pods where namespaceObject.labels["quiet"] == "yes"\n'
-        'limit "quiet" { all pods where peer.namespace != pod.namespace per domain node.zone'
-        " at most 0 strict mutual } }"
-    )
-    cache = cache_of(NODES, [web("a", on="n1", where="one"), web("b", on="n3", where="two")])
-    engine = engine_over(text, cache)
-    assert passing(engine, web("asked", where="three")) == ["n1", "n2", "n3"]
-    cache.put_namespace(decode_namespace(raw(namespace("one", labels={"quiet": "yes"}))))
-    assert passing(engine, web("asked", where="three")) == ["n3"]
-    assert passing(engine, web("asked", where="one")) == ["n1", "n2"]
 
 
 # ---- against a plain model

@@ -422,17 +422,6 @@ def test_a_spread_counts_pods_on_the_nodes_of_its_minimum(
 # ---- pods that are not there yet
 
 
-def test_an_in_flight_pod_counts_wherever_it_may_end() -> None:
-    """In upper bounds alone; where scores are asked for, only where it suits best."""
-    counting = counting_of(NODES, [web("a", on="n1")])
-    counting.offer(web("b"), "n1", "n2", best="n2")
-    clause = clause_of(PER_NODE)
-    found = counting.count(clause)
-    assert (found.high, found.low) == ({"n1": 2, "n2": 1}, {"n1": 1})
-    assert counting.count(clause, predicted=True).high == {"n1": 1, "n2": 1}
-    assert found.total == 2, "no watch has shown it, so it is in no total"
-
-
 def test_a_kind_that_is_only_in_flight_is_somewhere() -> None:
     """Else two first pods would go to two domains."""
     counting = counting_of(NODES)

@@ -178,15 +178,6 @@ def test_a_whole_gang_is_held_and_released_at_once() -> None:
     assert world.engine.gangs.statuses() == []
 
 
-def test_a_gang_that_does_not_fit_is_offered_nothing() -> None:
-    world = World({"n1": "1", "n2": "1"})
-    world.create(*names("a", 3))
-    assert world.ask("a0") == "policy p: together: 2 of 3 members fit"
-    assert world.ask("a1") == "policy p: together: 2 of 3 members fit"
-    assert len(world.engine.in_flight) == 0
-    assert world.told == []
-
-
 def test_each_member_is_offered_the_node_that_it_has_on_paper() -> None:
     world = World({"n1": "1", "n2": "1", "n3": "1"})
     world.create(*names("a", 3))

@@ -1,6 +1,6 @@
 """`node.matches`: it reads the labels and the name of a node, and spends steps for what it reads.
 
-`tests/engine/objects/test_eligibility.py` has the rules of requirements, and tests/differential
+`tests/engine/objects/test_resources.py` has the rules of requirements, and tests/differential
 compares scores with kube-scheduler's plugin.
 """
 

@@ -1,11 +1,16 @@
-"""`format`: what a constant text refuses before it runs, and what it gives."""
+"""Texts and what is made of them: formats, literals, URLs, versions and sets."""
 
 from __future__ import annotations
 
 import pytest
 
+from grammar.syntax.expression_builder import parse_int, unquote
 from grammar.tree.types import BOOL, DOUBLE, DYN, INT, STRING, Type, list_of, optional_of
+from grammar.values.errors import EvaluationError, StepLimitError
 from grammar.values.format import format_text, refused
+from grammar.values.strings import number
+from grammar.values.url import parse
+from tests.grammar.expressions import value
 
 
 @pytest.mark.parametrize(
@@ -52,3 +57,267 @@ def test_values_that_do_not_fit(
 )
 def test_a_double_is_shown_as_its_string(value: object, shown: str) -> None:
     assert format_text("%s", (value,)) == shown
+
+
+# ---- literals: the values that their texts stand for
+
+
+STRINGS = {
+    '""': "",
+    "'a\"b'": 'a"b',
+    '"a\'b"': "a'b",
+    r'"\a\b\f\n\r\t\v\\\?\"\'\`"': "\a\b\f\n\r\t\v\\?\"'`",
+    r"'\x41\X42\u0043\U00000044\105'": "ABCDE",
+    r"'\377'": "ÿ",
+    r"r'\n'": r"\n",
+    r'R"\\"': r"\\",
+    "'''a'b\nc'''": "a'b\nc",
+    r'"""\""""': '"',
+    r"r'''\'''": "\\",
+    r"'\U0001f431'": "🐱",
+}
+
+
+@pytest.mark.parametrize(("token", "text"), STRINGS.items())
+def test_strings(token: str, text: str) -> None:
+    assert unquote(token) == text
+
+
+@pytest.mark.parametrize(
+    ("token", "message"),
+    [
+        (r"'\q'", r"`\q` is not an escape sequence"),
+        (r"'\8'", r"`\8` is not an escape sequence"),
+        (r"'\400'", r"`\4` is not an escape sequence"),
+        (r"'\x4'", r"`\x` is not an escape sequence"),
+        (r"'\ud800'", r"`\ud800` is not a character"),
+        (r"'\U00110000'", r"`\U00110000` is not a character"),
+    ],
+)
+def test_what_is_no_escape(token: str, message: str) -> None:
+    with pytest.raises(ValueError, match=r"^`") as failure:
+        unquote(token)
+    assert str(failure.value) == message
+
+
+def test_numbers() -> None:
+    """The range of an int is told by the parser, which knows its sign."""
+    assert (parse_int("007"), parse_int("0xFF"), parse_int("0")) == (7, 255, 0)
+    assert parse_int("9223372036854775808") == 2**63
+    assert parse_int("0" * 5000 + "7") == 7
+    assert parse_int("1" * 5000) > 2**63
+
+
+# ---- named formats: which texts have them
+
+
+RIGHT = {
+    "dns1123Label": ("a", "a-b", "1a", "a" * 63),
+    "dns1123Subdomain": ("a.b-c.1", "a" * 253),
+    "dns1035Label": ("a1",),
+    "qualifiedName": ("A_b.c", "example.com/Tier"),
+    "dns1123LabelPrefix": ("web-", "a"),
+    "dns1123SubdomainPrefix": ("a.web-",),
+    "dns1035LabelPrefix": ("web-",),
+    "labelValue": ("", "A.b_c-1"),
+    "uri": ("/a", "https://example.com"),
+    "uuid": ("123e4567-e89b-12d3-a456-426614174000", "123E4567E89B12D3A456426614174000"),
+    "byte": ("aGVsbG8=", "YQ=="),
+    "date": ("2024-02-29", "0000-02-29"),
+    "datetime": ("2026-01-31T12:00:00Z", "2026-01-31t12:00:00.5+01:00"),
+}
+WRONG = {
+    "dns1123Label": ("", "a.b", "A", "-a", "a-", "a" * 64, "a\n", "é"),
+    "dns1123Subdomain": ("", "a..b", ".a", "a" * 254),
+    "dns1035Label": ("1a", "a.b"),
+    "qualifiedName": ("", "/a", "a/", "a/b/c", "-a", "A.com/b"),
+    "dns1123LabelPrefix": ("-", "a.", ""),
+    "dns1123SubdomainPrefix": ("-a",),
+    "dns1035LabelPrefix": ("1--",),
+    "labelValue": ("-", "a b", "a" * 64),
+    "uri": ("a", ""),
+    "uuid": ("123e4567", ""),
+    "byte": ("", "a", "aGVsbG8", "a-b_"),
+    "date": ("2026-02-30", "2026-1-1", "2026-01-01 "),
+    "datetime": ("2026-01-31", "2026-01-31T24:00:00Z", "2026-01-31T12:00:00", "x"),
+}
+
+
+def reasons(name: str, text: str) -> object:
+    return value(f"format.{name}().validate(text)", {"text": text})
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_texts(name: str) -> None:
+    assert {t: value("r.hasValue()", {"r": reasons(name, t)}) for t in RIGHT[name]} == (
+        dict.fromkeys(RIGHT[name], False)
+    )
+    assert {t: value("r.hasValue()", {"r": reasons(name, t)}) for t in WRONG[name]} == (
+        dict.fromkeys(WRONG[name], True)
+    )
+
+
+def test_formats_by_name() -> None:
+    assert value('format.named("uuid").value() == format.uuid()') is True
+    assert value('format.named("uuid").value() == format.date()') is False
+    assert value('format.named("email").hasValue()') is False
+    assert str(value("type(format.uuid())")) == "kubernetes.NamedFormat"
+
+
+# ---- functions of texts beyond those of the CEL conformance suite
+
+
+def test_chance_is_the_same_everywhere() -> None:
+    # The sum of a published test of the algorithm is not needed: other machines must agree.
+    assert number("web-1", "node-1") == number("web-1", "node-1")
+    assert number("ab", "c") != number("a", "bc")
+    found = [number("pod", str(each)) for each in range(1000)]
+    assert len(set(found)) == 1000
+    assert 0.4 < sum(each > 2**31 for each in found) / 1000 < 0.6
+
+
+# ---- URLs: what Go's net/url reads, which Kubernetes uses, and their parts
+
+
+@pytest.mark.parametrize(
+    ("text", "scheme", "host", "path"),
+    [
+        ("https://user:pass@example.com:80/path?q=v#f", "https", "example.com:80", "/path"),
+        ("/absolute", "", "", "/absolute"),
+        ("HTTP://é.com/é", "http", "é.com", "/%C3%A9"),
+        ("//host/path", "", "host", "/path"),
+        ("http://a/%2f[x]", "http", "a", "/%2f[x]"),
+        ("http://a/b{c}", "http", "a", "/b%7Bc%7D"),
+        ("mailto:a@b", "mailto", "", ""),
+        ("http:", "http", "", ""),
+        ("*", "", "", "*"),
+        ("http://[fe80::1%25en0]/", "http", "[fe80::1%en0]", "/"),
+        ("pg://a:1,b:2/", "pg", "a:1,b:2", "/"),
+    ],
+)
+def test_parts(text: str, scheme: str, host: str, path: str) -> None:
+    found = parse(text)
+    assert (found.scheme, found.host, found.path) == (scheme, host, path)
+
+
+@pytest.mark.parametrize(
+    ("text", "hostname", "port"),
+    [
+        ("https://[::1]:80/", "::1", "80"),
+        ("https://example.com:8080/", "example.com", "8080"),
+        ("https://example.com/", "example.com", ""),
+        ("http://a:/", "a", ""),
+        ("/path", "", ""),
+    ],
+)
+def test_host_without_its_port(text: str, hostname: str, port: str) -> None:
+    found = parse(text)
+    assert (found.hostname, found.port) == (hostname, port)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "",
+            "../relative",
+            "a b",
+            ":a",
+            "1a:b",
+            "https://a:b:c/",
+            "http://a b/",
+            "http://[1.2.3.4]/",
+        ),
+        *("http://a%41b/", "http://a:1,b:2/", "/%zz", "/%", "http://[::1", "http://a[b]/", "/\x7f"),
+        *("http://us er@h/", "/a#%zz", "http://[::1]x/", "http://%zz@h/", "http://a:x/"),
+    ],
+)
+def test_what_is_no_url(text: str) -> None:
+    with pytest.raises(EvaluationError):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("query", "values"),
+    [
+        ("k=a&k=b&j=c", {"k": ("a", "b"), "j": ("c",)}),
+        ("a+b=%C3%A9", {"a b": ("é",)}),
+        ("a=1;b=2&c=%zz&d&=e", {"d": ("",), "": ("e",)}),
+        ("", {}),
+    ],
+)
+def test_query(query: str, values: object) -> None:
+    assert value(f'url("/?{query}").getQuery()') == values
+
+
+def test_a_query_has_a_limit() -> None:
+    with pytest.raises(EvaluationError, match="more than 10,000 parameters"):
+        value('url("/?" + lists.range(10001).map(i, "a").join("&")).getQuery()')
+
+
+def test_equal_urls() -> None:
+    assert value('url("HTTP://a/b") == url("http://a/b")') is True
+    assert value('url("http://a/b") == url("http://a/c")') is False
+
+
+# ---- versions of Kubernetes: the suffixes of providers are left out, its own pre-releases are not
+
+
+SHOWN = {
+    "v1.36.2": "1.36.2",
+    "1.36.2": "1.36.2",
+    "v1.31.4-gke.1372000": "1.31.4",
+    "v1.30.2-eks-1552ad0": "1.30.2",
+    "v1.29.3+k3s1": "1.29.3",
+    "v1.28.6+rke2r1": "1.28.6",
+    "v1.30.1-aliyun.1": "1.30.1",
+    "v1.27.12-tke.5_2": "1.27.12",
+    "v1.32.0-rc.1": "1.32.0-rc.1",
+    "v1.32.0-rc.1+k3s1": "1.32.0-rc.1",
+    "v1.32.0-rc.1.gke.5": "1.32.0-rc.1",
+    "v1.33.0-alpha.0.17+4d1e4d1a": "1.33.0-alpha.0.17",
+    "v1.32.0-beta": "1.32.0-beta",
+    "v1.32.0-rcx.1": "1.32.0",
+    "v1.36": "1.36.0",
+    "v1.27+": "1.27.0",
+}
+FAILS = ["", "v1", "soon", "v1.x.2", "v01.2.3", "v1.2.3.4 ", "v1.31.4/gke", "v" + "1" * 300]
+
+
+@pytest.mark.parametrize(("text", "shown"), SHOWN.items())
+def test_version_is_that_of_kubernetes(text: str, shown: str) -> None:
+    assert value(f'string(kubernetesVersion("{text}"))') == shown
+
+
+@pytest.mark.parametrize("text", FAILS)
+def test_other_texts_are_no_versions(text: str) -> None:
+    with pytest.raises(EvaluationError, match="is not a version of Kubernetes"):
+        value(f'kubernetesVersion("{text}")')
+
+
+# ---- sets: lists compared without order and number
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("sets.contains([], [])", True),
+        ("sets.contains([], [1])", False),
+        ("sets.contains([1, 2, 3, 4], [2, 3])", True),
+        ("sets.contains([1, 2.0, 3], [1.0, 2, 3])", True),
+        ("sets.equivalent([], [])", True),
+        ("sets.equivalent([1], [1, 1])", True),
+        ("sets.equivalent([1], [1, 2])", False),
+        ("sets.equivalent([1, 2, 3], [3, 2.0, 1])", True),
+        ("sets.intersects([1], [])", False),
+        ("sets.intersects([1], [1, 2])", True),
+        ("sets.intersects([[1], [2, 3]], [[1, 2], [2, 3.0]])", True),
+    ],
+)
+def test_cases_of_cel_go(text: str, wanted: bool) -> None:
+    assert value(text) is wanted
+
+
+def test_large_sets_take_steps() -> None:
+    with pytest.raises(StepLimitError):
+        value("sets.equivalent(lists.range(2000), lists.range(2000).reverse())")

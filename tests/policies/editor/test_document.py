@@ -1,4 +1,4 @@
-"""Texts in an editor: what is shown at the offset `^`, also where other parts have errors."""
+"""Texts in an editor: what is shown at the offset `^`, and the tokens of a text."""
 
 from collections.abc import Sequence
 
@@ -9,6 +9,7 @@ from grammar.tree.source import Source, Span
 from policies.editor.completion import NoSamples
 from policies.editor.edited_text import EditedDocument, complete, document
 from policies.editor.meaning import Meaning, meaning
+from policies.editor.tokens import tokens
 from policies.validation import Validator
 
 HEAD = """\
@@ -265,3 +266,22 @@ def test_a_manifest_has_diagnostics_only(schema: Schema) -> None:
     assert meaning(of, 3, NoSamples()) is None
     assert document("b.yaml", found, schema) is None
     assert of.file.diagnostics[0].span != Span(0, 0)
+
+
+# ---- the tokens of unfinished texts
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['a.b["c d"] // e', '"""x\ny', "'it\\'s' + r'\\'", "1.5Gi % 2u", "a.?b[?c] && !d\n# e", '"\\'],
+)
+def test_joined_tokens_are_the_text(text: str) -> None:
+    assert "".join(piece.text for piece in tokens(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "is_open"),
+    [('"a', True), ('"a"', False), ('"', True), ('""', False), ('"a\\"', True), ('"a\\\\"', False)],
+)
+def test_a_string_without_an_end_is_open(text: str, is_open: bool) -> None:
+    assert tokens(text)[-1].is_open == is_open

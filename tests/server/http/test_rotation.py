@@ -11,7 +11,7 @@ import pytest
 from aiohttp import ClientError, ClientSession, TraceConfig
 from trustme import CA, LeafCert
 
-from tests.support.certificates import Keyring, Secured, ask, in_days, put, secured
+from tests.support.certificates import Keyring, Secured, ask, secured
 from tests.support.fake_clock import until
 
 pytestmark = pytest.mark.fake_clock
@@ -48,11 +48,6 @@ class Client:
 
     async def _connected(self, *_: object) -> None:
         self.connections += 1
-
-
-async def test_new_connections_get_the_new_certificate(keyring: Keyring, server: Secured) -> None:
-    leaf = keyring.write_pair(in_days(30))
-    await server.shows(leaf, keyring.client())
 
 
 async def test_all_files_change_while_clients_send_requests(
@@ -126,19 +121,6 @@ def get_metrics(
         if not secure.recv(100).startswith(b"HTTP/1.1 200"):
             raise ConnectionError("no answer")
         return secure.session, secure.session_reused
-
-
-async def test_a_corrupt_pair_keeps_the_previous_one(
-    keyring: Keyring, server: Secured, caplog: pytest.LogCaptureFixture
-) -> None:
-    client = keyring.client(scheduler(keyring))
-    before = await server.shown(client)
-    keyring.write_pair()
-    put(keyring.files.key, b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")
-    await until(lambda: "the previous certificates stay in use" in caplog.text)
-    assert await server.shown(client) == before
-    assert (await server.ask(client)).status == 200
-    assert caplog.text.count("the previous certificates stay in use") == 1
 
 
 async def test_the_port_is_free_afterwards(keyring: Keyring) -> None:

@@ -1,18 +1,30 @@
-"""Audit reporting: statuses of policies in audit mode, written once a minute."""
+"""Reports of the leader about audits and drift, written and told again and again."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from engine.cluster.events import Events
+from engine.drift.drift_document import DriftDocument
+from engine.drift.repairs import Repairs
+from engine.drift.survey import Survey
 from engine.engine import Engine
+from engine.errors import ApiError
 from grammar.values.time import SECOND, Timestamp
 from policies.resource import AuditStatus, Metadata, PolicyStatus
+from server.runtime.drift_watching import DriftWatch, drifting_since
 from server.runtime.policy_statuses import AuditStatuses
+from server.runtime.status_reporting import LedCluster
 from tests.support.builders import controller, node, pod, raw
-from tests.support.engines import engine_of, peer_of
+from tests.support.engines import Known, cache_of, engine_of, engine_over, node_of, peer_of
 
 pytestmark = pytest.mark.fake_clock
 POLICY = """
@@ -97,3 +109,110 @@ def test_a_policy_that_is_enforced_has_no_audit() -> None:
     (program,) = enforced.registry.programs
     before = PolicyStatus(observedGeneration=1, audit=Written(engine()).write())
     assert AuditStatuses(enforced.audits.log).of(program, METADATA, before) is None
+
+
+# ---- driftWatch: surveys while this replica leads, and what it says meanwhile
+
+
+DRIFT_WATCHING_POLICY = """
+policy web {
+  for pods where true
+  filter "ssd" { require node.labels["ssd"] == "yes" }
+  filter "old" { require node.name != "n1" }
+}
+"""
+DRIFT_WATCHING_WEB = controller("ReplicaSet", "web", replicas=1)
+
+
+@dataclass
+class Led:
+    """A cluster of which this replica may lead, and whose API server may fail."""
+
+    leads: bool = True
+    failure: ApiError | None = None
+    status: Mapping[str, Any] = field(default_factory=dict)
+    told: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.pod = pod("web-1", on="n1", owner=DRIFT_WATCHING_WEB)
+        self.cache = cache_of([node("n1"), node("n2", labels={"ssd": "yes"})], [self.pod])
+        clock = asyncio.get_running_loop().time
+        engine = engine_over(DRIFT_WATCHING_POLICY, self.cache)
+        metadata = {"name": "web", "uid": "1"}
+        objects = {"web": json.dumps({"metadata": metadata, "status": self.status}).encode()}
+        programs = {"web": engine.registry.programs[0], "other": engine.registry.programs[0]}
+        survey = Survey(
+            "me",
+            engine,
+            Known(self.cache),
+            clock,
+            drifting=lambda: drifting_since(programs, objects),
+        )
+        repairs = Repairs(self.cache, "off", clock)
+        led = LedCluster(
+            self,
+            self.cache,
+            self.cache.snapshot,
+            lambda: objects,
+            lambda: self.leads,
+            Events(self, "a"),
+            self._report,
+        )
+        self.watch = DriftWatch(survey, led, repairs)
+
+    async def request(self, *_: object, **_more: object) -> bytes:
+        if self.failure is not None:
+            raise self.failure
+        return raw(self.pod)
+
+    def _report(self, _work: str, text: str) -> None:
+        self.told.append(text)
+
+
+async def test_the_leader_looks_again_and_again() -> None:
+    led = Led()
+    assert led.watch.document.problem == "no survey has ended yet"
+    assert led.watch.by_policy() is None
+    following = asyncio.create_task(led.watch.follow())
+    await asyncio.sleep(1.0)
+    (found,) = led.watch.document.pods
+    assert (found.pod, [each.clause for each in found.clauses]) == (
+        "default/web-1",
+        ["ssd", "old"],
+    )
+    assert led.watch.by_policy() == {"web": {"filter": 1}}
+    led.cache.put_node(node_of(node("n1", labels={"ssd": "yes"})))
+    # Nobody waits for the next survey: no policy has a repair.
+    await asyncio.sleep(28.0)
+    assert len(led.watch.document.pods[0].clauses) == 2
+    await asyncio.sleep(2.0)
+    assert [each.clause for each in led.watch.document.pods[0].clauses] == ["old"]
+    led.leads = False
+    assert led.watch.document.problem == "another replica leads, and looks"
+    assert led.watch.by_policy() is None
+    await asyncio.sleep(30.0)
+    led.leads = True
+    assert led.watch.document == DriftDocument(replica="me", problem="no survey has ended yet")
+    following.cancel()
+
+
+async def test_an_api_server_that_fails_is_reported_and_asked_again() -> None:
+    led = Led(failure=ApiError(500, "InternalError", "down"))
+    following = asyncio.create_task(led.watch.follow())
+    await asyncio.sleep(1.0)
+    assert "down" in led.told[-1]
+    assert led.watch.document.problem == "no survey has ended yet"
+    led.failure = None
+    await asyncio.sleep(5.0)
+    assert (led.told[-1], len(led.watch.document.pods)) == ("", 1)
+    following.cancel()
+
+
+@pytest.mark.parametrize("state", ["True", "False"])
+async def test_a_new_leader_knows_since_when_a_policy_has_drifted(state: str) -> None:
+    since, text = "2026-11-21T10:00:00Z", ""
+    condition = {"type": "Drifted", "status": state, "reason": "Drifted", "message": text}
+    led = Led(status={"conditions": [{**condition, "lastTransitionTime": since}]})
+    await led.watch.look()
+    (pod,) = led.watch.document.pods
+    assert {each.since == since for each in pod.clauses} == {state == "True"}
