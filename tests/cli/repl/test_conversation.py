@@ -71,28 +71,6 @@ error[P0102]: Node has no field `redy`
 """,
         ),
         (
-            'filter "f" { requir node.ready }',
-            """\
-error[P0001]: `requir` is not allowed here
- --> session:1:14
-  |
-1 | filter "f" { requir node.ready }
-  |              ^^^^^^ unexpected
-  = help: did you mean `require`?
-""",
-        ),
-        (
-            "weight x",
-            """\
-error[P0001]: `x` is not allowed here
- --> session:1:8
-  |
-1 | weight x
-  |        ^ unexpected
-  = help: expected a number
-""",
-        ),
-        (
             "pod.name",
             """\
 error[P0111]: `pod` is not available in this expression
@@ -114,7 +92,7 @@ error: there is no key `b`
 """,
         ),
     ],
-    ids=["expression", "clause", "word", "setting", "no pod", "evaluation"],
+    ids=["expression", "clause", "no pod", "evaluation"],
 )
 def test_mistakes_are_shown_in_place(say: Say, text: str, shown: str) -> None:
     said = say(text)
