@@ -28,6 +28,9 @@ from grammar.tree.clauses import Filter, of_kind
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.quantity import Quantity
 from grammar.values.time import NEVER, SECOND, Timestamp
+from tests.engine.program.test_changed_tables import NODES as OF_TABLES
+from tests.engine.program.test_changed_tables import POLICY, TIMED
+from tests.engine.program.test_changed_tables import World as TablesWorld
 from tests.engine.program.test_tables import World
 from tests.support import builders
 from tests.support.books import examples
@@ -142,6 +145,28 @@ def test_what_is_remembered_is_what_a_plain_evaluation_says(seed: int) -> None:
         # Nobody received the offer.
         world.engine.in_flight.forget("a")
         assert found == {name: world.plainly(name) for name in names}, world.rule
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("more", ["", TIMED], ids=["tables", "time"])
+def test_answers_are_those_of_an_engine_that_is_new(seed: int, more: str) -> None:
+    chance = random.Random(seed)
+    world = TablesWorld(POLICY.replace('filter "both"', f'{more} filter "both"'))
+    for _ in range(60):
+        for _ in range(chance.randrange(1, 4)):
+            match chance.randrange(5):
+                case 0:
+                    labels = {"kind": chance.choice("ab"), "zone": chance.choice("yz")}
+                    world.label(chance.choice(OF_TABLES), **labels)
+                case 1 | 2:
+                    rows = {n: chance.randrange(8) for n in OF_TABLES if chance.random() < 0.8}
+                    world.take("load", rows, old=chance.randrange(70))
+                case 3:
+                    rows = {n: chance.randrange(12) for n in OF_TABLES if chance.random() < 0.8}
+                    world.take("rows", rows)
+                case _:
+                    world.nanos += chance.randrange(400) * SECOND
+        assert world.answers() == world.expected()
 
 
 # ---- rules that read the time: an engine that has been asked before answers as a new one does

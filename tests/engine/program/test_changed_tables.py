@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any
-
-import pytest
 
 from engine.cache.cache import Cache
 from engine.decision.registry import Registry
@@ -158,25 +155,3 @@ def test_a_row_that_becomes_stale_after_a_new_table_is_missing() -> None:
     world.nanos += 31 * SECOND
     assert world.answers() == world.expected()
     assert not any("hot" in verdict for verdict, _ in world.answers())
-
-
-@pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("more", ["", TIMED], ids=["tables", "time"])
-def test_answers_are_those_of_an_engine_that_is_new(seed: int, more: str) -> None:
-    chance = random.Random(seed)
-    world = World(POLICY.replace('filter "both"', f'{more} filter "both"'))
-    for _ in range(60):
-        for _ in range(chance.randrange(1, 4)):
-            match chance.randrange(5):
-                case 0:
-                    labels = {"kind": chance.choice("ab"), "zone": chance.choice("yz")}
-                    world.label(chance.choice(NODES), **labels)
-                case 1 | 2:
-                    rows = {n: chance.randrange(8) for n in NODES if chance.random() < 0.8}
-                    world.take("load", rows, old=chance.randrange(70))
-                case 3:
-                    rows = {n: chance.randrange(12) for n in NODES if chance.random() < 0.8}
-                    world.take("rows", rows)
-                case _:
-                    world.nanos += chance.randrange(400) * SECOND
-        assert world.answers() == world.expected()
