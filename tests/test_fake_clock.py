@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import fake_clock
-from tests.support.fake_clock import FakeClockLoop, settled, until
+from tests.support.fake_clock import FakeClockLoop, settled
 
 ROOT = Path(__file__).parents[1]
 # Whoever waits for programs of others waits in real time.
@@ -35,7 +34,6 @@ REAL = {
     "tests/support/repaired.py: RepairedCluster": "is used with a fake clock alone",
     "tests/support/certificates.py: Secured": "is used with a fake clock alone",
     "tests/support/tcp_switch.py: TcpSwitch": "is between real programs",
-    "tests/test_fake_clock.py: test_a_coroutine_can_be_run": "runs on a fake clock",
     "tests/properties/test_reflector.py: _step": "runs on a fake clock",
 }
 # A process is real, whether it is a server or a test of one.
@@ -54,12 +52,6 @@ async def test_an_hour_takes_a_moment_and_is_exact() -> None:
     await asyncio.gather(asyncio.sleep(HOUR), asyncio.sleep(HOUR / 2))
     assert now() - began == pytest.approx(HOUR)
     assert time.monotonic() - real < HOUR / 60
-
-
-@fake
-async def test_its_time_begins_as_that_of_the_machine() -> None:
-    """Placet compares `time.monotonic` with the time of the event loop."""
-    assert abs(now() - time.monotonic()) < 60
 
 
 @fake
@@ -128,52 +120,10 @@ async def test_settled_waits_for_all_work_and_for_jobs_and_moves_no_time() -> No
     assert done[-1] == "later"
 
 
-@fake
-async def test_until_looks_whenever_the_time_has_moved() -> None:
-    seen: list[float] = []
-    began = now()
-
-    async def work() -> None:
-        for _ in range(10):
-            await asyncio.sleep(HOUR)
-            seen.append(now() - began)
-
-    working = asyncio.create_task(work())
-    await until(lambda: len(seen) == 3, 4 * HOUR)
-    assert len(seen) == 3, "it does not miss it"
-    with pytest.raises(TimeoutError):
-        await until(lambda: len(seen) == 20, HOUR / 2)
-    working.cancel()
-
-
-@fake
-async def test_until_sees_what_happens_during_a_job() -> None:
-    begun, may_end = threading.Event(), threading.Event()
-
-    def job() -> bool:
-        begun.set()
-        return may_end.wait(30)
-
-    working = asyncio.create_task(asyncio.to_thread(job))
-    await until(begun.is_set)
-    assert not working.done()
-    may_end.set()
-    assert await working
-
-
 async def test_other_tests_have_the_usual_event_loop() -> None:
     assert not isinstance(asyncio.get_running_loop(), FakeClockLoop)
     with pytest.raises(AssertionError, match="not marked"):
         await settled()
-
-
-def test_a_coroutine_can_be_run() -> None:
-    async def play() -> float:
-        began = now()
-        await asyncio.sleep(HOUR)
-        return now() - began
-
-    assert fake_clock.run(play()) == pytest.approx(HOUR)
 
 
 def real_waits(tree: ast.Module) -> Iterator[str]:
