@@ -1,9 +1,9 @@
 """Flag table: the arguments of a command as a text, from which argparse and its help are told.
 
 A flag is two spaces, its names, the word for its value, and the default behind `=`; below it stands
-its help. One with `...` takes many at once, one with `,` may be repeated. What has no name stands
-at its place, in brackets if it may be left out. `or` begins an argument that excludes the one
-above. A line with a colon begins a group.
+its help. One with `...` takes many at once, one with `,` may be repeated. An argument without a
+name stands at its place, in brackets where nobody has to give any. `or` begins an argument that
+excludes the one above. A line with a colon begins a group.
 """
 
 from __future__ import annotations

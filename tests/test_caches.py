@@ -157,7 +157,6 @@ DICTIONARIES = {
 }
 # The other memories of cachetools: their keys are short, and each says how many it has.
 TIMED = {
-    "engine/decision/preemption.py": "uids of pods",
     "engine/decision/after.py": "uids of pods",
     "engine/program/policy_time.py": "addresses of policies",
     "server/log_limit.py": "hashes",

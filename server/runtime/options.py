@@ -1,4 +1,4 @@
-"""Options of a server: what `placet serve` was told, and what follows from it.
+"""Options of a server: the flags and fields of `placet serve`, and what follows from them.
 
 The fields are the flags by their keys, but for those that are made of several flags.
 """

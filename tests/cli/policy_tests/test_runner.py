@@ -286,15 +286,6 @@ def test_evictions_are_those_of_kube_scheduler_that_policies_allow(
     assert [(each.message, each.label) for each in found] == expected
 
 
-def test_victims_that_a_bound_needs_are_expected_too(run_test: RunTest) -> None:
-    more = 'pod "shop/d" {"labels": {"app": "web"}} on "n" '
-    full = 'node "n" {"allocatable": {"cpu": 3}} pod "shop/a" {"requests": {"cpu": 3}} on "n" '
-    web = 'pod "shop/b" {"labels": {"app": "web"}} on "n" '
-    result = run_test(PREEMPT, f'{full}{web}{more}{URGENT}expect evict "shop/a", "shop/b" on "n"')
-    others = run_test(PREEMPT, f'{full}{web}{more}{URGENT}expect evict "shop/a", "shop/d" on "n"')
-    assert {result.outcome, others.outcome} == {"passed", "failed"}
-
-
 def test_the_nodes_of_one_test_compete_for_keep(run_test: RunTest) -> None:
     policy = 'cluster policy p { preempt "p" { keep 1 by node.free["memory"] } }'
     nodes = " ".join(
