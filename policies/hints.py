@@ -17,9 +17,9 @@ from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.messages.helping import Helper, helped
 from grammar.mistakes import syntax_mistakes
 from grammar.mistakes.places import of_clause
+from grammar.mistakes.readings import clause_of
 from grammar.mistakes.trial import MOST, HintTrial, edit_of, without
 from grammar.mistakes.type_mistakes import Remedies
-from grammar.mistakes.wishes import clause_of
 from grammar.syntax.lexemes import Lexemes
 from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Source, Span
@@ -51,7 +51,9 @@ def shown(
     changed: dict[int, Diagnostic] = {}
     for each in found:
         said = each if trial.leads_on(each) else without(each)
-        if each.is_of_parser and trial.left > 0 and len(source.text) <= MOST:
+        # A map or a list in the place of a condition may be one of Kubernetes.
+        is_open = each.is_of_parser or each.code == "P0105"
+        if is_open and trial.left > 0 and len(source.text) <= MOST:
             said = items.meant(said)
         if said is not each:
             changed[id(each)] = said
@@ -68,6 +70,9 @@ class _AnsweredItems:
     def meant(self, found: Diagnostic) -> Diagnostic:
         """The diagnostic with the clauses that its item means, or with the names of recipes."""
         source = self.trial.source
+        if found.fix is not None and self.trial.mends(found.fix, found, whole=True):
+            # A smaller edit, of which nobody doubts, is enough.
+            return found
         span = _item_at(source.text, found.span.start, rules=is_manifest(source.name))
         if span is None or span in self.answered:
             return found
@@ -78,9 +83,9 @@ class _AnsweredItems:
             made, more = pasted
         if made == "":
             return replace(found, hint=f"leave it out: {more}", fix=None, remedy=Fix(span, ""))
-        if made is not None and self.trial.mends(edit := Fix(span, made), found):
+        if made is not None and self.trial.mends(edit := Fix(span, made), found, whole=True):
             return replace(found, hint=f"write `{made}`{more}", fix=None, remedy=edit)
-        return _with_recipes(found, text)
+        return _with_recipes(found, text) if found.is_of_parser else found
 
 
 def _with_recipes(found: Diagnostic, text: str) -> Diagnostic:

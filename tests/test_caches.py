@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from engine.cards.node_cards import taken
-from grammar.mistakes.wishes import clause_of
+from grammar.mistakes.readings import clause_of
 from grammar.values.addresses import parse_cidr, parse_ip
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import Quantity
@@ -77,6 +77,7 @@ DICTIONARIES = {
         "policies/validation.py: Validator._filled",
         "grammar/mistakes/rewrites.py: _Found.marks",
         "grammar/mistakes/rewrites.py: _Found.parts",
+        "grammar/mistakes/readings.py: _Reader._known",
         "grammar/mistakes/trial.py: HintTrial._before",
         "server/runtime/card_report.py: _CardSums.amounts",
     ),
@@ -196,7 +197,7 @@ KEPT: dict[str, tuple[Callable[..., object], int, tuple[Any, ...]] | None] = {
     "grammar.values.addresses.parse_ip": (parse_ip, 256, ("1" * 300, "0:" * 200 + "1")),
     "grammar.values.addresses.parse_cidr": (parse_cidr, 256, ("10.0.0.0/" + "8" * 300,)),
     "grammar.values.nodes._is_label": None,
-    "grammar.mistakes.wishes._read": (clause_of, 200, ("at most 3 per zone" + " please" * 40,)),
+    "grammar.mistakes.readings._read": (clause_of, 400, ("at most 3 per zone" + " please" * 80,)),
     "engine.cards.node_cards._taken_short": (
         taken,
         512,

@@ -53,8 +53,8 @@ class HintTrial:
         # Another bracket can be lacking in the same place.
         return edit is None or found.code == "P0140" or self.mends(edit, found)
 
-    def mends(self, edit: Fix, found: Diagnostic) -> bool:
-        """Whether an edit leaves fewer errors, or only errors behind it."""
+    def mends(self, edit: Fix, found: Diagnostic, *, whole: bool = False) -> bool:
+        """Whether an edit leaves fewer errors, or only errors behind it, but not as a `whole`."""
         text = self.source.text
         first, last = min(edit.span.start, found.span.start), max(edit.span.end, found.span.end)
         begins = starts(text) if self.blocks else []
@@ -70,8 +70,8 @@ class HintTrial:
             return False
         if found.severity == "warning":
             return len(after) <= len(before)
-        if len(after) < len(before):
-            return True
+        if len(after) < len(before) or whole:
+            return len(after) < len(before)
         # Behind the edit, an error keeps its place from the end.
         length = len(head) + len(edit.text) + len(tail)
         old = {(d.code, d.message, end - begin - d.span.start) for d in before}
