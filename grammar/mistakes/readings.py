@@ -266,7 +266,8 @@ class _Reader:
         self._known: dict[tuple[str, int, bool], list[tuple[int, str]]] = {}
         # Between lexemes a comment may stand, in which something is said.
         gaps = pairwise([0, *(at for i in lexemes.items for at in (i.start, i.end)), len(text)])
-        is_short = len(lexemes.items) <= _MOST
+        # A bracket without its partner is another mistake.
+        is_short = len(lexemes.items) <= _MOST and not lexemes.unclosed and not lexemes.surplus
         self.is_whole = is_short and not any(text[a:b].strip() for a, b in [*gaps][::2])
 
     def ends(self, at: int) -> bool:
