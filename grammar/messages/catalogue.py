@@ -1,4 +1,4 @@
-"""Catalogue: the diagnostics of the parser and the type checker, one function for each message.
+"""Catalogue: the diagnostics of the parser and the type checker, most of them in a table.
 
 A message is one sentence in lower case without a full stop; the user's text stands in backticks;
 the hint says how to fix it. Codes are stable and documented in docs/diagnostics/: P00xx syntax,
@@ -8,8 +8,10 @@ P01xx names and types, P02xx clauses, P03xx conditions, P04xx cost.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from string import Formatter
+from typing import Any
 
 from grammar.messages import habits
 from grammar.messages.diagnostics import (
@@ -21,7 +23,7 @@ from grammar.messages.diagnostics import (
     only_nearest,
     similar,
 )
-from grammar.messages.texts import escaped
+from grammar.messages.texts import counted, escaped
 from grammar.tree.clause_parts import LONGEST_WAIT, SHORTEST_WAIT
 from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.data import GROUP, ROW
@@ -56,6 +58,126 @@ def listed(words: Iterable[str], last: str = "or") -> str:
     return f"{', '.join(head)} {last} {tail}" if head else tail
 
 
+class _Filler(Formatter):
+    """A filler of texts; `_CONVERTED` has what stands behind a `!`, and None is nothing."""
+
+    def convert_field(self, value: Any, conversion: str | None) -> Any:
+        return _CONVERTED[conversion](value) if conversion else value
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return "" if value is None else str(format(value, format_spec))
+
+
+# The code and the name of a message, its text, its hint, and the label beside the caret.
+_TEXTS = {
+    row.split()[1]: [" ".join(part.split()) for part in f"{row} |  | ".split(" | ")]
+    for row in """
+    P0001 placeholder | nothing fills in `{}` here | {1} | unexpected
+    P0002 bad_character | `{}` is not a character of the language | {1}
+    P0003 unclosed_string | the string is not closed | close it on the same line | starts \
+        here
+    P0004 bad_literal | {}
+    P0006 int_out_of_range | `{}` does not fit in a 64-bit int | write `1e19` for a double
+    P0007 reserved_word | `{}` is a reserved word | reserved words are allowed only after a \
+        dot
+    P0008 has_needs_selection | `has` takes a field or a key | write `has(pod.labels["app"])`
+    P0009 macro_variable | `{0}` needs a variable name here | write `{0}(x, …)` with a plain \
+        name
+    P0009 same_variable_twice | `{}` names two variables | rename the second variable
+    P0010 too_large | the text has {1:,} {0}, more than {2:,} | split the policy
+    P0011 too_deep | this is nested more than {} levels deep | name a part of it with `let`
+    P0011 deep_definition | `{}` and the definitions it uses are nested more than {} levels \
+        deep | make fewer definitions use each other
+    P0012 bad_hole | {} | write `{{{{` or `}}}}` for a brace in the text
+    P0012 empty_hole | nothing is in `{}` | write an expression such as `{{pod.name}}`, or \
+        `{{{{}}}}` for the braces
+    P0105 wrong_type | this is {!a}, not {} | {2} | {0}
+    P0107 key_as_field | `{}` has a key of a map in it, which is no field |  | a key
+    P0108 no_keys | {!a} cannot be indexed | only lists and maps can be indexed
+    P0109 not_iterable | `{1}` needs a list or a map, not {0!a}
+    P0110 recursion | the definition is circular: {!p} | a `let`, `def`, `count` or policy \
+        cannot use itself
+    P0111 unavailable | `{}` is not available in {}
+    P0112 not_kept | the cache does not keep `{1}` of {0!a} | the cache keeps {2!s}
+    P0114 wrong_count | `{}` takes {!n}, not {}
+    P0115 must_index | `{}` needs a key | write `{}["cpu"]`
+    P0116 branches_differ | one branch is {!a}, the other is {!a} | give both the same type, \
+        or write `dyn(…)` around one of them
+    P0118 broken_use | policy `{}` has errors | fix them first
+    P0120 closed_field | a policy of a namespace cannot read {} | {1} | not open to it
+    P0120 closed_use | policy `{}` reads {}, which a policy of a namespace cannot | write the \
+        clauses that are needed in this policy
+    P0121 too_many_uses | this uses more than {} policies, directly or through others | use \
+        each policy once, or put their clauses into one
+    P0122 percentage_of_nothing | a limit cannot be a percentage | write a number of pods, or \
+        a `share`, which has a percentage of its pods
+    P0127 lacking_parameter | policy `{1}` needs a value for `{0}` | set it in the `use`, as \
+        in `({0}: {2})`
+    P0127 no_default | the parameter `{}` has no value | write a default behind `=`; only a \
+        policy with `for pods where false` needs none
+    P0128 wrong_parameter | `{}` must be {!a}, not {!a} | write {1!a}, such as `{3}`
+    P0129 needs_type | `{}` needs an object whose type is known | declare the type, as in \
+        `def f(x: Node): …`; for a key of a map write `["{}"]` | dyn
+    P0130 bound_of_nodes | the bound of `{}` is `{}` so many, or so much | write `{1}` and a \
+        number
+    P0130 sum_of_nodes | a limit of `{}` has no sum of pods | write `per node`, `per domain \
+        …` or `per cluster`, or a `sum … over {}`
+    P0130 not_mutual | a mutual limit {} | {1}
+    P0131 not_kept_there | a mutual limit cannot read {}: it is not known of the pods that \
+        are there | of its `pod`, it and the `for` of its policy can read {1!l}
+    P0131 changes_there | a mutual limit cannot read {}: it changes when the pod comes to its \
+        node | read what stays, such as `labels` or `namespace`
+    P0131 uses_mutual | policy `{}` has a mutual limit, but this policy's `for` reads {} | \
+        write a `for` about what is known of the pods that are there, such as their labels
+    P0133 cards_of_namespace | a policy of a namespace cannot have a `cards` clause | move it \
+        to a policy of all namespaces: cards are shared by pods of all of them
+    P0134 bad_annotation | `{}` {} | write a key such as `example.com/gpu-index`
+    P0135 bad_data | {} | {1}
+    P0136 data_of_namespace | {} | {1}
+    P0139 state_of_spread | a spread compares numbers of pods that are placed, and not of {} \
+        ones | leave out `{}`
+    P0139 many_counts | a strict bound reads at most {} counts | add them up in one `count`, \
+        or make it `best effort`
+    P0141 bare_amount | `{}` is not a number: amounts with a unit are texts
+    P0150 literal_differs | the {0} differ in type: here is {2!a}, before it {1!a} | give all \
+        the same type, or write `dyn(…)` around those of another type | {2}
+    P0151 bad_format | {} | %s takes any value; %d %f %e a number; %b %o a whole number; %x a \
+        whole number or a text
+    P0156 unknown_zone | `{}` is not a time zone | {1}
+    P0157 one_domain | this is the same for all nodes, so there is only one domain | {}
+    P0202 gang_without_number | the gang needs `at least`: these pods have no wanted number | \
+        write `at least 8`, or `at least int(pod.annotations["example.com/members"])`
+    P0205 duplicate_name | {} `{}` is defined twice | rename one of them | second one
+    P0206 selects_everything | policy `{}` would apply to every pod | write `for pods where \
+        …`, or `in namespace "…"` after its name
+    P0207 missing_rule | `missing {}` is not allowed in {} | write {2}
+    P0208 range_of_bool | a bool cannot have a range | leave out the range: true counts as \
+        100, false as 0
+    P0208 empty_range | both ends of the range are equal | write two different values
+    P0210 message_varies | a message cannot read `{}` | put it into `detail`; a message may \
+        read the pod's name, namespace, labels and spec | can change between calls
+    P0212 not_constant | the value of `{}` is not a constant | write a number, a text, `true` \
+        or `false`, a list or map of them, or a parameter
+    P0213 bad_filling | policy `{}` does not accept these values: {1.message} | {1.hint}
+    P0214 unfit_for_gang | {} | {1}
+    """.strip().splitlines()
+}
+
+
+def __getattr__(name: str) -> Callable[..., Diagnostic]:
+    """A message of the table: what is told goes into its texts in its order, but for the span."""
+    if name not in _TEXTS:
+        raise AttributeError(name)
+
+    def said(*told: object) -> Diagnostic:
+        span = next((each for each in told if isinstance(each, Span)), Span(0, 0))
+        words = [each for each in told if not isinstance(each, Span)] + [None]
+        code, message, hint, label = (_Filler().vformat(t, words, {}) for t in _TEXTS[name][:4])
+        return _error(code.split()[0], message, span, hint or None, label=label)
+
+    return said
+
+
 # ---- P00xx: syntax
 
 
@@ -77,33 +199,12 @@ def unclosed_bracket(opener: str, span: Span) -> Diagnostic:
     return replace(_error("P0140", message, span, hint, label="opens here"), other_hint=hint)
 
 
-def bare_amount(found: str, span: Span) -> Diagnostic:
-    return _error("P0141", f"`{found}` is not a number: amounts with a unit are texts", span)
-
-
 CLAUSES_ARE = f"the clauses are {listed((f'`{word}`' for word in CLAUSE_WORDS), 'and')}"
 
 
 def unknown_clause(word: str, span: Span) -> Diagnostic:
     hint = "write it before the `=`, as in `count NAME per node = …`" if word == "per" else None
     return _error("P0001", f"no clause begins with `{word}`", span, hint, label="unexpected")
-
-
-def placeholder(found: str, span: Span, hint: str) -> Diagnostic:
-    return _error("P0001", f"nothing fills in `{found}` here", span, hint, label="unexpected")
-
-
-def bad_character(found: str, span: Span, hint: str | None = None) -> Diagnostic:
-    return _error("P0002", f"`{found}` is not a character of the language", span, hint)
-
-
-def unclosed_string(span: Span) -> Diagnostic:
-    hint = "close it on the same line"
-    return _error("P0003", "the string is not closed", span, hint, label="starts here")
-
-
-def bad_literal(reason: str, span: Span) -> Diagnostic:
-    return _error("P0004", reason, span)
 
 
 def no_such_literal(kind: str, text: str, span: Span) -> Diagnostic:
@@ -113,53 +214,6 @@ def no_such_literal(kind: str, text: str, span: Span) -> Diagnostic:
         return _error("P0005", "unsigned numbers are not supported", span, hint, fix=fix)
     hint = "leave out the `b` for a string"
     return _error("P0005", "byte strings are not supported", span, hint)
-
-
-def int_out_of_range(text: str, span: Span) -> Diagnostic:
-    hint = "write `1e19` for a double"
-    return _error("P0006", f"`{text}` does not fit in a 64-bit int", span, hint)
-
-
-def reserved_word(word: str, span: Span) -> Diagnostic:
-    hint = "reserved words are allowed only after a dot"
-    return _error("P0007", f"`{word}` is a reserved word", span, hint)
-
-
-def has_needs_selection(span: Span) -> Diagnostic:
-    return _error("P0008", "`has` takes a field or a key", span, 'write `has(pod.labels["app"])`')
-
-
-def macro_variable(macro: str, span: Span) -> Diagnostic:
-    hint = f"write `{macro}(x, …)` with a plain name"
-    return _error("P0009", f"`{macro}` needs a variable name here", span, hint)
-
-
-def same_variable_twice(name: str, span: Span) -> Diagnostic:
-    return _error("P0009", f"`{name}` names two variables", span, "rename the second variable")
-
-
-def too_large(what: str, size: int, limit: int) -> Diagnostic:
-    message = f"the text has {size:,} {what}, more than {limit:,}"
-    return _error("P0010", message, Span(0, 0), "split the policy")
-
-
-def too_deep(limit: int, span: Span) -> Diagnostic:
-    message = f"this is nested more than {limit} levels deep"
-    return _error("P0011", message, span, "name a part of it with `let`")
-
-
-def deep_definition(name: str, limit: int, span: Span) -> Diagnostic:
-    message = f"`{name}` and the definitions it uses are nested more than {limit} levels deep"
-    return _error("P0011", message, span, "make fewer definitions use each other")
-
-
-def bad_hole(reason: str, span: Span) -> Diagnostic:
-    return _error("P0012", reason, span, "write `{{` or `}}` for a brace in the text")
-
-
-def empty_hole(found: str, span: Span) -> Diagnostic:
-    hint = "write an expression such as `{pod.name}`, or `{{}}` for the braces"
-    return _error("P0012", f"nothing is in `{found}`", span, hint)
 
 
 # ---- P02xx: clauses
@@ -217,27 +271,6 @@ def bad_number(number: str, what: str, allowed: str, span: Span) -> Diagnostic:
     return replace(found, hint=f"write `{edit.text}` for a part of the pods", remedy=edit)
 
 
-def selects_everything(name: str, span: Span) -> Diagnostic:
-    hint = 'write `for pods where …`, or `in namespace "…"` after its name'
-    return _error("P0206", f"policy `{name}` would apply to every pod", span, hint)
-
-
-def missing_rule(rule: str, where: str, allowed: str, span: Span) -> Diagnostic:
-    return _error("P0207", f"`missing {rule}` is not allowed in {where}", span, f"write {allowed}")
-
-
-def gang_without_number(span: Span) -> Diagnostic:
-    hint = f"write {_LACKING['at least']}"
-    return _error(
-        "P0202", "the gang needs `at least`: these pods have no wanted number", span, hint
-    )
-
-
-def unfit_for_gang(message: str, span: Span, hint: str) -> Diagnostic:
-    """A part that a gang does not have, or that does not fit its other parts."""
-    return _error("P0214", message, span, hint)
-
-
 def no_gangs(why: str, span: Span, severity: Severity = "warning") -> Diagnostic:
     """A value that tells no gangs apart, or each pod from the others."""
     hint = 'write what the pods of a gang share, such as `peer.labels["job"]`'
@@ -281,15 +314,6 @@ def range_type(edge: Type, value: Type, span: Span, written: str) -> Diagnostic:
     return replace(_error("P0208", message, span, f"write `{edit.text}`"), remedy=edit)
 
 
-def range_of_bool(span: Span) -> Diagnostic:
-    hint = "leave out the range: true counts as 100, false as 0"
-    return _error("P0208", "a bool cannot have a range", span, hint)
-
-
-def empty_range(span: Span) -> Diagnostic:
-    return _error("P0208", "both ends of the range are equal", span, "write two different values")
-
-
 def needs_range(found: Type, span: Span) -> Diagnostic:
     message = f"{an(found)} needs a range to become a score"
     hint = 'write `range "…" .. "…"`, or `range minmax` to compare the nodes'
@@ -305,12 +329,6 @@ def bad_name(kind: str, name: str, limit: int, span: Span) -> Diagnostic:
     found = next(c for c in name if not c.isprintable())
     message = f"the name of {kind} contains `{escaped(found)}`, which cannot be printed"
     return _error("P0211", message, span, "remove this character")
-
-
-def message_varies(what: str, span: Span) -> Diagnostic:
-    hint = "put it into `detail`; a message may read the pod's name, namespace, labels and spec"
-    message = f"a message cannot read `{what}`"
-    return _error("P0210", message, span, hint, label="can change between calls")
 
 
 # ---- P01xx: names and types
@@ -348,10 +366,6 @@ def no_overload(what: str, found: Sequence[Type], span: Span) -> Diagnostic:
     return _error("P0104", message, span, _conversion_hint(found))
 
 
-def wrong_type(found: Type, expected: str, span: Span, hint: str | None = None) -> Diagnostic:
-    return _error("P0105", f"this is {an(found)}, not {expected}", span, hint, label=str(found))
-
-
 def bad_constant(
     text: str, kind: Type, reason: str, span: Span, corrected: str | None = None
 ) -> Diagnostic:
@@ -373,48 +387,10 @@ def bad_pattern(reason: str, span: Span, meant: str | None = None) -> Diagnostic
     return _error("P0119", reason, span, label="bad pattern", hint=hint)
 
 
-def unknown_zone(name: str, hint: str, span: Span) -> Diagnostic:
-    return _error("P0156", f"`{name}` is not a time zone", span, hint)
-
-
-def one_domain(hint: str, span: Span) -> Diagnostic:
-    message = "this is the same for all nodes, so there is only one domain"
-    return _error("P0157", message, span, hint)
-
-
 def no_fields(found: Type, name: str, span: Span) -> Diagnostic:
     hint = f'write `["{name}"]` for a key of a map' if found.name == "map" else None
     label = f"`.{name}` of {an(found)}"
     return _error("P0107", f"{an(found)} has no fields", span, hint, label=label)
-
-
-def key_as_field(found: str, span: Span) -> Diagnostic:
-    message = f"`{found}` has a key of a map in it, which is no field"
-    return _error("P0107", message, span, label="a key")
-
-
-def no_keys(found: Type, span: Span) -> Diagnostic:
-    hint = "only lists and maps can be indexed"
-    return _error("P0108", f"{an(found)} cannot be indexed", span, hint)
-
-
-def not_iterable(found: Type, macro: str, span: Span) -> Diagnostic:
-    return _error("P0109", f"`{macro}` needs a list or a map, not {an(found)}", span)
-
-
-def recursion(names: Sequence[str], span: Span) -> Diagnostic:
-    path = " → ".join(f"`{n}`" for n in names)
-    hint = "a `let`, `def`, `count` or policy cannot use itself"
-    return _error("P0110", f"the definition is circular: {path}", span, hint)
-
-
-def unavailable(name: str, where: str, span: Span) -> Diagnostic:
-    return _error("P0111", f"`{name}` is not available in {where}", span)
-
-
-def not_kept(record: Type, name: str, span: Span, kept: Iterable[str]) -> Diagnostic:
-    hint = f"the cache keeps {listed(sorted(kept), 'and')}"
-    return _error("P0112", f"the cache does not keep `{name}` of {an(record)}", span, hint)
 
 
 def unknown_type(name: str, candidates: Iterable[str], span: Span, whole: Type) -> Diagnostic:
@@ -423,33 +399,6 @@ def unknown_type(name: str, candidates: Iterable[str], span: Span, whole: Type) 
     if whole.args and more:
         more["fix"] = None
     return _error("P0113", f"unknown type `{name}`", span, **more)
-
-
-def wrong_count(name: str, wanted: int, given: int, span: Span) -> Diagnostic:
-    arguments = "1 argument" if wanted == 1 else f"{wanted} arguments"
-    return _error("P0114", f"`{name}` takes {arguments}, not {given}", span)
-
-
-def must_index(name: str, span: Span) -> Diagnostic:
-    return _error("P0115", f"`{name}` needs a key", span, f'write `{name}["cpu"]`')
-
-
-def branches_differ(then: Type, otherwise: Type, span: Span) -> Diagnostic:
-    hint = "give both the same type, or write `dyn(…)` around one of them"
-    return _error("P0116", f"one branch is {an(then)}, the other is {an(otherwise)}", span, hint)
-
-
-def literal_differs(what: str, first: Type, found: Type, span: Span) -> Diagnostic:
-    message = f"the {what} differ in type: here is {an(found)}, before it {an(first)}"
-    hint = "give all the same type, or write `dyn(…)` around those of another type"
-    return _error("P0150", message, span, hint, label=str(found))
-
-
-def bad_format(reason: str, span: Span) -> Diagnostic:
-    hint = (
-        "%s takes any value; %d %f %e a number; %b %o a whole number; %x a whole number or a text"
-    )
-    return _error("P0151", reason, span, hint)
 
 
 def unknown_parameter(name: str, policy: str, known: Iterable[str], span: Span) -> Diagnostic:
@@ -470,44 +419,14 @@ def unused_value(name: str, candidates: Iterable[str], span: Span) -> Diagnostic
     return _error("P0126", message, span, hint)
 
 
-def lacking_parameter(name: str, policy: str, example: str, span: Span) -> Diagnostic:
-    hint = f"set it in the `use`, as in `({name}: {example})`"
-    return _error("P0127", f"policy `{policy}` needs a value for `{name}`", span, hint)
-
-
-def no_default(name: str, span: Span) -> Diagnostic:
-    hint = "write a default behind `=`; only a policy with `for pods where false` needs none"
-    return _error("P0127", f"the parameter `{name}` has no value", span, hint)
-
-
-def wrong_parameter(name: str, wanted: Type, found: Type, example: str, span: Span) -> Diagnostic:
-    message = f"`{name}` must be {an(wanted)}, not {an(found)}"
-    return _error("P0128", message, span, f"write {an(wanted)}, such as `{example}`")
-
-
-def not_constant(name: str, span: Span) -> Diagnostic:
-    hint = "write a number, a text, `true` or `false`, a list or map of them, or a parameter"
-    return _error("P0212", f"the value of `{name}` is not a constant", span, hint)
-
-
 def large_value(name: str, limit: int, span: Span) -> Diagnostic:
     message = f"the value of `{name}` has more than {limit - 1} items"
     return _error("P0212", message, span, "shorten it")
 
 
-def bad_filling(policy: str, reason: Diagnostic, span: Span) -> Diagnostic:
-    message = f"policy `{policy}` does not accept these values: {reason.message}"
-    return _error("P0213", message, span, reason.hint)
-
-
 def odd_filling(policy: str, reason: Diagnostic, span: Span) -> Diagnostic:
     message = f"policy `{policy}` with these values: {reason.message}"
     return Diagnostic(reason.code, "warning", message, span, hint=reason.hint)
-
-
-def needs_type(name: str, span: Span) -> Diagnostic:
-    hint = f'declare the type, as in `def f(x: Node): …`; for a key of a map write `["{name}"]`'
-    return _error("P0129", f"`{name}` needs an object whose type is known", span, hint, label="dyn")
 
 
 def unknown_policy(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
@@ -516,35 +435,11 @@ def unknown_policy(name: str, candidates: Iterable[str], span: Span) -> Diagnost
     return _error("P0117", f"unknown policy `{name}`", span, hint)
 
 
-def broken_use(name: str, span: Span) -> Diagnostic:
-    return _error("P0118", f"policy `{name}` has errors", span, "fix them first")
-
-
-def closed_field(what: str, span: Span, hint: str) -> Diagnostic:
-    message = f"a policy of a namespace cannot read {what}"
-    return _error("P0120", message, span, hint, label="not open to it")
-
-
-def closed_use(name: str, what: str, span: Span) -> Diagnostic:
-    message = f"policy `{name}` reads {what}, which a policy of a namespace cannot"
-    return _error("P0120", message, span, "write the clauses that are needed in this policy")
-
-
 def reads_more(what: str, span: Span, *, cluster: bool) -> Diagnostic:
     kind = "cluster policy" if cluster else "policy"
     message = f"this {kind} reads {what}"
     hint = "whoever sees its messages or its effects learns about them"
     return Diagnostic("P0316", "warning", message, span, "no policy of a namespace may", hint)
-
-
-def too_many_uses(most: int, span: Span) -> Diagnostic:
-    message = f"this uses more than {most} policies, directly or through others"
-    return _error("P0121", message, span, "use each policy once, or put their clauses into one")
-
-
-def percentage_of_nothing(span: Span) -> Diagnostic:
-    hint = "write a number of pods, or a `share`, which has a percentage of its pods"
-    return _error("P0122", "a limit cannot be a percentage", span, hint)
 
 
 def sum_of_pods(keyword: str, span: Span) -> Diagnostic:
@@ -556,18 +451,6 @@ def sum_of_pods(keyword: str, span: Span) -> Diagnostic:
     return _error("P0125", message, span, "write a `limit … per domain` with this sum, or no `sum`")
 
 
-def bound_of_nodes(scope: str, kind: str, span: Span) -> Diagnostic:
-    """A bound that cannot say how many nodes may be used, or must stay empty."""
-    message = f"the bound of `{scope}` is `{kind}` so many, or so much"
-    return _error("P0130", message, span, f"write `{kind}` and a number")
-
-
-def sum_of_nodes(scope: str, span: Span) -> Diagnostic:
-    """A sum in a limit that counts nodes."""
-    hint = f"write `per node`, `per domain …` or `per cluster`, or a `sum … over {scope}`"
-    return _error("P0130", f"a limit of `{scope}` has no sum of pods", span, hint)
-
-
 def unknown_cards(name: str, known: Iterable[str], span: Span) -> Diagnostic:
     """The name of a `cards` clause that the policy does not have."""
     names = [f'"{each}"' for each in known]
@@ -575,27 +458,6 @@ def unknown_cards(name: str, known: Iterable[str], span: Span) -> Diagnostic:
     close = only_nearest(name, names)
     fix = Fix(span, close) if close else None
     return _error("P0132", f"`{name}` is not a cards clause of this policy", span, hint, fix=fix)
-
-
-def cards_of_namespace(span: Span) -> Diagnostic:
-    """A `cards` clause in a policy of a namespace."""
-    hint = "move it to a policy of all namespaces: cards are shared by pods of all of them"
-    return _error("P0133", "a policy of a namespace cannot have a `cards` clause", span, hint)
-
-
-def bad_annotation(key: str, why: str, span: Span) -> Diagnostic:
-    """The key of an annotation that cannot be written."""
-    return _error("P0134", f"`{key}` {why}", span, "write a key such as `example.com/gpu-index`")
-
-
-def bad_data(message: str, span: Span, hint: str) -> Diagnostic:
-    """A part of a data block that is wrong, or that it lacks."""
-    return _error("P0135", message, span, hint)
-
-
-def data_of_namespace(message: str, span: Span, hint: str) -> Diagnostic:
-    """Data that a policy of a namespace may not declare."""
-    return _error("P0136", message, span, hint)
 
 
 def unknown_table(name: str, tables: Iterable[str], span: Span) -> Diagnostic:
@@ -620,41 +482,6 @@ def pending_nowhere(span: Span, better: str = "") -> Diagnostic:
     message = "pending pods are on no node, so no bound of a place counts them"
     hint = "give them a name with `count NAME = pending pods where …`, and read it in a rule"
     return _error("P0139", message, span, hint)
-
-
-def state_of_spread(state: str, span: Span) -> Diagnostic:
-    message = f"a spread compares numbers of pods that are placed, and not of {state} ones"
-    return _error("P0139", message, span, f"leave out `{state}`")
-
-
-def many_counts(most: int, span: Span) -> Diagnostic:
-    """A strict bound that would have to be worked out very often."""
-    message = f"a strict bound reads at most {most} counts"
-    return _error("P0139", message, span, "add them up in one `count`, or make it `best effort`")
-
-
-def not_mutual(reason: str, span: Span, hint: str) -> Diagnostic:
-    """A limit that cannot work both ways."""
-    return _error("P0130", f"a mutual limit {reason}", span, hint)
-
-
-def not_kept_there(what: str, span: Span, kept: Iterable[str]) -> Diagnostic:
-    """A read of a mutual limit that needs more of a pod that is there than is kept of it."""
-    message = f"a mutual limit cannot read {what}: it is not known of the pods that are there"
-    hint = f"of its `pod`, it and the `for` of its policy can read {listed(kept, 'and')}"
-    return _error("P0131", message, span, hint)
-
-
-def changes_there(what: str, span: Span) -> Diagnostic:
-    """A read of a mutual limit of what a pod that comes to a node does not have yet."""
-    message = f"a mutual limit cannot read {what}: it changes when the pod comes to its node"
-    return _error("P0131", message, span, "read what stays, such as `labels` or `namespace`")
-
-
-def uses_mutual(name: str, what: str, span: Span) -> Diagnostic:
-    message = f"policy `{name}` has a mutual limit, but this policy's `for` reads {what}"
-    hint = "write a `for` about what is known of the pods that are there, such as their labels"
-    return _error("P0131", message, span, hint)
 
 
 def wanted_hint(wanted: Type, found: Type) -> str | None:
@@ -684,11 +511,15 @@ def _conversion_hint(found: Sequence[Type]) -> str | None:
     return None
 
 
-def duplicate_name(kind: str, name: str, span: Span) -> Diagnostic:
-    message = f"{kind} `{name}` is defined twice"
-    return _error("P0205", message, span, "rename one of them", label="second one")
-
-
 def an(found: Type) -> str:
     """The type with its article: `an int`."""
     return f"{'an' if str(found)[0] in 'aeiouAEIOU' else 'a'} {found}"
+
+
+_CONVERTED: Mapping[str, Callable[[Any], str]] = {
+    "a": an,
+    "l": lambda words: listed(words, "and"),
+    "s": lambda words: listed(sorted(words), "and"),
+    "p": lambda words: " → ".join(f"`{word}`" for word in words),
+    "n": lambda number: counted(number, "argument"),
+}

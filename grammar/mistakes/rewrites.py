@@ -1,7 +1,7 @@
 """Rewrites: rows of a wrong text around the word that the parser stopped at, and what it is here.
 
 A row is a pattern of lexemes with names for operands and expressions. The rows are in
-`grammar.mistakes.rewrite_rows`; here is what finds them in a text and fills them in.
+`rewrites.txt`; here is what finds them in a text and fills them in.
 """
 
 from __future__ import annotations

@@ -14,27 +14,17 @@ from dataclasses import replace
 from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.messages.helping import Leads
-from grammar.mistakes import rewrite_rows as rows
 from grammar.mistakes.brackets import Brackets
 from grammar.mistakes.foreign_texts import of_texts
 from grammar.mistakes.misplaced import ITEMS, PARTS, WORDS, Misplaced, with_edit
+from grammar.mistakes.rewrite_rows import ROWS
 from grammar.mistakes.rewrites import rewritten
 from grammar.syntax.lexemes import Lexemes
 from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Source, Span
 
-# Rows and code in the order in which they are asked.
-_ROWS = (
-    rows.GANGS,
-    rows.LACKING,
-    rows.ITEMS_OF_LISTS,
-    rows.AMOUNTS,
-    rows.OPERATORS,
-    rows.HEADS,
-    rows.SIGNS,
-    rows.NAMES,
-    rows.BOUNDS,
-)
+# The rows that are asked before everything else, in their order.
+_FIRST = "gangs lacking items_of_lists amounts operators heads signs names bounds".split()
 _SIGNS = {";": "lines need no `;`", "`": 'write a text between `"`'} | dict.fromkeys(
     "\u201c\u201d\u2018\u2019", "write straight quotes"
 )
@@ -78,7 +68,7 @@ def _ideas(source: Source, span: Span, accepted: AbstractSet[str]) -> Iterator[D
     words = tuple(t.lower() for t in accepted if t.isalpha() and t not in _NO_WORDS)
     place = Misplaced(source, span, accepted)
     yield from of_texts(place)
-    yield from rewritten(place, (row for some in _ROWS for row in some))
+    yield from rewritten(place, (row for name in _FIRST for row in ROWS[name]))
     brackets = Brackets(source, span, accepted)
     for said in (brackets.length(), brackets.unclosed(), _name(place), _clause(place)):
         if said is not None:
@@ -87,12 +77,12 @@ def _ideas(source: Source, span: Span, accepted: AbstractSet[str]) -> Iterator[D
     if not found:
         return
     if place.previous.text == "not":
-        yield from rewritten(place, rows.NEGATIONS)
+        yield from rewritten(place, ROWS["negations"])
     if (close := nearest(found, words)) is not None and close != found:
         fix = Fix(span, close) if only_nearest(found, words) else None
         said = catalogue.unexpected(found, (), span, hint=f"did you mean `{close}`?", fix=fix)
         yield replace(said, remedy=Fix(span, close))
-    yield from rewritten(place, rows.PARTS)
+    yield from rewritten(place, ROWS["parts"])
     if found in "&|" and place.behind:
         yield catalogue.bad_character(found, span, f"conditions have `{found * 2}` between them")
     elif found in _SIGNS:
@@ -164,7 +154,7 @@ def _clause(place: Misplaced) -> Diagnostic | None:
         why = None
     if why is not None:
         return replace(found, hint=f"leave it out: {why}")
-    said = next(rewritten(place, rows.CLAUSES), None)
+    said = next(rewritten(place, ROWS["clauses"]), None)
     if said is not None:
         return said
     return replace(found, hint=catalogue.CLAUSES_ARE)
@@ -200,7 +190,7 @@ def _built(found: Diagnostic, source: Source) -> Diagnostic:
         return replace(found, hint=hint)
     if word == "function":
         place = Misplaced(source, found.span, frozenset())
-        for said in rewritten(place, rows.ITEMS_OF_LISTS):
+        for said in rewritten(place, ROWS["items_of_lists"]):
             if said.remedy is not None:
                 return with_edit(found, said.remedy)
     return replace(found, hint=f"write {_RESERVED[word]}")

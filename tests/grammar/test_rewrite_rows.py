@@ -14,20 +14,7 @@ from grammar.mistakes.misplaced import Misplaced
 from grammar.mistakes.rewrites import WORD_KINDS, WrittenPart, rewritten
 from grammar.tree.source import Source, Span
 
-ROWS = (
-    *rows.GANGS,
-    *rows.LACKING,
-    *rows.ITEMS_OF_LISTS,
-    *rows.AMOUNTS,
-    *rows.OPERATORS,
-    *rows.NEGATIONS,
-    *rows.HEADS,
-    *rows.SIGNS,
-    *rows.NAMES,
-    *rows.BOUNDS,
-    *rows.CLAUSES,
-    *rows.PARTS,
-)
+ROWS = tuple(row for each in rows.ROWS.values() for row in each)
 # What every row may write, beside its own parts.
 KNOWN = {"this", "clause", "made"}
 # Kinds of parts that have several words.
@@ -62,5 +49,5 @@ def test_a_part_of_several_words_is_found_from_its_first_one(stop: str, count: i
     text = "policy a b {"
     at = text.index(stop)
     place = Misplaced(Source("p.policy", text), Span(at, at + 1), {"LBRACE"})
-    found = [f.remedy for f in rewritten(place, rows.HEADS) if f.hint == "write `a-b`"]
+    found = [f.remedy for f in rewritten(place, rows.ROWS["heads"]) if f.hint == "write `a-b`"]
     assert found == [Fix(Span(7, 10), "a-b")] * count
