@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from grammar.messages import plain_words
 from grammar.mistakes.misplaced import WORDS
+from grammar.mistakes.rewrites import printed
 from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.parser import parse_expression
 from grammar.tree.printer import print_string
@@ -173,6 +174,13 @@ def _quoted(lexemes: Lexemes, at: int) -> Iterator[tuple[int, str]]:
         yield at + 1, said
 
 
+def _paths(lexemes: Lexemes, at: int) -> Iterator[tuple[int, str]]:
+    """What a text of Kyverno takes from an object."""
+    path = re.fullmatch(r"[\"']\{\{\s*([^{}]+?)\s*\}\}[\"']", lexemes[at].text)
+    if path is not None and (said := _expression(path[1])) is not None:
+        yield at + 1, said
+
+
 def _of_kind(kind: str) -> Callable[[Lexemes, int], Iterator[tuple[int, str]]]:
     def one(lexemes: Lexemes, at: int) -> Iterator[tuple[int, str]]:
         if lexemes[at].kind == kind:
@@ -190,6 +198,7 @@ _KINDS: Mapping[str, Callable[[Lexemes, int], Iterator[tuple[int, str]]]] = {
     "value": _plain_values,
     "expr": _expressions,
     "raw": _raw,
+    "path": _paths,
     "prefix": _prefixes,
     "quoted": _quoted,
 }
@@ -236,6 +245,7 @@ _FORMS: Mapping[str, Callable[[str], str | None]] = {
     "bare": lambda said: said.strip("\"'"),
     "domain": _domain,
     "per": _per,
+    "printed": printed,
 }
 
 

@@ -136,7 +136,7 @@ def rooted(path: str) -> str:
     return f"{'node' if of_node else 'pod'}{path}" if path.startswith(".") else path
 
 
-def _printed(text: str) -> str | None:
+def printed(text: str) -> str | None:
     """What `sprintf("no %v", [a])` is given as a text with the expressions in braces."""
     written, _, values = text.partition(",")
     if written[:1] not in "\"'":
@@ -197,12 +197,12 @@ _FORMS: Mapping[str, Callable[[str], str | None]] = {
     "less": lambda number: str(int(number) - 1) if number.isdigit() else None,
     "more": lambda number: str(int(number) + 1) if number.isdigit() else None,
     "template": lambda text: template_of(text) if "+" in text else None,
-    "formatted": lambda text: _printed(",".join(re.split(r"\.format\(|\)\Z", text)[:2])),
+    "formatted": lambda text: printed(",".join(re.split(r"\.format\(|\)\Z", text)[:2])),
     "digits_alone": lambda text: text.replace("_", ""),
     "unmarked": lambda text: re.sub(r"\?\.(?=\[)|\?(?=[.\[])", "", text) if "?." in text else None,
     "sign": lambda text: text if text in (":", "=") else None,
     "comma": lambda text: text if text in (",", ";") else None,
-    "printed": _printed,
+    "printed": printed,
     "key": _key,
     "of_rule": lambda said: _of_owner(said) if re.search(r"\bnode\.", said) else None,
     "of_pods": _of_owner,
