@@ -78,6 +78,7 @@ DICTIONARIES = {
         "grammar/mistakes/rewrites.py: _Found.marks",
         "grammar/mistakes/rewrites.py: _Found.parts",
         "grammar/mistakes/readings.py: _Reader._known",
+        "grammar/mistakes/trial.py: HintTrial._after",
         "grammar/mistakes/trial.py: HintTrial._before",
         "server/runtime/card_report.py: _CardSums.amounts",
     ),

@@ -165,7 +165,7 @@ _TEXTS = {
 
 
 def __getattr__(name: str) -> Callable[..., Diagnostic]:
-    """A message of the table: what is told goes into its texts in its order, but for the span."""
+    """A message of the table, whose texts take the arguments in their order, but for the span."""
     if name not in _TEXTS:
         raise AttributeError(name)
 

@@ -1,7 +1,7 @@
 """Readings: what a whole item of plain English or of another language is as a clause.
 
-`readings.txt` is their grammar. An item is read only if each of its words is one of a pattern, so
-that no clause leaves out a part of it.
+`readings.txt` is their grammar. An item is read only if a pattern has each of its words, so that no
+clause leaves out a part.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _read(text: str) -> str | None:
 
 @functools.cache
 def _rows() -> Mapping[str, Sequence[tuple[bool, Sequence[str], str]]]:
-    """The rows of each kind: whether signs say nothing in it, its pattern, and what it is here."""
+    """The rows of each kind: whether signs say nothing there, the pattern, and the text here."""
     found, kind = dict[str, list[tuple[bool, Sequence[str], str]]](), ""
     for line in files("grammar.mistakes").joinpath("readings.txt").read_text("utf-8").splitlines():
         if line.startswith("//") or not line.strip():
@@ -118,6 +118,41 @@ def _values(lexemes: Lexemes, at: int) -> Iterator[tuple[int, str]]:
             yield at + 1, print_string(said)
     elif lexemes[at].text not in WORDS and (ends := [*_runs(lexemes, at)]):
         yield ends[-1], print_string(lexemes.slice(at, ends[-1] - 1))
+
+
+def _all_values(lexemes: Lexemes, at: int) -> Iterator[tuple[int, str]]:
+    """The values of one list, or a value alone."""
+    found = list[str]()
+    while (one := next(_values(lexemes, at), None)) is not None:
+        at = one[0]
+        found.append(one[1])
+        if lexemes[at].text not in (",", "-"):
+            yield at, ", ".join(found)
+            return
+        at += 1
+
+
+def _all_pairs(lexemes: Lexemes, at: int) -> Iterator[tuple[int, str]]:
+    """Keys of labels with their values: in braces, with commas, or in lines one below another."""
+    end = lexemes.partner.get(at - 1) if lexemes[at - 1].text == "{" else None
+    column = _column(lexemes, at)
+    said = ""
+    while (key := next(_values(lexemes, at), None)) is not None:
+        at = key[0] + (lexemes[key[0]].text in (":", "="))
+        if (value := next(_values(lexemes, at), None)) is None:
+            return
+        at, said = value[0], f"{said} && §.labels[{key[1]}] == {value[1]}".removeprefix(" && ")
+        if end is None or at == end:
+            yield at, said
+        at += lexemes[at].text == ","
+        is_below = "\n" in lexemes.text[lexemes[at - 1].end : lexemes[at].start]
+        is_next = lexemes[at - 1].text == "," or (is_below and _column(lexemes, at) == column)
+        if end is None and not is_next:
+            return
+
+
+def _column(lexemes: Lexemes, at: int) -> int:
+    return lexemes[at].start - lexemes.text.rfind("\n", 0, lexemes[at].start)
 
 
 def _prefixes(lexemes: Lexemes, at: int) -> Iterator[tuple[int, str]]:
@@ -194,6 +229,8 @@ _KINDS: Mapping[str, Callable[[Lexemes, int], Iterator[tuple[int, str]]]] = {
     "number": _of_kind("number"),
     "word": _of_kind("word"),
     "any": _values,
+    "all_values": _all_values,
+    "all_pairs": _all_pairs,
     "key": lambda lexemes, at: _values(lexemes, at) if lexemes[at].kind == "word" else iter(()),
     "value": _plain_values,
     "expr": _expressions,
@@ -281,7 +318,7 @@ class _Reader:
         self.is_whole = is_short and not any(text[a:b].strip() for a, b in [*gaps][::2])
 
     def ends(self, at: int) -> bool:
-        return all(item.text in _SIGNS for item in self._lexemes.items[at:])
+        return all(item.closes or item.text == ";" for item in self._lexemes.items[at:])
 
     def of(self, kind: str, at: int, *, loose: bool) -> list[tuple[int, str]]:
         """Where a part of a kind ends that begins at a place, each with what it is here."""

@@ -46,6 +46,7 @@ class HintTrial:
     blocks: bool
     left: int = MOST
     _before: dict[Span, Sequence[Diagnostic]] = field(default_factory=dict)
+    _after: dict[tuple[Span, Fix], Sequence[Diagnostic]] = field(default_factory=dict)
 
     def leads_on(self, found: Diagnostic) -> bool:
         """Whether the edit of a diagnostic leads on."""
@@ -65,7 +66,9 @@ class HintTrial:
             self._before[around] = self._errors(text[begin:end])
         before = self._before[around]
         head, tail = text[begin : edit.span.start], text[edit.span.end : end]
-        after = self._errors(f"{head}{edit.text}{tail}")
+        if (tried := (around, edit)) not in self._after:
+            self._after[tried] = self._errors(f"{head}{edit.text}{tail}")
+        after = self._after[tried]
         if self.left < 0:
             return False
         if found.severity == "warning":

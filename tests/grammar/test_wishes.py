@@ -14,6 +14,7 @@ import yaml
 
 from cli.policy_tests.runner import Runner, collect
 from grammar.meaning.schema import Schema, load_schema
+from grammar.mistakes.readings import clause_of
 from grammar.tree.source import Source
 from policies.validation import Validator, check_source
 from tests.support.seeds import edit_of, edited, errors
@@ -109,6 +110,31 @@ def test_rules_of_an_object_get_the_same_hint(text: str, schema: Schema) -> None
     source = Source("web.yaml", RULES.replace("RULE", text))
     found = [d for d in check_source(source, schema).diagnostics if d.severity == "error"]
     assert [d.hint for d in found] == [f"write `{clause}`"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'match { any { resources { namespaces ["a"] operations ["CREATE"] } } }',
+        'match { any [ { resources { namespaces ["a"] } }, { resources { names ["b"] } } ] }',
+        'match { resources { selector { matchLabels { a: b } } operations ["CREATE"] } }',
+        'forbid (principal == User::"a", action, resource) when { pod.priority < 0 };',
+        "nodeSelector: disktype: ssd tolerations: - key: a",
+        "nodeSelector:\n  disktype: ssd\ntolerations:\n- key: a",
+        "topologySpreadConstraints: - maxSkew: 1 topologyKey: zone whenUnsatisfiable: Maybe",
+        'filter "x" { require { key: pool, operator: In, values: [a] } || node.ready }',
+        'filter "x" { if pod.priority > 5 { require node.ready } }',
+        'score "x" weight 10 { value CASE WHEN node.ready THEN 100 END }',
+        'limit(name="x", per="zone", max=3, min=1)',
+        "def filter(node, threshold): return node.ready",
+        "only on gpu nodes # but not on Sundays",
+        'limit "x" { 2 per node or 4 per zone }',
+        "nodes with label a=b are only for namespace c and d",
+        "zones: [a, b] except c",
+    ],
+)
+def test_no_clause_leaves_out_a_part_of_a_foreign_item(text: str) -> None:
+    assert clause_of(text) is None
 
 
 def test_other_words_find_recipes(schema: Schema) -> None:
