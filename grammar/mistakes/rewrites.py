@@ -392,13 +392,15 @@ class _Found:
                 return last
             case "condition" | "alone":
                 last = lexemes.expression_end(position, STOPS | {"then", "pods", "nodes"})
-                said = {lexemes[n].text for n in range(position, last + 2)}
-                is_no_whole = lexemes.operand_after(position) is None or said & {"=", "{", ":="}
+                is_no_whole = lexemes.operand_after(position) is None or self._is_code(
+                    position, last
+                )
                 is_prose = self.place.behind or self._tells(position, last)
                 return None if is_no_whole or (kind == "alone" and is_prose) else last
             case "before_block":
                 last = lexemes.expression_end(position, frozenset("{"))
-                return last if lexemes[last + 1].text == "{" else None
+                is_block = lexemes[last + 1].text == "{" and "return" not in lexemes.text
+                return last if is_block and not self._is_code(position, last - 1) else None
             case "inside":
                 return (lexemes.partner.get(lexemes.opener(position) or -1) or 0) - 1
             case "words":
@@ -407,6 +409,11 @@ class _Found:
                 return last - 1
             case _:
                 return last if WORD_KINDS[kind](lexemes[last].text) else None
+
+    def _is_code(self, first: int, last: int) -> bool:
+        """Whether an assignment, a block or a statement of another language is no condition."""
+        said = {self.lexemes[n].text for n in range(first, last + 2)}
+        return bool(said & {"=", "{", ":=", ";"}) or (":" in said and "?" not in said)
 
     def _tells(self, first: int, last: int) -> bool:
         """Whether words stand side by side, and the first of them is no object with a field."""
