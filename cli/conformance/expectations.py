@@ -20,9 +20,8 @@ _MOST_POINTS = 10
 _NAMED = 3
 
 Json = Mapping[str, Any]
-Expectation = Callable[[Sequence[Exchange]], str | None]
-# Compares answers about bind with the Bindings that the API server got.
-BindingExpectation = Callable[[Sequence[Exchange], Sequence[ReceivedBinding]], str | None]
+# Looks at answers, and at the Bindings that the API server got meanwhile.
+Expectation = Callable[[Sequence[Exchange], Sequence[ReceivedBinding]], str | None]
 
 
 # ---- every answer
@@ -51,7 +50,7 @@ def no_error(each: Exchange) -> str | None:
     return None
 
 
-def same_answers(exchanges: Sequence[Exchange]) -> str | None:
+def same_answers(exchanges: Sequence[Exchange], _: Sequence[ReceivedBinding]) -> str | None:
     """Calls about the same give the same, texts and order included (C47)."""
     first = exchanges[0]
     for number, each in enumerate(exchanges[1:], 2):
@@ -131,7 +130,7 @@ def reasons(each: Exchange) -> str | None:
     return None
 
 
-def alone_as_together(exchanges: Sequence[Exchange]) -> str | None:
+def alone_as_together(exchanges: Sequence[Exchange], _: Sequence[ReceivedBinding]) -> str | None:
     """A node passes alone as it passes among others (C12, C13). The first call has all nodes."""
     together = set(accepted(exchanges[0]))
     for each in exchanges[1:]:
@@ -377,19 +376,7 @@ def _excerpt(text: bytes) -> str:
 
 def _of_each(check: Callable[[Exchange], str | None]) -> Expectation:
     """The check of every answer, where one alone can be wrong."""
-    return lambda exchanges: next(filter(None, map(check, exchanges)), None)
-
-
-_OF_EACH = (
-    *(answered, no_error, known_names, known_failed, same_objects, accepted_are_named, disjoint),
-    *(complete, reasons, unresolvable, integers, in_range, known_hosts, every_host_once),
-    *(meta_victims, known_candidates, no_nulls, victims_left, victims_in_order, violations_kept),
-)
-EXPECTATIONS: Mapping[str, Expectation] = {
-    **{each.__name__.replace("_", "-"): _of_each(each) for each in _OF_EACH},
-    "same-answers": same_answers,
-    "alone-as-together": alone_as_together,
-}
+    return lambda exchanges, _: next(filter(None, map(check, exchanges)), None)
 
 
 # ---- bind
@@ -424,8 +411,19 @@ def refused(exchanges: Sequence[Exchange], _: Sequence[ReceivedBinding]) -> str 
     return "`Error` is empty, and the pod is not bound to the node"
 
 
-BINDING_EXPECTATIONS: Mapping[str, BindingExpectation] = {
-    "bound": bound,
-    "uid-sent": uid_sent,
-    "refused": refused,
+_OF_EACH = (
+    *(answered, no_error, known_names, known_failed, same_objects, accepted_are_named, disjoint),
+    *(complete, reasons, unresolvable, integers, in_range, known_hosts, every_host_once),
+    *(meta_victims, known_candidates, no_nulls, victims_left, victims_in_order, violations_kept),
+)
+_OF_ALL: Sequence[tuple[str, Expectation]] = (
+    ("same-answers", same_answers),
+    ("alone-as-together", alone_as_together),
+    ("bound", bound),
+    ("uid-sent", uid_sent),
+    ("refused", refused),
+)
+EXPECTATIONS: Mapping[str, Expectation] = {
+    **{each.__name__.replace("_", "-"): _of_each(each) for each in _OF_EACH},
+    **dict(_OF_ALL),
 }

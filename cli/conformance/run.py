@@ -28,7 +28,7 @@ from cli.command import write_text
 from cli.conformance.api_server import ReceivedBinding, StandInApi
 from cli.conformance.cases import Case, Contract, Verb, contracts
 from cli.conformance.exchange import Caller, Exchange, broken_clients, idle_client, slow_clients
-from cli.conformance.expectations import BINDING_EXPECTATIONS, EXPECTATIONS, answered
+from cli.conformance.expectations import EXPECTATIONS, answered
 from cli.conformance.requests import ConformanceCluster, Json, body
 from cli.render import FieldFinding, FieldPlace, ReportCase
 from grammar.messages.diagnostics import Diagnostic, Severity
@@ -160,27 +160,12 @@ class Conformance:
                 self._unanswered[verb] = answered(await self._caller.ask(verb, request))
         if only and any(self._unanswered.values()):
             only = {*only, _ANSWERS}  # the line that says so: the others do not apply then
-        idle = [
-            (contract, case)
-            for contract in contracts()
-            for case in contract.cases
-            if case.way == "idle" and (not only or contract.id in only)
-        ]
-        # What stays idle does so beside all others.
-        waiting = {case.name: asyncio.ensure_future(self._of_case(case)) for _, case in idle}
-        try:
-            for contract in contracts():
-                if only and contract.id not in only:
-                    continue
+        for contract in contracts():
+            if not only or contract.id in only:
                 begun(contract.id)
-                yield await self._of_contract(contract, waiting)
-        finally:
-            for task in waiting.values():
-                task.cancel()
+                yield await self._of_contract(contract)
 
-    async def _of_contract(
-        self, contract: Contract, waiting: Mapping[str, asyncio.Future[list[CaseResult]]]
-    ) -> ContractResult:
+    async def _of_contract(self, contract: Contract) -> ContractResult:
         if contract.not_applicable:
             return ContractResult(
                 contract.id, contract.says, "not applicable", contract.not_applicable
@@ -191,8 +176,7 @@ class Conformance:
                 reason = f"`{case.ask}` is not answered, see {_ANSWERS}"
                 found.append(CaseResult(case.name, case.ask, "not applicable", reason=reason))
                 continue
-            task = waiting.get(case.name)
-            found += await (self._of_case(case) if task is None else task)
+            found += await self._of_case(case)
         result = min((each.result for each in found), key=_ORDER.index)
         lacks = found[0].reason if result == "not applicable" else ""
         return ContractResult(contract.id, contract.says, result, lacks, tuple(found))
@@ -294,12 +278,7 @@ def _failures(
     Calls without an answer fail every case, except one that must be refused in some way.
     """
     for name in case.expect if "refused" in case.expect else ("answered", *case.expect):
-        found = (
-            BINDING_EXPECTATIONS[name](exchanges, bindings)
-            if name in BINDING_EXPECTATIONS
-            else EXPECTATIONS[name](exchanges)
-        )
-        if found is not None:
+        if (found := EXPECTATIONS[name](exchanges, bindings)) is not None:
             yield found
 
 

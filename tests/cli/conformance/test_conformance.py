@@ -17,7 +17,7 @@ from pytest_aiohttp import AiohttpServer
 from cli.conformance.api_server import stand_in_api
 from cli.conformance.cases import Verb, contracts
 from cli.conformance.exchange import Caller
-from cli.conformance.expectations import BINDING_EXPECTATIONS, EXPECTATIONS
+from cli.conformance.expectations import EXPECTATIONS
 from cli.conformance.requests import own_cluster
 from cli.conformance.run import Conformance, ContractResult, counts, saved
 from cli.main import main
@@ -148,7 +148,7 @@ def test_every_line_of_the_contract_has_cases_or_a_reason() -> None:
 
 def test_every_expectation_is_used_and_every_name_is_one() -> None:
     named = {name for each in contracts() for case in each.cases for name in case.expect}
-    assert named | {"answered"} == EXPECTATIONS.keys() | BINDING_EXPECTATIONS.keys()
+    assert named | {"answered"} == EXPECTATIONS.keys()
 
 
 def content(file: str) -> Any:
