@@ -28,50 +28,11 @@ _STOP = frozenset(
     "a an the of on in at to for with and or is are be by from that this it as its my our their "
     "pods pod node nodes only when if run should must want do does per each every".split()
 )
-_PLACES = "node host machine server zone az region rack cluster namespace"
-# A place for which something is counted, and a number, whatever it is.
+# A place for which something is counted.
 _COUNTED_IN = re.compile(
     r"\b(?:per|(?:in|on|for) (?:each|every|one|an?|the same)|each|every|same)"
-    rf" ({'|'.join(_PLACES.split())})s?\b"
+    r" (node|host|machine|server|zone|az|region|rack|cluster|namespace)s?\b"
 )
-_NUMBER = re.compile(r"\d+|one|two|three?|four|five|six|seven|eight|nine|ten|forty|fifty|hundred")
-# Words that mean the same in a search.
-_ALIKE = {
-    "1": "one",
-    "2": "two",
-    "3": "three",
-    "10": "ten",
-    "40": "forty",
-    "50": "fifty",
-    "az": "zone",
-    "azs": "zone",
-    "db": "database",
-    "distribute": "spread",
-    "distributed": "spread",
-    "balanced": "spread",
-    "balance": "spread",
-    "host": "node",
-    "machine": "node",
-    "server": "node",
-    "license": "licence",
-    "licenses": "licence",
-    "max": "most",
-    "maximum": "most",
-    "mem": "memory",
-    "next": "beside",
-    "near": "beside",
-    "%": "percent",
-    "preemptible": "spot",
-    "pct": "percent",
-    "ram": "memory",
-    "saturday": "weekend",
-    "sunday": "weekend",
-    "stop": "never",
-    "no": "never",
-    "not": "never",
-    "away": "never",
-    "don't": "never",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +66,9 @@ def search(words: str) -> tuple[Recipe, ...]:
     spread = Counter(term for _, weights in known for term in weights)
     scores = {
         recipe.name: sum(
-            weights[term] * _rarity(term, len(known), spread[term])
-            for term in wanted
-            if term in weights
+            weights[term] * log(1 + len(known) / spread[term]) for term in wanted if term in weights
         )
-        - sum(_UNASKED for term in {*_terms(recipe.wish)} - wanted if not _is_number(term))
+        - _UNASKED * len({*_terms(recipe.wish)} - wanted)
         for recipe, weights in known
     }
     found = sorted((r for r, _ in known if scores[r.name] > 0), key=lambda r: -scores[r.name])
@@ -118,15 +77,6 @@ def search(words: str) -> tuple[Recipe, ...]:
     # What has much less of the search than the best one is about something else.
     best = scores[found[0].name]
     return tuple(r for r in found if scores[r.name] >= best / 3)
-
-
-def _rarity(term: str, recipes: int, having: int) -> float:
-    """How much a word tells; a number tells little, because a recipe stands for every number."""
-    return log(1 + recipes / having) * (_OF_NUMBER if _is_number(term) else 1.0)
-
-
-def _is_number(term: str) -> bool:
-    return _NUMBER.fullmatch(term) is not None
 
 
 def named(name: str) -> Recipe | None:
@@ -158,8 +108,8 @@ def shown(recipe: Recipe, others: tuple[Recipe, ...]) -> list[str]:
 
 # What a word of the wish counts for, one of the comment, and one of the policy itself.
 _OF_WISH, _OF_COMMENT, _OF_TEXT = 3.0, 2.0, 0.3
-# What a number counts for beside words, and a word of a recipe that nobody asked for.
-_OF_NUMBER, _UNASKED = 0.02, 0.2
+# What a word of a recipe counts for that nobody asked for.
+_UNASKED = 0.2
 
 
 @cache
@@ -178,10 +128,8 @@ def _terms(text: str) -> list[str]:
     """The words of a text in the form in which they are compared."""
     plain = text.lower().replace("-", " ")
     found = re.findall(r"%|[a-z][a-z0-9']*|\d+", plain)
-    terms = [_stem(_ALIKE.get(word, word)) for word in found if word not in _STOP]
-    places = (_stem(place) for place in _COUNTED_IN.findall(plain))
-    terms += [f"per {_ALIKE.get(place, place)}" for place in places]
-    return [*terms, *["a number"] * any(_NUMBER.fullmatch(word) for word in found)]
+    terms = [_stem(word) for word in found if word not in _STOP]
+    return [*terms, *(f"per {_stem(place)}" for place in _COUNTED_IN.findall(plain))]
 
 
 def _stem(word: str) -> str:
