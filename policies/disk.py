@@ -10,8 +10,9 @@ import errno
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -45,21 +46,21 @@ class Disk:
     def __init__(self, seconds: float = _SECONDS, more_seconds: float = _MORE_SECONDS) -> None:
         self._seconds = seconds
         self._more_seconds = more_seconds
-        # Each with the end of the thread that waits for it.
-        self._silent: dict[Path, threading.Event] = {}
+        # Each with the result of the thread that waits for it.
+        self._silent: dict[Path, Future[Any]] = {}
 
     def run(self, work: Callable[[Visit], T]) -> T:
         """The result of the work, which visits each path before it touches it."""
-        self._silent = {path: end for path, end in self._silent.items() if not end.is_set()}
+        self._silent = {path: end for path, end in self._silent.items() if not end.done()}
         seconds = self._seconds
         while True:
             job: _Job[T] = _Job(work, self._check)
             threading.Thread(target=job.run, name="disk", daemon=True).start()
             silent = job.wait(seconds)
             if silent is None:
-                return job.result()
+                return job.result.result()
             is_new = len(self._silent) < _MOST_SILENT
-            self._silent[silent if is_new else silent.parent] = job.ended
+            self._silent[silent if is_new else silent.parent] = job.result
             seconds = self._more_seconds
 
     def _check(self, path: Path) -> None:
@@ -80,30 +81,22 @@ class _Job(Generic[T]):
         self._check = check
         self._at = Path()
         self._since = time.monotonic()
-        self.ended = threading.Event()
         self._is_left_alone = False
-        self._results: list[T] = []
-        self._error: Exception | None = None
+        self.result: Future[T] = Future()
 
     def run(self) -> None:
         try:
-            self._results.append(self._work(self._visit))
+            self.result.set_result(self._work(self._visit))
         except Exception as error:  # noqa: BLE001 - whoever waits for the result gets it
-            self._error = error
-        self.ended.set()
+            self.result.set_exception(error)
 
     def wait(self, seconds: float) -> Path | None:
         """Waits for the end; the path that has been silent for so long, if one has."""
-        while not self.ended.wait(max(0.0, self._since + seconds - time.monotonic())):
+        while not wait([self.result], max(0.0, self._since + seconds - time.monotonic())).done:
             if time.monotonic() >= self._since + seconds:
                 self._is_left_alone = True
                 return self._at
         return None
-
-    def result(self) -> T:
-        if self._error is not None:
-            raise self._error
-        return self._results[0]
 
     def _visit(self, path: Path) -> None:
         if self._is_left_alone:

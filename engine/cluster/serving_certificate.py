@@ -7,7 +7,6 @@ update names the version that was read, so that one of them succeeds and the oth
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -27,19 +26,11 @@ class _SecretMetadata(msgspec.Struct):
     resourceVersion: str = ""
 
 
-class _SecretObject(msgspec.Struct):
+class StoredSecret(msgspec.Struct):
     """A Secret; msgspec reads and writes bytes as base64."""
 
     metadata: _SecretMetadata
     data: dict[str, bytes] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredSecret:
-    """The data of a Secret, and its version."""
-
-    version: str
-    data: Mapping[str, bytes]
 
 
 class TlsSecret:
@@ -56,10 +47,8 @@ class TlsSecret:
 
         Raises ApiError and ApiUnreachableError.
         """
-        if (body := await read_if_there(self._api, self._path, _REQUEST_SECONDS)) is None:
-            return None
-        found = _decoded(body, _SecretObject)
-        return StoredSecret(found.metadata.resourceVersion, found.data or {})
+        body = await read_if_there(self._api, self._path, _REQUEST_SECONDS)
+        return None if body is None else _decoded(body, StoredSecret)
 
     async def write(self, stored: StoredSecret | None, changes: Mapping[str, bytes]) -> bool:
         """Creates or changes the Secret; False if it is no longer what was read.
@@ -72,7 +61,10 @@ class TlsSecret:
             wanted = {**head, "metadata": {"name": self._name}, "data": changes}
         else:
             method, path, content_type = "PATCH", self._path, _MERGE_PATCH
-            wanted = {"metadata": {"resourceVersion": stored.version}, "data": changes}
+            wanted = {
+                "metadata": {"resourceVersion": stored.metadata.resourceVersion},
+                "data": changes,
+            }
         try:
             await self._api.request(
                 method,

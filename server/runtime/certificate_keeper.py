@@ -92,7 +92,7 @@ class CertificateKeeper:
         """The CA bundle of the Secret, once nothing is due there."""
         for _ in range(_TRIES):
             stored = await self._secret.read()
-            data = {} if stored is None else stored.data
+            data = (stored.data if stored is not None else None) or {}
             # First what is there: it serves even if it cannot be replaced now.
             self._put(data)
             due = changes(data, self._wanted.names, self._now())
