@@ -52,7 +52,7 @@ class LabelRequirement(Base, frozen=True):
     values: _Values = ()
 
 
-class NodeRequirement(Base, frozen=True):
+class NodeRequirement(Base, frozen=True, order=True):
     """A requirement for a label of a node. Gt and Lt compare it with one whole number."""
 
     key: _Key

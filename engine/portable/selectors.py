@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
-from typing import Literal as OneOf
+from typing import Any, Literal
+
+import msgspec
 
 from grammar.values.named_formats import is_label_value, is_qualified
 from grammar.values.nodes import all_hold
+from policies.resource import NodeRequirement
 
 # A pod with a node affinity of more terms is slow to schedule.
 MOST_TERMS = 64
@@ -20,28 +22,12 @@ MOST_TERMS = 64
 _MOST_WORK = 10_000
 _INT64 = 2**63
 
-Operator = OneOf["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
-
 
 class UnportableError(Exception):
     """Unportable part of a policy, which cannot be told to others; the text is for users."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class SelectorExpression:
-    """One expression of a selector: a label's `key`, an operator, and its values, sorted."""
-
-    key: str
-    operator: Operator
-    values: tuple[str, ...] = ()
-
-    def manifest(self) -> dict[str, Any]:
-        """As Kubernetes writes it."""
-        found: dict[str, Any] = {"key": self.key, "operator": self.operator}
-        return found | {"values": [*self.values]} if self.values else found
-
-
-Term = frozenset[SelectorExpression]
+Term = frozenset[NodeRequirement]
 # An object is selected if it meets all requirements of one term. Here an empty term selects every
 # object, and no terms select none.
 Terms = frozenset[Term]
@@ -56,7 +42,8 @@ def accepts(terms: Terms, labels: Mapping[str, str]) -> bool:
 
 def expressions(term: Term) -> list[dict[str, Any]]:
     """The `matchExpressions` of a term."""
-    return [requirement.manifest() for requirement in sorted(term)]
+    found: list[dict[str, Any]] = msgspec.json.decode(msgspec.json.encode(sorted(term)))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +69,7 @@ MISSING = Sides(NEVER, NEVER)
 FAILED = Sides(NEVER, NEVER, may_fail=True)
 
 # What accepts exactly the objects that an operator does not.
-_OPPOSITE: Mapping[Operator, Operator] = {
+_OPPOSITE: Mapping[str, Literal["In", "NotIn", "Exists", "DoesNotExist"]] = {
     "In": "NotIn",
     "NotIn": "In",
     "Exists": "DoesNotExist",
@@ -154,10 +141,10 @@ class Algebra:
             raise UnportableError("it takes too many terms on the way")
 
 
-def _opposite(requirement: SelectorExpression) -> Terms:
+def _opposite(requirement: NodeRequirement) -> Terms:
     if (operator := _OPPOSITE.get(requirement.operator)) is None:
         raise UnportableError("no selector has the labels that are no number")
-    return only(replace(requirement, operator=operator))
+    return only(msgspec.structs.replace(requirement, operator=operator))
 
 
 def _contradicts(term: Term) -> bool:
@@ -169,7 +156,7 @@ def _contradicts(term: Term) -> bool:
 # ---- conditions of one label
 
 
-def only(*requirements: SelectorExpression) -> Terms:
+def only(*requirements: NodeRequirement) -> Terms:
     return frozenset({frozenset(requirements)})
 
 
@@ -183,9 +170,7 @@ def valid_key(key: str) -> str:
 def present(key: str) -> Sides:
     """Whether there is a label."""
     valid_key(key)
-    return Sides(
-        only(SelectorExpression(key, "Exists")), only(SelectorExpression(key, "DoesNotExist"))
-    )
+    return Sides(only(NodeRequirement(key, "Exists")), only(NodeRequirement(key, "DoesNotExist")))
 
 
 def one_of(key: str, values: Iterable[str]) -> Sides:
@@ -193,31 +178,29 @@ def one_of(key: str, values: Iterable[str]) -> Sides:
 
     `NotIn` selects objects without the label, so it has `Exists` beside it.
     """
-    there = SelectorExpression(valid_key(key), "Exists")
+    there = NodeRequirement(valid_key(key), "Exists")
     possible = _possible(values)
     if not possible:
         return Sides(NEVER, only(there))
     return Sides(
-        only(SelectorExpression(key, "In", possible)),
-        only(there, SelectorExpression(key, "NotIn", possible)),
+        only(NodeRequirement(key, "In", possible)),
+        only(there, NodeRequirement(key, "NotIn", possible)),
     )
 
 
 def one_of_or_absent(key: str, values: Iterable[str], *, absent: bool) -> Sides:
     """As `one_of`, and `absent` without the label."""
     valid_key(key)
-    nowhere, possible = only(SelectorExpression(key, "DoesNotExist")), _possible(values)
+    nowhere, possible = only(NodeRequirement(key, "DoesNotExist")), _possible(values)
     if not possible:
         return (
-            Sides(nowhere, only(SelectorExpression(key, "Exists")))
-            if absent
-            else known(truth=False)
+            Sides(nowhere, only(NodeRequirement(key, "Exists"))) if absent else known(truth=False)
         )
-    among = only(SelectorExpression(key, "In", possible))
+    among = only(NodeRequirement(key, "In", possible))
     if not absent:
-        return Sides(among, only(SelectorExpression(key, "NotIn", possible)))
-    there = SelectorExpression(key, "Exists")
-    return Sides(among | nowhere, only(there, SelectorExpression(key, "NotIn", possible)))
+        return Sides(among, only(NodeRequirement(key, "NotIn", possible)))
+    there = NodeRequirement(key, "Exists")
+    return Sides(among | nowhere, only(there, NodeRequirement(key, "NotIn", possible)))
 
 
 def _possible(values: Iterable[str]) -> tuple[str, ...]:
@@ -252,14 +235,14 @@ def _above(key: str, number: int) -> Terms:
     if number >= _INT64 - 1:
         return NEVER
     if number >= 0:
-        return only(SelectorExpression(key, "Gt", (str(number),)))
+        return only(NodeRequirement(key, "Gt", (str(number),)))
     # All of them: a selector may not name a negative number.
-    return only(SelectorExpression(key, "Gt", ("0",))) | only(SelectorExpression(key, "Lt", ("1",)))
+    return only(NodeRequirement(key, "Gt", ("0",))) | only(NodeRequirement(key, "Lt", ("1",)))
 
 
 def _below(key: str, number: int) -> Terms:
     if number <= 0:
         return NEVER
     if number < _INT64:
-        return only(SelectorExpression(key, "Lt", (str(number),)))
+        return only(NodeRequirement(key, "Lt", (str(number),)))
     return _above(key, -1)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from engine.portable.label_conditions import Frozen
 from engine.portable.portable_clauses import Left, Part, PortablePolicy
-from engine.portable.selectors import ALWAYS, NEVER, SelectorExpression, Terms, accepts
+from engine.portable.selectors import ALWAYS, NEVER, Terms, accepts
+from policies.resource import NodeRequirement
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC, checked, engine_of
 
@@ -113,28 +114,24 @@ def test_node_affinity_is_never_stronger_and_equal_where_exact(
         ('filter "f" { require node.labels["a"] == "not valid" }', NEVER),
         (
             'filter "f" { require node.labels["a"] != "x" }',
-            {
-                frozenset(
-                    {SelectorExpression("a", "Exists"), SelectorExpression("a", "NotIn", ("x",))}
-                )
-            },
+            {frozenset({NodeRequirement("a", "Exists"), NodeRequirement("a", "NotIn", ("x",))})},
         ),
         (
             'filter "f" when "a" in node.labels { require false }',
-            {frozenset({SelectorExpression("a", "DoesNotExist")})},
+            {frozenset({NodeRequirement("a", "DoesNotExist")})},
         ),
         (
             'filter "f" { require node.labels["pool"] == pod.namespace }',
-            {frozenset({SelectorExpression("pool", "In", ("shop",))})},
+            {frozenset({NodeRequirement("pool", "In", ("shop",))})},
         ),
         (
             'filter "f" when pod.labels["team"] == "x" { require node.zone in ["b", "a"] }',
-            {frozenset({SelectorExpression("topology.kubernetes.io/zone", "In", ("a", "b"))})},
+            {frozenset({NodeRequirement("topology.kubernetes.io/zone", "In", ("a", "b"))})},
         ),
         ('filter "f" when pod.labels["team"] == "y" { require node.zone == "a" }', ALWAYS),
         (
             'filter "f" { require int(node.labels["size"]) >= 3 }',
-            {frozenset({SelectorExpression("size", "Gt", ("2",))})},
+            {frozenset({NodeRequirement("size", "Gt", ("2",))})},
         ),
     ],
 )
