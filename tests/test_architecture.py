@@ -27,8 +27,6 @@ STARTER_BYTES = [name.encode() for name in STARTERS]
 STARTS = {
     "cli/live.py: ensure_future in LiveCluster._data.start": "a source of one command, which waits "
     "for all of them with a limit",
-    "cli/conformance/run.py: ensure_future in Conformance.results": "a case of one command, which "
-    "waits for it where its line comes",
     "server/supervisor.py: create_task in Supervisor.start": "the supervisor itself",
     "server/http/sockets.py: create_task in Listener.open": "accepts while the server lives; "
     "every exception is reported to the event loop, and the next connection is accepted",
