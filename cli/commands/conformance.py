@@ -22,7 +22,7 @@ from cli.conformance.api_server import StandInApi, stand_in_api, write_kubeconfi
 from cli.conformance.cases import Verb, contracts
 from cli.conformance.exchange import Caller
 from cli.conformance.requests import own_cluster, read_cluster
-from cli.conformance.run import Conformance, ContractResult, counts, saved
+from cli.conformance.run import Conformance, ContractResult, counts
 from cli.flag_table import flags_of
 from cli.render import REPORT, put_note, put_report
 from cli.streams import PassingLine
@@ -37,7 +37,7 @@ examples:
   placet conformance http://127.0.0.1:9251 --verbs filter=predicate,prioritize=prioritize
   placet conformance http://127.0.0.1:8888 --verbs filter,bind --node-cache-capable \\
     --start 'my-extender --kubeconfig {kubeconfig}'
-  placet conformance http://127.0.0.1:8888 --only C19,C47 --save requests/
+  placet conformance http://127.0.0.1:8888 --only C19,C47
 """
 
 _VERBS: tuple[Verb, ...] = get_args(Verb)
@@ -86,8 +86,6 @@ ARGUMENTS = flags_of(
     the file that leads there, which is in KUBECONFIG too
   --only LINES
     lines of the contract: C19,C47
-  --save FOLDER
-    write the requests that were answered wrongly, and print a curl line for each
   --http-timeout SECONDS=5
     the longest answer, as `httpTimeout`
   --idle SECONDS=20
@@ -107,8 +105,6 @@ ARGUMENTS = flags_of(
 def run(args: argparse.Namespace) -> int:
     if not args.url.startswith(("http://", "https://")):
         raise CommandError(f"`{args.url}` is not a URL", f"write `http://{args.url}`")
-    if args.save is not None:
-        args.save.mkdir(parents=True, exist_ok=True)
     return asyncio.run(_run(args))
 
 
@@ -139,7 +135,7 @@ async def _run(args: argparse.Namespace) -> int:
         )
         results = await _collected(conformance, args)
     if args.output != "human":
-        findings = [each for result in results for each in result.findings(args.url, {})]
+        findings = [each for result in results for each in result.findings(args.url)]
         cases = (each for result in results for each in result.report(args.url))
         more = {"url": args.url, "contracts": [result.as_json for result in results]}
         put_report(findings, args.output, cases, more)
@@ -158,12 +154,11 @@ async def _collected(conformance: Conformance, args: argparse.Namespace) -> list
     async for result in conformance.results(args.only or (), begun):
         results.append(result)
         line.show("")
-        commands = saved(args.save, result, args.url, args.verbs) if args.save is not None else {}
         if args.output == "human":
             print(f"{result.result:<15} {result.id:<4} {result.says}")
             if result.reason:
                 print(f"{'':<21}{result.reason}")
-            put_report(result.findings(args.url, commands), "human")
+            put_report(result.findings(args.url), "human")
     return results
 
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
-import shlex
 from collections import Counter
 from collections.abc import (
     AsyncIterator,
@@ -21,10 +19,8 @@ from collections.abc import (
 )
 from copy import deepcopy
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from cli.command import write_text
 from cli.conformance.api_server import ReceivedBinding, StandInApi
 from cli.conformance.cases import Case, Contract, Verb, contracts
 from cli.conformance.exchange import Caller, Exchange, broken_clients, idle_client, slow_clients
@@ -46,7 +42,7 @@ SEEN_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """What became of a case: its last request, and why it did not hold."""
+    """Result of a case, and why it did not hold."""
 
     name: str
     verb: str
@@ -54,7 +50,6 @@ class CaseResult:
     pod: str = ""
     reason: str = ""
     why: str = ""
-    request: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,50 +68,25 @@ class ContractResult:
         said: dict[str, object] = {"id": self.id, "says": self.says, "result": self.result}
         return {**said, "reason": self.reason} if self.reason else said
 
-    def findings(self, url: str, commands: Mapping[str, str]) -> list[FieldFinding]:
-        """The cases that did not hold, of an extender at the URL; `commands` repeat them."""
-        return [each for case in self.cases for each in self._findings(case, url, commands)]
+    def findings(self, url: str) -> list[FieldFinding]:
+        """The cases that did not hold, of an extender at the URL."""
+        return [each for case in self.cases for each in self._findings(case, url)]
 
     def report(self, url: str) -> Iterator[ReportCase]:
         """A case of a report for each case, or one for the line."""
         for case in self.cases:
             lacks = case.reason if case.result == "not applicable" else ""
             name = f"{case.name} ({case.pod})" if case.pod else case.name
-            yield ReportCase(f"{self.id} {self.says}", name, self._findings(case, url, {}), lacks)
+            yield ReportCase(f"{self.id} {self.says}", name, self._findings(case, url), lacks)
         if not self.cases:
             yield ReportCase(f"{self.id} {self.says}", self.says, skipped=self.reason)
 
-    def _findings(
-        self, case: CaseResult, url: str, commands: Mapping[str, str]
-    ) -> list[FieldFinding]:
+    def _findings(self, case: CaseResult, url: str) -> list[FieldFinding]:
         if case.result not in _SEVERITIES:
             return []
-        tried = [f"try: {commands[key]}"] if (key := self.key(case)) in commands else []
-        message, notes = f"{case.name}: {case.reason}", (case.why, *tried)
-        found = Diagnostic(self.id, _SEVERITIES[case.result], message, NO_SPAN, notes=notes)
+        message = f"{case.name}: {case.reason}"
+        found = Diagnostic(self.id, _SEVERITIES[case.result], message, NO_SPAN, notes=(case.why,))
         return [(found, FieldPlace(url, 0, f"{case.verb} about {case.pod}"))]
-
-    def key(self, case: CaseResult) -> str:
-        """The name of a case, as a file may have it."""
-        words = f"{self.id} {case.name} {case.pod}".replace(",", "")
-        return words.replace(" ", "-").replace("/", "-")
-
-
-def saved(
-    folder: Path, result: ContractResult, url: str, paths: Mapping[str, str]
-) -> dict[str, str]:
-    """Writes the requests of cases that did not hold; the commands that send them, by case."""
-    commands: dict[str, str] = {}
-    for case in result.cases:
-        if case.result in _SEVERITIES:
-            key, request = result.key(case), case.request
-            file = folder / f"{key}.json"
-            text = request if isinstance(request, str) else json.dumps(request, ensure_ascii=False)
-            write_text(file, text)
-            address = shlex.quote(f"{url.rstrip('/')}/{paths[case.verb]}")
-            header = shlex.quote("Content-Type: application/json")
-            commands[key] = f"curl -sH {header} -d @{shlex.quote(str(file))} {address}"
-    return commands
 
 
 def counts(results: Iterable[ContractResult]) -> str:
@@ -201,7 +171,6 @@ class Conformance:
     async def _judged(self, case: Case, pod: Json) -> CaseResult:
         exchanges, bindings = await self._exchanges(case, pod)
         reason = next(_failures(case, exchanges, bindings), "")
-        last = exchanges[-1]
         metadata = pod["metadata"]
         return CaseResult(
             case.name,
@@ -210,7 +179,6 @@ class Conformance:
             f"{metadata.get('namespace', 'default')}/{metadata['name']}",
             reason,
             case.why if reason else "",
-            last.request if not isinstance(last.request, bytes) else last.request.decode(),
         )
 
     async def _exchanges(
