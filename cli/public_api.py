@@ -132,7 +132,7 @@ class Placet:
         change = what_if((NodesToAdd(*each) for each in add_nodes.items()), drained, read)
         inputs = Inputs(read, asked, change)
         run = prepare(inputs, self._read.policies, self._read.schema, SimulationOptions())
-        found = result(run.simulation).outcomes
+        found = result(run.simulation).pods
         return Simulated([SimulatedPod(each.pod, each.node, each.reasons) for each in found])
 
     def _engine(self) -> Engine:

@@ -26,7 +26,7 @@ from cli.world import in_force, read_policies, warn_of_lacks
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.enforced import EnforcedPolicies
 from engine.simulation.cycle import SimulationOptions
-from engine.simulation.result import SimulationAnswer, answer_of, result
+from engine.simulation.result import SimulationAnswer, result
 from engine.simulation.what_if import NodesToAdd
 from grammar.meaning.schema import Schema, load_schema
 
@@ -151,7 +151,7 @@ def _simulate(
     ready = {name: prepare(inputs, read, schema, options) for name, read in sets.items()}
     warn_of_lacks(next(iter(ready.values())).cluster, next(iter(sets.values())))
     notes = inputs.pods.notes if inputs.pods is not None else ()
-    answers = [answer_of(result(each.simulation), each.changed, notes) for each in ready.values()]
+    answers = [result(each.simulation, each.changed, notes) for each in ready.values()]
     return _shown(args, answers, list(sets))
 
 

@@ -36,58 +36,15 @@ class PendingBecause(msgspec.Struct, frozen=True):
     mostNodes: int
 
 
-@dataclass(frozen=True, slots=True)
-class SimulationResult:
-    """Result of a simulation: outcomes in the order of the pods, and node resources."""
-
-    nodes: int
-    outcomes: Sequence[PodOutcome]
-    allocation: Mapping[str, AllocatedResource]
-
-    @property
-    def placed(self) -> Sequence[PodOutcome]:
-        return [o for o in self.outcomes if o.node is not None]
-
-    @property
-    def pending(self) -> Sequence[PodOutcome]:
-        return [o for o in self.outcomes if o.node is None]
-
-    def pending_reasons(self) -> Sequence[PendingBecause]:
-        """The reasons of pending pods, by the number of pods, then of nodes, largest first."""
-        nodes: dict[str, list[int]] = {}
-        for outcome in self.pending:
-            for reason, count in outcome.reasons.items():
-                nodes.setdefault(reason, []).append(count)
-        found = (PendingBecause(r, len(on), min(on), max(on)) for r, on in nodes.items())
-        return sorted(found, key=lambda b: (-b.pods, -b.mostNodes, b.reason))
-
-    def policies(self) -> Sequence[SimulatedPolicy]:
-        """The pods of each policy, those without a policy last."""
-        placed = Counter(o.policy for o in self.placed)
-        pending = Counter(o.policy for o in self.pending)
-        names = sorted(placed | pending, key=lambda policy: (policy is None, policy))
-        return [SimulatedPolicy(name, placed[name], pending[name]) for name in names]
-
-
-def result(simulation: Simulation) -> SimulationResult:
-    """Runs a simulation to its end."""
-    return finished(played(simulation))
-
-
-def played(simulation: Simulation) -> Work[SimulationResult]:
-    """The same, in portions."""
-    outcomes = dict[str, PodOutcome]()
+def played(simulation: Simulation, changed: Changed = UNCHANGED) -> Work[list[PodOutcome]]:
+    """The outcomes of a simulation, in order, for which `changed` is what was changed."""
+    outcomes = list[PodOutcome]()
     for outcome in simulation.portions():
         if outcome is not None:
-            outcomes[outcome.pod] = outcome
+            leaves = changed.moved.get(outcome.pod)
+            outcomes.append(msgspec.structs.replace(outcome, leaves=leaves) if leaves else outcome)
         yield
-    resources = simulation.resources
-    allocation = {
-        name: AllocatedResource(used := resources.requested(name), has, round(used / has, 6))
-        for name in resources.resources
-        if (has := resources.allocatable(name))
-    }
-    return SimulationResult(len(simulation.names), [*outcomes.values()], allocation)
+    return outcomes
 
 
 # ---- the document
@@ -124,26 +81,37 @@ class SimulationAnswer(msgspec.Struct, frozen=True, kw_only=True):
     replica: str | None = None
 
 
+def result(
+    simulation: Simulation, changed: Changed = UNCHANGED, notes: Sequence[str] = ()
+) -> SimulationAnswer:
+    """The answer of a simulation, which runs to its end."""
+    return answer_of(simulation, finished(played(simulation, changed)), changed, notes)
+
+
 def answer_of(
-    found: SimulationResult,
-    changed: Changed = UNCHANGED,
-    notes: Sequence[str] = (),
+    simulation: Simulation,
+    pods: Sequence[PodOutcome],
+    changed: Changed,
+    notes: Sequence[str],
     replica: str | None = None,
 ) -> SimulationAnswer:
-    """The document of a result; `changed` says what was changed for it."""
-    moved = changed.moved
-    pods = [
-        msgspec.structs.replace(each, leaves=moved[each.pod]) if each.pod in moved else each
-        for each in found.outcomes
-    ]
+    """The answer of a simulation that has ended with these outcomes."""
+    resources = simulation.resources
+    placed = Counter(each.policy for each in pods if each.node is not None)
+    pending = Counter(each.policy for each in pods if each.node is None)
+    names = sorted(placed | pending, key=lambda policy: (policy is None, policy))
     return SimulationAnswer(
-        summary=summary(found, changed),
-        nodes=found.nodes,
-        placed=len(found.placed),
-        pending=len(found.pending),
-        because=found.pending_reasons(),
-        allocation=found.allocation,
-        policies=found.policies(),
+        summary=summary(pods, changed),
+        nodes=len(simulation.names),
+        placed=placed.total(),
+        pending=pending.total(),
+        because=_because(pods),
+        allocation={
+            name: AllocatedResource(used := resources.requested(name), has, round(used / has, 6))
+            for name in resources.resources
+            if (has := resources.allocatable(name))
+        },
+        policies=[SimulatedPolicy(name, placed[name], pending[name]) for name in names],
         pods=pods,
         added=changed.added,
         drained=changed.drained,
@@ -152,12 +120,23 @@ def answer_of(
     )
 
 
-def summary(found: SimulationResult, changed: Changed = UNCHANGED) -> str:
+def _because(pods: Sequence[PodOutcome]) -> Sequence[PendingBecause]:
+    """The reasons of pending pods, by the number of pods, then of nodes, largest first."""
+    nodes: dict[str, list[int]] = {}
+    for outcome in pods:
+        # A pod that is placed has none.
+        for reason, count in outcome.reasons.items():
+            nodes.setdefault(reason, []).append(count)
+    found = (PendingBecause(r, len(on), min(on), max(on)) for r, on in nodes.items())
+    return sorted(found, key=lambda b: (-b.pods, -b.mostNodes, b.reason))
+
+
+def summary(outcomes: Sequence[PodOutcome], changed: Changed) -> str:
     """One sentence: whether all pods find a place, and those that find none.
 
     With drained nodes it is about the pods that leave them, and about those that would be lost.
     """
-    outcomes, where, drained = found.outcomes, "", changed.drained
+    where, drained = "", changed.drained
     if drained is not None and changed.moved.keys() >= {each.pod for each in outcomes}:
         where = f" of {counted(len(drained.nodes), 'node')}"
     pods = counted(len(outcomes), "pod")

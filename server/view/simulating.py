@@ -118,13 +118,13 @@ class Simulator:
             ready = await self._done(
                 prepared(cluster, engine.codec, engine.registry, pods, options, change)
             )
-            found = await self._done(played(ready.simulation))
+            made = await self._done(played(ready.simulation, ready.changed))
             # To give the copy back is a step by itself.
             await asyncio.sleep(0)
         finally:
             copy.close()
-        changed, notes = ready.changed, pods.notes if pods is not None else ()
-        return lambda: answer_of(found, changed, notes, self.replica)
+        notes = pods.notes if pods is not None else ()
+        return lambda: answer_of(ready.simulation, made, ready.changed, notes, self.replica)
 
     async def uids(self, wanted: Keys) -> KnownUids:
         """The uids of workloads that have pods in the cluster."""

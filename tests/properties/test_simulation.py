@@ -110,7 +110,7 @@ def test_pods_are_where_they_may_be_and_pending_where_they_may_be_nowhere(seed: 
     queue = pods(random, "new", random.randint(1, 25))
     oracle = Oracle(checked(POLICIES))
     done = result(simulation(cluster, queue, POLICIES, there=there))
-    for item, outcome in zip(queue, done.outcomes, strict=True):
+    for item, outcome in zip(queue, done.pods, strict=True):
         views = snapshot_of(cluster, there).nodes
         why = {name: refused(item, view, oracle) for name, view in views.items()}
         if (where := outcome.node) is not None:

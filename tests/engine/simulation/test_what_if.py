@@ -18,7 +18,7 @@ from engine.engine import Engine
 from engine.objects.disruption_budget import decode_budget
 from engine.simulation.cycle import SimulationOptions
 from engine.simulation.pod_list import PodReader, pods_in
-from engine.simulation.result import SimulationAnswer, answer_of, played
+from engine.simulation.result import SimulationAnswer, result
 from engine.simulation.what_if import NodesToAdd, WhatIf, prepared
 from engine.work import finished
 from grammar.messages.diagnostics import UserError
@@ -59,7 +59,7 @@ def asked(
     options = SimulationOptions(most=most, plugins=plugins)
     change = WhatIf(add, drain, bodies)
     ready = finished(prepared(cluster, CODEC, registry_of(policies), given, options, change))
-    return answer_of(finished(played(ready.simulation)), ready.changed)
+    return result(ready.simulation, ready.changed)
 
 
 def where(answer: SimulationAnswer) -> Mapping[str, str | None]:
