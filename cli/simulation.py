@@ -7,7 +7,7 @@ each set of policies.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -73,7 +73,7 @@ def with_manifest(each: NodesToAdd) -> NodesToAdd:
     read = list(documents(file))
     if len(read) != 1:
         raise CommandError(f"`{file}` has {len(read)} objects", "give a file with one node")
-    return replace(each, body=bytes(read[0]))
+    return msgspec.structs.replace(each, node=msgspec.json.decode(read[0]))
 
 
 def pending_pods(cluster: ClusterDocuments, namespace: str, name: str) -> PodList:

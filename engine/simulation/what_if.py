@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from engine.cache.cache import Cache
 from engine.cache.cluster_copy import ClusterCopy, similar
@@ -45,6 +47,8 @@ POOLS = (
     "kubernetes.azure.com/agentpool",
     "node.cluster.x-k8s.io/machine-deployment",
 )
+# The most nodes of one template.
+MOST_ADDED = 1000
 _HOSTNAME = "kubernetes.io/hostname"
 _PODS_OF_A_PORTION = 16
 # A taint of these says how a node is now, and not what a new one of its kind is like.
@@ -54,17 +58,15 @@ _PASSING = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NodesToAdd:
-    """So many nodes like a template.
+class NodesToAdd(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """So many nodes like a `template`: the name of a node, a label `NAME=VALUE`, a type or a pool.
 
-    `template` is the name of a node, a label `NAME=VALUE`, or a type or pool of nodes. With `body`,
-    the JSON of a node, it is only a name for people.
+    With the manifest of a `node`, `template` only gives the names of the new nodes.
     """
 
-    template: str
-    count: int
-    body: bytes = b""
+    template: Annotated[str, Meta(min_length=1, max_length=512)]
+    count: Annotated[int, Meta(ge=1, le=MOST_ADDED)]
+    node: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +185,9 @@ def _template(
     each: NodesToAdd, cache: Cache, codec: ObjectCodec, drained: Sequence[str]
 ) -> NodeWithPods | Node:
     """The node to copy. Raises UserError."""
-    if each.body:
+    if each.node is not None:
         try:
-            made = codec.node(each.body)
+            made = codec.node(msgspec.json.encode(each.node))
         except BadObjectError as error:
             raise UserError(f"the node `{each.template}` cannot be read: {error}") from None
         if made.kind not in (None, "Node"):

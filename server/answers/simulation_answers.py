@@ -8,20 +8,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-# The most of a question: nodes that come and that go, and the pods of both together.
-MOST_ADDED, MOST_DRAINED, MOST_PODS = 1000, 100, 1000
+from engine.simulation.what_if import NodesToAdd
+
+# The most nodes of a question that go, and the pods of it.
+MOST_DRAINED, MOST_PODS = 100, 1000
 _Name = Annotated[str, Meta(min_length=1, max_length=512)]
-
-
-class AddedNodes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """So many nodes like a `template`: the name of a node, a label `NAME=VALUE`, a type or a pool.
-
-    With the manifest of a `node`, `template` only gives the names of the new nodes.
-    """
-
-    count: Annotated[int, Meta(ge=1, le=MOST_ADDED)]
-    template: _Name
-    node: dict[str, Any] | None = None
 
 
 class SimulationQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,7 +27,7 @@ class SimulationQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     pods: str | list[dict[str, Any]] | None = None
     namespace: Annotated[str, Meta(max_length=63)] = ""
-    addNodes: Annotated[Sequence[AddedNodes], Meta(max_length=20)] = ()
+    addNodes: Annotated[Sequence[NodesToAdd], Meta(max_length=20)] = ()
     drain: Annotated[Sequence[_Name], Meta(max_length=MOST_DRAINED)] = ()
     weight: Annotated[int, Meta(ge=1, lt=2**31)] = 1
     pluginScores: bool = True

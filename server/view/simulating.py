@@ -28,11 +28,11 @@ from engine.program.tables import Tables
 from engine.simulation.cycle import SimulationOptions
 from engine.simulation.pod_list import PodList, PodReader
 from engine.simulation.result import SimulationAnswer, answer_of, played
-from engine.simulation.what_if import NodesToAdd, WhatIf, prepared
+from engine.simulation.what_if import WhatIf, prepared
 from engine.work import Work
 from grammar.messages.diagnostics import UserError
 from grammar.values.time import Timestamp
-from server.answers.simulation_answers import MOST_PODS, AddedNodes, SimulationQuestion
+from server.answers.simulation_answers import MOST_PODS, SimulationQuestion
 from server.view.trial import Keys, KnownUids
 from server.view.turns import STEP_SECONDS, Line, done
 
@@ -104,7 +104,7 @@ class Simulator:
         try:
             if pods is None and not question.drain:
                 pods = await self._done(_waiting(copy, question.namespace))
-            change = WhatIf([_nodes(each) for each in question.addNodes], question.drain, bodies)
+            change = WhatIf(question.addNodes, question.drain, bodies)
             options = SimulationOptions(
                 weight=question.weight,
                 plugins=question.pluginScores,
@@ -159,11 +159,6 @@ def _uids(cache: Cache, wanted: Keys) -> Work[KnownUids]:
                     found[key] = root.uid
             yield
     return found
-
-
-def _nodes(each: AddedNodes) -> NodesToAdd:
-    body = msgspec.json.encode(each.node) if each.node is not None else b""
-    return NodesToAdd(each.template, each.count, body)
 
 
 def _waiting(cache: Cache, namespace: str) -> Work[PodList]:

@@ -135,9 +135,9 @@ def test_a_template_is_the_best_node_of_its_type() -> None:
 
 
 def test_a_manifest_is_a_template() -> None:
-    body = raw(node("like", cpu="16"))
+    like = node("like", cpu="16")
     cache = cache_of([node("big-new-1", cpu="1")])
-    found = asked(cache, "", [web("web-1", cpu="9")], add=[NodesToAdd("Big.yaml", 1, body)])
+    found = asked(cache, "", [web("web-1", cpu="9")], add=[NodesToAdd("Big.yaml", 1, like)])
     assert where(found) == {"web-1": "big.yaml-new-1"}
 
 
@@ -155,7 +155,7 @@ def test_a_manifest_is_a_template() -> None:
             "there is `m5.large`, `n-1`",
         ),
         (
-            NodesToAdd("f.json", 1, raw(pod("p"))),
+            NodesToAdd("f.json", 1, pod("p")),
             "`f.json` is not a node, but a Pod",
             "give the manifest of a node, as `kubectl get node NAME -o json` writes it",
         ),
