@@ -80,34 +80,28 @@ class _TextRows:
 
     def __init__(self, watched: WatchedSource) -> None:
         self._watched = watched
-        self._good: bytes | None = None
-        self._bad: tuple[bytes, str] | None = None
+        # The last text, and what is wrong with it.
+        self._last: tuple[bytes, str] | None = None
 
     async def read(self, text: bytes, name: str) -> None:
         watched = self._watched
-        if self._bad is not None and text == self._bad[0]:
-            watched.fail("unusable", self._bad[1])
-            return
-        if text == self._good:
-            self._bad = None
+        if self._last is None or self._last[0] != text:
+            form, at = form_of_name(name), watched.now()
+            try:
+                found = await watched.parse(
+                    lambda: RowSample(rows_of_text(watched.spec, text, form, at))
+                )
+            except DataError as error:
+                self._last = text, str(error)
+            else:
+                self._last = text, ""
+                watched.take(found)
+                return
+        _, wrong = self._last
+        if wrong:
+            watched.fail("unusable", wrong)
+        else:
             watched.works()
-            return
-        form, at = form_of_name(name), watched.now()
-        try:
-            found = await watched.parse(
-                lambda: RowSample(rows_of_text(watched.spec, text, form, at))
-            )
-        except DataError as error:
-            self._bad = text, str(error)
-            watched.fail("unusable", str(error))
-            return
-        self._good, self._bad = text, None
-        watched.take(found)
-
-    def fail(self, reason: str, error: str) -> None:
-        """There is no text."""
-        self._bad = None
-        self._watched.fail(reason, error)
 
 
 # ---- files
@@ -150,7 +144,7 @@ async def watch_file(watched: WatchedSource, file: FileWatch) -> None:
         except OSError as error:
             found = f"`{shown(str(file.path), _MOST_SHOWN)}` cannot be read: {os_reason(error)}"
             if found != failure:
-                rows.fail("unreadable", found)
+                watched.fail("unreadable", found)
             failure = found
         else:
             if text is not None:
@@ -241,15 +235,15 @@ async def watch_configmap(watched: WatchedSource, api: DataApi, name: str, entry
             return
         raw = found.get(name)
         if raw is None:
-            rows.fail("absent", f"there is no ConfigMap {shown_name}")
+            watched.fail("absent", f"there is no ConfigMap {shown_name}")
             return
         if (configmap := read_json(raw, _ConfigMap)) is None:
-            rows.fail("garbage", f"the ConfigMap {shown_name} cannot be read")
+            watched.fail("garbage", f"the ConfigMap {shown_name} cannot be read")
             return
         text = (configmap.data or {}).get(entry)
         if text is None:
             missing = f"`{shown(entry, _MOST_SHOWN)}`"
-            rows.fail("absent", f"the ConfigMap {shown_name} has no entry {missing} in `data`")
+            watched.fail("absent", f"the ConfigMap {shown_name} has no entry {missing} in `data`")
             return
         await rows.read(text.encode("utf-8", "replace"), entry)
 
