@@ -101,10 +101,10 @@ def _mark(file: Path, visit: Visit) -> _Mark | None:
     """The state of a file; None if it cannot be inspected, which is a state too."""
     try:
         visit(file)
-        found = file.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino, os.path.realpath(file)
+    found = _state(file)
+    return found and (*found, os.path.realpath(file))
 
 
 # ---- policy files
