@@ -15,6 +15,7 @@ from engine.cluster.client import Api, TokenBucket, path_of
 from engine.errors import ApiError
 from engine.objects.remembered import Remembered
 from grammar.messages.texts import shown
+from policies.resource import Metadata
 
 _CONTROLLER = "placet"
 # The limits of kube-scheduler's own events, so that events delay no other requests.
@@ -34,16 +35,10 @@ class Regarding(msgspec.Struct, frozen=True, rename="camel"):
     uid: str
 
 
-class _RegardedMetadata(msgspec.Struct):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-
-
 class _RegardedObject(msgspec.Struct, rename="camel"):
     api_version: str = ""
     kind: str = ""
-    metadata: _RegardedMetadata = msgspec.field(default_factory=_RegardedMetadata)
+    metadata: Metadata = Metadata()
 
 
 def regarding(body: bytes) -> Regarding:
