@@ -13,6 +13,7 @@ import msgspec
 
 from engine.cluster.client import CORE, Api, path_of, read_if_there
 from engine.errors import ApiError, ApiUnreachableError
+from policies.resource import Metadata
 
 _REQUEST_SECONDS = 5.0
 _NOT_FOUND, _CONFLICT = 404, 409
@@ -22,14 +23,10 @@ T = TypeVar("T")
 _KINDS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 
 
-class _SecretMetadata(msgspec.Struct):
-    resourceVersion: str = ""
-
-
 class StoredSecret(msgspec.Struct):
     """A Secret; msgspec reads and writes bytes as base64."""
 
-    metadata: _SecretMetadata
+    metadata: Metadata
     data: dict[str, bytes] | None = None
 
 
