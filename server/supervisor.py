@@ -20,7 +20,7 @@ from logging import Logger
 from engine.cache.reflector import Backoff, Timing
 from engine.errors import EngineError
 from grammar.messages.texts import shown
-from server.answers.view_answers import TaskStatus
+from server.answers import TaskStatus
 from server.api_failures import ApiFailures
 from server.http.health import Readiness, ReadinessCheck
 from server.http.sockets import Shutdown

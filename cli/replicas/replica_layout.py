@@ -11,7 +11,7 @@ from engine.decision.journal import CountedGroup
 from engine.explanation.decided import Listing
 from engine.explanation.document import PodDecision, Summary
 from grammar.messages.texts import counted, named
-from server.answers.view_answers import CardsOfClause, Latency, ReplicaStatus, WatchedResource
+from server.answers import CardsOfClause, Latency, ReplicaStatus, WatchedResource
 
 
 def listings(found: Sequence[Listing]) -> Iterator[Part]:

@@ -32,7 +32,7 @@ from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationErr
 from engine.explanation.decided import AuditList, Listing
 from engine.explanation.document import PodDecision, PodExplanation
 from grammar.messages.texts import os_reason
-from server.answers.view_answers import ReplicaStatus
+from server.answers import ReplicaStatus
 from server.view.page import DEFAULT_PORT, HOST
 from server.view.routes import API
 

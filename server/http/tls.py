@@ -18,7 +18,7 @@ from engine.work import shared_pause
 from grammar.messages.texts import os_reason
 from policies.disk import Disk, Visit
 from policies.loader import INTERVAL_SECONDS, Watcher
-from server.answers.view_answers import CertificateInUse
+from server.answers import CertificateInUse
 from server.call import LogEntry
 from server.http.health import ReadinessCheck
 from server.log_limit import LimitedLog, RecentNews

@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 from engine.decision.verb_call import GangChange, Observer
 from engine.program.tables import SourceStatus, source_label
 from engine.work import shared_pause
-from server.answers.view_answers import ClusterStatus, ReplicaStatus
+from server.answers import ClusterStatus, ReplicaStatus
 from server.call import CallRecord, ReviewedObject
 from server.errors import Outcome
 from server.metrics.families import Buckets, Sample, families

@@ -17,7 +17,7 @@ from engine.cards.node_cards import Card
 from engine.decision.card_questions import CardQuestions, CardUse, taken_shapes
 from engine.objects.peer import key_of
 from engine.work import shared_pause
-from server.answers.view_answers import AmountOfCards, CardsOfClause
+from server.answers import AmountOfCards, CardsOfClause
 
 _SECONDS = 15.0
 # The nodes between two turns.

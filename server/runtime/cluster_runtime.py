@@ -50,7 +50,7 @@ from engine.work import shared_pause
 from grammar.meaning.costs import ClusterSize
 from grammar.meaning.schema import Schema
 from grammar.values.time import SECOND, Timestamp
-from server.answers.view_answers import ClusterStatus, LeaseStatus, WatchedResource
+from server.answers import ClusterStatus, LeaseStatus, WatchedResource
 from server.http.health import ReadinessCheck
 from server.runtime.card_report import CardReport, UsualPods
 from server.runtime.data_tables import DataTables, source_part

@@ -23,8 +23,7 @@ from engine.simulation.pod_list import PodList
 from engine.simulation.what_if import MOST_ADDED
 from grammar.messages.diagnostics import UserError
 from server.admission.checking_process import CheckFailedError, CheckingProcess, CheckStoppedError
-from server.answers.simulation_answers import MOST_PODS, SimulationQuestion
-from server.answers.view_answers import PastedPod, Trial, TriedDraft
+from server.answers import MOST_PODS, PastedPod, SimulationQuestion, Trial, TriedDraft
 from server.view import trial
 from server.view.explaining import Explainer
 from server.view.routes import Answer, ViewQuestion

@@ -25,7 +25,7 @@ from engine.enforced import EnforcedPolicies
 from engine.errors import NotSyncedError
 from engine.explanation.fills import BoundFill
 from grammar.messages.texts import os_reason
-from server.answers.overview_answers import Action, HistorySeries, NumberHistory, PolicyEdit
+from server.answers import Action, HistorySeries, NumberHistory, PolicyEdit
 from server.view.policy_yaml import EditedObject
 from server.view.routes import Answer, ViewQuestion
 from server.view.status import latency

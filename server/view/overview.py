@@ -29,7 +29,7 @@ from engine.program.frame import Frame
 from engine.work import Work
 from grammar.messages.texts import shown
 from grammar.values.time import Timestamp
-from server.answers.overview_answers import (
+from server.answers import (
     FillList,
     NodesInShort,
     ReplicaOverview,

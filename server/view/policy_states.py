@@ -17,10 +17,10 @@ from grammar.messages.texts import shown
 from grammar.values.time import Timestamp
 from policies.resource import PolicyStatus
 from policies.validation import CheckedFile, identity
-from server.answers.overview_answers import PolicyEdit
-from server.answers.view_answers import (
+from server.answers import (
     PodNumbers,
     PolicyDetail,
+    PolicyEdit,
     PolicyInForce,
     PolicyList,
     PolicySummary,

@@ -13,7 +13,7 @@ import msgspec
 import yaml
 
 from policies.manifest_text import FIELDS, RULES
-from server.answers.view_answers import Problem
+from server.answers import Problem
 
 # What others than the author write into the metadata of an object.
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

@@ -16,25 +16,23 @@ from engine.drift.drift_document import DriftDocument
 from engine.explanation.decided import AuditList, Listing
 from engine.explanation.document import PodDecision, PodExplanation
 from engine.simulation.result import SimulationAnswer
-from server.answers.overview_answers import (
-    FillList,
-    NumberHistory,
-    ReplicaOverview,
-    SelectedPods,
-    WaitingList,
-)
-from server.answers.simulation_answers import SimulationQuestion
-from server.answers.view_answers import (
+from server.answers import (
     CheckedDraft,
     CompletedDraft,
     DraftText,
+    FillList,
+    NumberHistory,
     PastedPod,
     Point,
     PolicyDetail,
     PolicyList,
+    ReplicaOverview,
     ReplicaStatus,
+    SelectedPods,
+    SimulationQuestion,
     Trial,
     TriedDraft,
+    WaitingList,
 )
 
 API = "/api/v1"

@@ -32,7 +32,7 @@ from engine.simulation.what_if import WhatIf, prepared
 from engine.work import Work
 from grammar.messages.diagnostics import UserError
 from grammar.values.time import Timestamp
-from server.answers.simulation_answers import MOST_PODS, SimulationQuestion
+from server.answers import MOST_PODS, SimulationQuestion
 from server.view.trial import Keys, KnownUids
 from server.view.turns import STEP_SECONDS, Line, done
 

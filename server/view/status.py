@@ -14,7 +14,7 @@ from engine.engine import Engine
 from engine.gangs.gang import GangStatus
 from engine.program.tables import SourceStatus
 from grammar.values.time import Timestamp
-from server.answers.view_answers import (
+from server.answers import (
     CertificateInUse,
     ClauseRejections,
     ClusterStatus,

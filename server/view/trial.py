@@ -41,8 +41,8 @@ from policies.documents import DocumentError, as_json
 from policies.editor.completion import NoSamples
 from policies.editor.edited_text import EditedDocument, complete, document
 from policies.validation import Validation, Validator
-from server.answers.simulation_answers import MOST_PODS
-from server.answers.view_answers import (
+from server.answers import (
+    MOST_PODS,
     ChangedPod,
     CheckedDraft,
     CompletedDraft,

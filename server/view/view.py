@@ -22,7 +22,7 @@ from engine.errors import BadObjectError, EngineError, UnknownNodeError
 from engine.explanation.decided import Listing, decided, summary
 from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import shown
-from server.answers.view_answers import ReplicaStatus
+from server.answers import ReplicaStatus
 from server.view.page import json_of, only_own_pages, page_routes
 from server.view.routes import API, ROUTES, Answer, Route, ViewQuestion
 from server.view.view_access import ViewAccess, guard

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from engine.errors import ApiUnreachableError
-from server.answers.view_answers import TaskStatus
+from server.answers import TaskStatus
 from server.http.health import ReadinessCheck
 from server.supervisor import STEADY_SECONDS, Supervisor, end
 

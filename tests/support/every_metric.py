@@ -18,7 +18,7 @@ from engine.decision.verb_call import GangChange
 from engine.drift.drift_document import PolicyRepair
 from engine.gangs.gang import GangStatus
 from engine.program.tables import SourceStatus
-from server.answers.view_answers import (
+from server.answers import (
     AmountOfCards,
     CardsOfClause,
     GangsOfPolicy,

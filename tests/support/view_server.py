@@ -36,7 +36,7 @@ from grammar.values.time import Timestamp
 from policies.admission import check_stored
 from policies.validation import Validator
 from server.admission.checking_process import CheckingProcess
-from server.answers.view_answers import (
+from server.answers import (
     ClauseRejections,
     ClusterStatus,
     Latency,

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from engine.decision.journal import Journal
-from server.answers.view_answers import FailedCheck, ReplicaStatus
+from server.answers import FailedCheck, ReplicaStatus
 from tests.cli.conftest import Placet
 from tests.cli.test_serve import BARE, NO_VIEW, serving
 from tests.support.every_metric import full_status

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from server.answers.view_answers import ReplicaStatus
+from server.answers import ReplicaStatus
 from server.call import CallRecord
 from server.errors import Outcome
 from server.metrics.metrics import BUCKETS, MOST_LABELS, Metrics

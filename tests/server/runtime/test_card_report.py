@@ -12,7 +12,7 @@ from engine.cards.fragmentation import CardShape
 from engine.cards.node_cards import TAKEN, Taken, annotation
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
-from server.answers.view_answers import AmountOfCards, CardsOfClause
+from server.answers import AmountOfCards, CardsOfClause
 from server.runtime.card_report import MOST_PODS, CardReport, UsualPods
 from tests.support import builders
 from tests.support.engines import SCHEMA, Known, Silent, registry_of

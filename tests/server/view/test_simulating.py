@@ -17,7 +17,7 @@ from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.engine import Engine
 from engine.errors import NotSyncedError
-from server.answers.simulation_answers import MOST_PODS
+from server.answers import MOST_PODS
 from tests.support.builders import Object, controller, kubectl_list, node, pod, raw
 from tests.support.engines import CODEC, cache_of, engine_over
 from tests.support.view_server import Cluster, Parts, view_of
