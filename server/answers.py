@@ -398,7 +398,7 @@ class TriedDraft(msgspec.Struct, frozen=True):
 # ---- the whole cluster
 
 
-Action = OneOf["created", "changed", "edited", "deleted"]
+Action = OneOf["edited", "deleted"]
 
 
 class NodesInShort(msgspec.Struct, frozen=True, kw_only=True):
@@ -516,29 +516,20 @@ class SelectedPods(msgspec.Struct, frozen=True):
 # ---- numbers over time
 
 
-class HistorySeries(msgspec.Struct, frozen=True):
-    """The numbers of one series, one for each time; null where there is none.
-
-    `waiting pods`, `rejected nodes` of a minute, `rejected POLICY: CLAUSE` of the ten clauses that
-    rejected most nodes in the minute, `p99 VERB` in seconds of a minute, and `full POLICY: CLAUSE`
-    in percent.
-    """
-
-    name: str
-    numbers: Sequence[float | None]
-
-
 class NumberHistory(msgspec.Struct, frozen=True):
-    """Numbers over time. `times` are in seconds since 1970.
+    """Numbers over time, by series. `times` are in seconds since 1970.
 
-    Of more than 720 samples the largest number of some stands for them. Without `kept` it began
-    with the replica, and ends with it.
+    A series has a number for each time, null where there is none: `waiting pods`, `rejected nodes`
+    of a minute, `rejected POLICY: CLAUSE` of the ten clauses that rejected most nodes in the
+    minute, `p99 VERB` in seconds of a minute, and `full POLICY: CLAUSE` in percent. Of more than
+    720 samples the largest number of some stands for them. Without `kept` it began with the
+    replica, and ends with it.
     """
 
     replica: str
     kept: bool
     times: Sequence[int]
-    series: Sequence[HistorySeries]
+    series: Mapping[str, Sequence[float | None]]
 
 
 # ---- simulations

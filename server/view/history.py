@@ -25,7 +25,7 @@ from engine.enforced import EnforcedPolicies
 from engine.errors import NotSyncedError
 from engine.explanation.fills import BoundFill
 from grammar.messages.texts import os_reason
-from server.answers import Action, HistorySeries, NumberHistory, PolicyEdit
+from server.answers import NumberHistory, PolicyEdit
 from server.view.policy_yaml import EditedObject
 from server.view.routes import Answer, ViewQuestion
 from server.view.status import latency
@@ -34,7 +34,7 @@ EVERY_SECONDS = 60
 # The samples of a week, and the points and the series of an answer.
 MOST_SAMPLES, _MOST_POINTS, _MOST_SERIES = 7 * 24 * 60, 720, 128
 MOST_EDITS = 100
-_MAGIC = b"placet history 4\n"
+_MAGIC = b"placet history 5\n"
 _MOST_FILE = 64 << 20
 # The bounds that are kept of one sample, the fullest ones; the clauses that reject most in the
 # minute; and the bytes of a name, with which the samples of a week stay within a file.
@@ -132,8 +132,8 @@ class History:
                 if (found := series.get(name)) is not None:
                     most = found[place // size]
                     found[place // size] = number if most is None else max(most, number)
-        listed = [HistorySeries(*each) for each in sorted(series.items())]
-        return NumberHistory(self._replica, self._path is not None, points, listed)
+        ordered = dict(sorted(series.items()))
+        return NumberHistory(self._replica, self._path is not None, points, ordered)
 
     # ---- the edits of policies
 
@@ -164,14 +164,9 @@ class History:
         mark, by, when = _author(content)
         before = self._kept.marks.get(address)
         self._kept.marks[address] = mark
-        if before is not None:
-            action: Action = "changed"
-        elif self._seen is not None:
-            action = "created"
-        else:
-            action = "edited"
-        if mark != before and (by or action != "edited"):
-            self._keep(PolicyEdit(address, when or at, by, action))
+        # What is there at the first look is an edit only if it says by whom.
+        if mark != before and (by or before is not None or self._seen is not None):
+            self._keep(PolicyEdit(address, when or at, by, "edited"))
 
     def _keep(self, edit: PolicyEdit) -> None:
         others = [each for each in self._kept.edits if each.address != edit.address]

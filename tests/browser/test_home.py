@@ -125,7 +125,7 @@ def many(nodes: int) -> dict[str, Any]:
                 "address": "shop/web",
                 "at": "2026-11-21T12:00:00Z",
                 "by": "kubectl-edit",
-                "action": "changed",
+                "action": "edited",
             }
         ],
         "nodes": {
@@ -165,7 +165,7 @@ def test_5000_nodes_are_drawn_within_200_ms(page: Page, demo: Demo, width: int) 
     page.goto(f"{demo.view}/ui/")
     expect(page.get_by_role("heading", level=1)).to_contain_text("5,000 nodes")
     expect(page.locator("canvas")).to_have_count(6)
-    expect(section(page, "What changed")).to_contain_text("changed")
+    expect(section(page, "What changed")).to_contain_text("edited")
     expect(section(page, "What changed")).to_contain_text("by kubectl-edit")
     squares = page.evaluate("window.squares")
     assert squares["count"] >= 5_000

@@ -104,9 +104,11 @@ def test_an_edit_is_shown_at_home(page: Page) -> None:
 def test_a_policy_has_what_its_clauses_rejected(page: Page) -> None:
     made = parts()
     numbers = [None, 3.0, None, 1.0]
-    series = [{"name": "rejected shop/share: zone", "numbers": numbers}]
-    series += [{"name": "rejected shop/share: long ago", "numbers": [None] * 4}]
-    series += [{"name": "full shop/share: zone", "numbers": [50.0] * 4}]
+    series = {
+        "rejected shop/share: zone": numbers,
+        "rejected shop/share: long ago": [None] * 4,
+        "full shop/share: zone": [50.0] * 4,
+    }
     times = [1_764_000_000 + 60 * number for number in range(4)]
     history = {"replica": "placet-0", "kept": True, "times": times, "series": series}
     page.route("**/api/v1/history?*shop%2Fshare", lambda route: route.fulfill(json=history))

@@ -25,7 +25,7 @@ export function Trends({ filters }) {
       : html`The numbers begin with the replica. <code>--history FILE</code> has them survive a restart.`} There is one each minute.</p>
       ${data.times.length < 2 ? html`<${Empty} title="Nothing to show yet">The second sample comes within two minutes.<//>`
         : (policy ? CHARTS.slice(1, 3) : CHARTS).map(([title, belongs, write]) => html`<${Chart} key=${title} title=${title} write=${write} times=${data.times}
-            series=${data.series.filter((each) => belongs(each.name, policy) && each.numbers.some((number) => number !== null))} />`)}`}`;
+            series=${Object.entries(data.series).map(([name, numbers]) => ({ name, numbers })).filter((each) => belongs(each.name, policy) && each.numbers.some((number) => number !== null))} />`)}`}`;
 }
 
 // Hours of a day, days of a week.

@@ -49,9 +49,9 @@ async def test_a_restart_keeps_the_numbers(tmp_path: Path) -> None:
     await taken(second, clock, 1, {"waiting pods": 3.0, "full shop/web: zone": 75.0})
     listed = second.listed(1)
     assert listed.kept
-    assert [series.name for series in listed.series] == ["full shop/web: zone", "waiting pods"]
-    assert listed.series[0].numbers == [None, None, None, 75]
-    assert listed.series[1].numbers == [3, 3, 3, 3]
+    assert [*listed.series] == ["full shop/web: zone", "waiting pods"]
+    assert listed.series["full shop/web: zone"] == [None, None, None, 75]
+    assert listed.series["waiting pods"] == [3, 3, 3, 3]
     assert [at - listed.times[0] for at in listed.times] == [0, 60, 120, 180]
 
 
@@ -111,7 +111,7 @@ async def test_a_clock_that_is_set_back_loses_nothing(tmp_path: Path) -> None:
     clock.now -= 30 * 86_400
     again = history(file, clock)
     await taken(again, clock, 2, {"waiting pods": 2.0})
-    assert again.listed(1).series[0].numbers[-2:] == [2, 2]
+    assert next(iter(again.listed(1).series.values()))[-2:] == [2, 2]
     assert len(again.listed(1).times) == 7
     clock.now += 30 * 86_400
     assert len(again.listed(1).times) == 5
@@ -143,7 +143,7 @@ def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     listed = found.listed(1)
     assert (len(listed.times), listed.times[0]) == (100, 900)
     assert len(listed.series) <= 128
-    assert all(len(each.numbers) == 100 for each in listed.series)
+    assert all(len(numbers) == 100 for numbers in listed.series.values())
 
 
 def test_many_samples_become_few_points() -> None:
@@ -154,10 +154,10 @@ def test_many_samples_become_few_points() -> None:
     for at in range(7_200):
         found.add(at, {"waiting pods": 99.0 if at == 5_003 else 1.0})
     listed = found.listed(2)
-    (series,) = listed.series
+    (numbers,) = listed.series.values()
     assert len(listed.times) == 720
-    assert series.numbers[500] == 99
-    assert series.numbers.count(1) == 719
+    assert numbers[500] == 99
+    assert numbers.count(1) == 719
 
 
 async def test_a_sample_has_the_numbers_of_its_minute() -> None:
@@ -192,5 +192,5 @@ async def test_the_numbers_of_one_policy() -> None:
     clock = Clock()
     found = history(None, clock)
     await taken(found, clock, 1, {**numbers, "rejected shop/web-2: a": 1.0})
-    own = [each.name for each in found.listed(1, "shop/web").series]
+    own = [*found.listed(1, "shop/web").series]
     assert own == ["full shop/web: b", "rejected shop/web: a"]

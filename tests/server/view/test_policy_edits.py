@@ -62,7 +62,7 @@ def test_an_edit_of_an_object_has_its_manager_and_a_status_is_none() -> None:
     later = "2026-11-21T12:02:00Z"
     look(seen, later, stored=policy(RULES * 2, manager="argocd", at=later))
     (edit,) = seen.edits
-    assert (edit.at, edit.by, edit.action) == (later, "argocd", "changed")
+    assert (edit.at, edit.by, edit.action) == (later, "argocd", "edited")
     look(seen, "2026-11-21T12:03:00Z")
     (edit,) = seen.edits
     assert (edit.at, edit.action) == ("2026-11-21T12:03:00Z", "deleted")
@@ -75,7 +75,7 @@ def test_a_file_has_edits_since_the_start_alone() -> None:
     look(seen, "2026-11-21T12:01:00Z", 'policy web { filter "b" { require true } }')
     look(seen, "2026-11-21T12:02:00Z", 'policy web { filter "b" { require true } } policy x {}')
     first = [(each.address, each.action) for each in seen.edits]
-    assert first == [("x", "created"), ("web", "changed")]
+    assert first == [("x", "edited"), ("web", "edited")]
 
 
 def test_an_object_is_written_as_its_author_did() -> None:
@@ -106,7 +106,7 @@ def test_the_edits_are_bounded_and_the_last_stay() -> None:
     look(seen, "2026-11-21T12:03:00Z", "policy p1 {}")
     assert len({each.address for each in seen.edits}) == len(seen.edits) == 100
     newest = [(each.address, each.action) for each in seen.edits[:2]]
-    assert newest == [("p1", "created"), ("p0", "deleted")]
+    assert newest == [("p1", "edited"), ("p0", "deleted")]
 
 
 async def test_a_restart_knows_what_was_there_before(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ async def test_a_restart_knows_what_was_there_before(tmp_path: Path) -> None:
     again = history_of(tmp_path / "history")
     look(again, "2026-11-21T13:00:00Z", "policy web {} policy api {} policy new {}")
     actions = {each.address: each.action for each in again.edits}
-    assert actions == {"web": "changed", "api": "changed", "old": "deleted"}
+    assert actions == {"web": "edited", "api": "edited", "old": "deleted"}
     look(again, "2026-11-21T14:00:00Z", "policy web {} policy api {} policy new {}")
     assert len(again.edits) == 3
 
