@@ -433,15 +433,14 @@ class PolicyEdit(msgspec.Struct, frozen=True):
 
 
 class ReplicaOverview(msgspec.Struct, frozen=True, kw_only=True):
-    """The overview of a replica. While the cluster is not known, `nodes` is null, for a `problem`.
+    """The overview of a replica. `pods` have a node, and `waiting` have none.
 
-    `pods` have a node, and `waiting` have none. `edits` has the last ones, the newest first.
+    `edits` has the last ones, the newest first.
     """
 
     replica: str
     at: str
-    problem: str
-    nodes: NodesInShort | None
+    nodes: NodesInShort
     pods: int
     waiting: int
     edits: Sequence[PolicyEdit]

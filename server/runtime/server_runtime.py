@@ -224,7 +224,7 @@ class _Server:
         background.supervisor.start("metrics", lambda: metrics.follow(status))
         explainer = Explainer(replica, engine, journal, source, self._schema, enforced)
         overview = Overview(replica, engine, source, explainer, states)
-        samples = SampledNumbers(source, overview.fullest, metrics.rejections, metrics.durations)
+        samples = SampledNumbers(source, overview.fills, metrics.rejections, metrics.durations)
         if self._options.view_port is not None:
             # It asks the cluster, whose client is closed after it.
             background.run("history", lambda: history.follow(samples.take, states.look))

@@ -23,9 +23,8 @@ import msgspec
 from engine.decision.verb_call import ClusterState
 from engine.enforced import EnforcedPolicies
 from engine.errors import NotSyncedError
-from engine.explanation.fills import BoundFill
 from grammar.messages.texts import os_reason
-from server.answers import NumberHistory, PolicyEdit
+from server.answers import FillList, NumberHistory, PolicyEdit
 from server.view.policy_yaml import EditedObject
 from server.view.routes import Answer, ViewQuestion
 from server.view.status import latency
@@ -224,7 +223,7 @@ class SampledNumbers:
     """The numbers of one replica. Those of calls are of the time since the last sample."""
 
     cluster: ClusterState
-    fullest: Callable[[], Awaitable[Sequence[BoundFill]]]
+    fills: Callable[[], Awaitable[FillList]]
     rejections: Callable[[], Rejections]
     durations: Callable[[], Durations]
     _before: tuple[Counter[tuple[str, str]], Durations] = field(init=False)
@@ -248,9 +247,10 @@ class SampledNumbers:
                 found[f"p99 {verb}"] = round(p99, 6)
         try:
             found["waiting pods"] = float(len(self.cluster.snapshot().pending))
+            fills = await self.fills()
         except NotSyncedError:
             return found
-        for bound in (await self.fullest())[:_MOST_BOUNDS]:
+        for bound in fills.bounds[:_MOST_BOUNDS]:
             of = f" of {bound.of}" if bound.of else ""
             name = f"full {bound.policy}: {bound.clause}{of}"
             found[name] = max(found.get(name, 0.0), round(100 * bound.part, 1))

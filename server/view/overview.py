@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-import msgspec
 from aiohttp import web
 from cachetools import TTLCache
 
@@ -21,7 +20,7 @@ from engine.decision.card_questions import Sums
 from engine.decision.registry import Registry
 from engine.decision.verb_call import ClusterState
 from engine.engine import Engine
-from engine.errors import EngineError, NotSyncedError
+from engine.errors import EngineError
 from engine.explanation.document import Cause
 from engine.explanation.fills import BoundFill, fill_of_cards, selects
 from engine.objects.peer import Peer, key_of
@@ -40,7 +39,7 @@ from server.answers import (
 )
 from server.view.explaining import Explainer
 from server.view.policy_states import PolicyStates
-from server.view.routes import Answer, ViewQuestion
+from server.view.routes import NO_QUESTION, Answer, ViewQuestion
 from server.view.turns import STEP_SECONDS, done, waiting_first
 
 T = TypeVar("T")
@@ -66,14 +65,12 @@ _USUAL_LABELS = (
     "node.kubernetes.io/instance-type",
 )
 _HOSTNAME = "kubernetes.io/hostname"
-# When bounds were seen, and how full they were.
-_Seen = tuple[str, Sequence[BoundFill]]
 # When a cause was worked out by the clock, and why a pod waits, or why that is not known.
 _KnownCause = tuple[float, Cause | None, str]
 
 
 class Overview:
-    """The overview of one replica."""
+    """The overview of one replica. Its answers raise NotSyncedError."""
 
     def __init__(
         self,
@@ -97,7 +94,7 @@ class Overview:
         self._causes: TTLCache[tuple[str, Registry], _KnownCause] = TTLCache(
             _MOST_CAUSES, _SHOWN_SECONDS, clock
         )
-        self._bounds: TTLCache[None, _Seen] = TTLCache(1, _KEPT_SECONDS, clock)
+        self._bounds: TTLCache[None, FillList] = TTLCache(1, _KEPT_SECONDS, clock)
         # Each kind of question is worked out once at a time; the next one finds the answer.
         self._looking, self._causing, self._filling = (asyncio.Lock() for _ in range(3))
 
@@ -113,36 +110,23 @@ class Overview:
     async def at_a_glance(self, asked: ViewQuestion) -> ReplicaOverview:
         """The nodes by a label, and the numbers of pods."""
         label = asked.query["label"][:_LONGEST_LABEL] if "label" in asked.query else None
-        found = ReplicaOverview(
-            replica=self._replica,
-            at=Timestamp.now().to_second(),
-            problem="",
-            nodes=None,
-            pods=0,
-            waiting=0,
-            edits=self._states.edits(),
-        )
-        try:
-            snapshot = self._cluster.snapshot()
-        except NotSyncedError as error:
-            return msgspec.structs.replace(found, problem=str(error))
+        snapshot = self._cluster.snapshot()
         async with self._looking:
             if label not in self._nodes:
                 self._nodes[label] = await self._done(self._nodes_by(snapshot.table, label))
             nodes = self._nodes[label]
-        return msgspec.structs.replace(
-            found,
+        return ReplicaOverview(
+            replica=self._replica,
+            at=Timestamp.now().to_second(),
             nodes=nodes,
             pods=sum(nodes.pods) + len(snapshot.strays),
             waiting=len(snapshot.pending),
+            edits=self._states.edits(),
         )
 
     async def waiting(self, _asked: ViewQuestion) -> WaitingList:
         """The pods that wait, and why, as far as that is worked out."""
-        try:
-            snapshot = self._cluster.snapshot()
-        except NotSyncedError:
-            return WaitingList(self._replica, (), 0, complete=True)
+        snapshot = self._cluster.snapshot()
         async with self._causing:
             groups = await self._done(_waiting_groups(snapshot))
             listed, more = groups[:_MOST_WAITING], sum(n for _, n in groups[_MOST_WAITING:])
@@ -159,14 +143,14 @@ class Overview:
         pods = [self._waiting_pods(*group) for group in listed]
         return WaitingList(self._replica, pods, more, complete=complete)
 
-    async def fills(self, _asked: ViewQuestion) -> FillList:
+    async def fills(self, _asked: ViewQuestion = NO_QUESTION) -> FillList:
         """The bounds, the fullest first."""
-        at, bounds = await self._seen()
-        return FillList(self._replica, at, bounds)
-
-    async def fullest(self) -> Sequence[BoundFill]:
-        """The same for a history."""
-        return (await self._seen())[1]
+        async with self._filling:
+            if (known := self._bounds.get(None)) is None:
+                found = await self._seen_bounds()
+                known = FillList(self._replica, Timestamp.now().to_second(), found)
+                self._bounds[None] = known
+            return known
 
     async def selected(self, asked: ViewQuestion) -> SelectedPods:
         """The pods that a policy selects. Raises HTTPException and NotSyncedError."""
@@ -255,18 +239,8 @@ class Overview:
 
     # ---- bounds
 
-    async def _seen(self) -> _Seen:
-        async with self._filling:
-            if (known := self._bounds.get(None)) is None:
-                found = await self._seen_bounds()
-                known = self._bounds[None] = Timestamp.now().to_second(), found
-            return known
-
     async def _seen_bounds(self) -> Sequence[BoundFill]:
-        try:
-            snapshot = self._cluster.snapshot()
-        except NotSyncedError:
-            return ()
+        snapshot = self._cluster.snapshot()
         found: dict[tuple[object, ...], BoundFill] = {}
         for pod in await self._done(self._sample(snapshot)):
             try:

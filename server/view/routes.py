@@ -70,6 +70,7 @@ class ViewQuestion:
     body: Any = None
 
 
+NO_QUESTION = ViewQuestion()
 # The answer to a question: a struct, or a function that makes it in a thread. It raises
 # HTTPException, EngineError and UserError.
 Answer = Callable[[ViewQuestion], Awaitable[object]]

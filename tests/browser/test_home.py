@@ -117,7 +117,6 @@ def many(nodes: int) -> dict[str, Any]:
     return {
         "replica": "placet-0",
         "at": "2026-11-21T12:00:00Z",
-        "problem": "",
         "pods": 50_000,
         "waiting": 0,
         "edits": [

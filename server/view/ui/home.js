@@ -38,18 +38,17 @@ export function Home({ filters, status }) {
   useEffect(() => { if (overview.data) setLast(overview.data); }, [overview.data]);
   const data = overview.data || last;
   const go = (more) => location.replace(address(["home"], { label, by, pod, node, ...more }));
-  if (!data) return html`<h1>Home</h1>${missing(overview)}`;
-  return html`<h1 class="numbers">${data.nodes ? html`
+  const failing = status.data && status.data.failing.map((each) => html`<div class="problem" role="alert"><strong>${each.name}:</strong> ${sentence(each.failure)}</div>`);
+  if (!data) return html`<h1>Home</h1>${missing(overview)}${failing}`;
+  return html`<h1 class="numbers">
       <span><b>${data.nodes.names.length.toLocaleString("en")}</b> ${data.nodes.names.length === 1 ? "node" : "nodes"}</span>${" "}
       <span><b>${data.pods.toLocaleString("en")}</b> ${data.pods === 1 ? "pod" : "pods"} placed</span>${" "}
-      <span class=${data.waiting ? "wrong" : ""}><b>${data.waiting.toLocaleString("en")}</b> ${data.waiting === 1 ? "waits" : "wait"}</span>`
-      : "The cluster is not known"}</h1>
+      <span class=${data.waiting ? "wrong" : ""}><b>${data.waiting.toLocaleString("en")}</b> ${data.waiting === 1 ? "waits" : "wait"}</span></h1>
     ${overview.error && html`<${Problem} ...${overview} />`}
-    ${data.problem && html`<p class="cause">${sentence(data.problem)}</p>`}
-    ${status.data && status.data.failing.map((each) => html`<div class="problem" role="alert"><strong>${each.name}:</strong> ${sentence(each.failure)}</div>`)}
+    ${failing}
     <div class="home"><div>
-      ${data.nodes && html`<${Nodes} nodes=${data.nodes} label=${label} by=${by} pod=${pod} node=${node}
-        verdict=${verdict} waiting=${waiting.data} go=${go} />`}
+      <${Nodes} nodes=${data.nodes} label=${label} by=${by} pod=${pod} node=${node}
+        verdict=${verdict} waiting=${waiting.data} go=${go} />
         <${Fills} found=${fills} />
         <${Rejecting} status=${status} /></div>
       <div>

@@ -173,7 +173,7 @@ async def test_a_sample_has_the_numbers_of_its_minute() -> None:
         "r", parts.engine, parts.cluster.state, explainer_of(parts), states_of(parts)
     )
     rejected, calls = {("web", "all"): 5}, {"filter": [(0.01, 10.0), (float("inf"), 10.0)]}
-    samples = SampledNumbers(Known(cache), overview.fullest, lambda: rejected, calls.copy)
+    samples = SampledNumbers(Known(cache), overview.fills, lambda: rejected, calls.copy)
     rejected[("web", "all")] = 12
     assert await samples.take() == {
         "waiting pods": 1,
