@@ -32,8 +32,6 @@ MOST_BYTES = 32 << 20
 # What a record takes besides its nodes; a name that nothing else keeps; one in a table of nodes.
 _RECORD_BYTES, _NAME_BYTES, _NODE_BYTES = 1024, 80, 64
 
-# The selections whose policies are kept by name.
-_MOST_SELECTIONS = 100
 
 Key = tuple[str, str]
 Codes = npt.NDArray[np.int16] | npt.NDArray[np.int32]
@@ -193,8 +191,6 @@ class Journal:
         # Tables are shared by the records between two changes of the nodes, and counted once.
         self._tables: Counter[int] = Counter()
         self._last: RequestPod | None = None
-        # Pods of one shape have the same selection. By its id.
-        self._selected: dict[int, tuple[Selection, ConcernedPolicies]] = {}
 
     def __len__(self) -> int:
         return len(self._records)
@@ -214,7 +210,6 @@ class Journal:
     def adopted(self) -> None:
         """Other policies are enforced from now on."""
         self.generation += 1
-        self._selected.clear()
 
     def filtered(
         self, call: VerbCall, names: Sequence[str], decided: Decision, seconds: float
@@ -224,7 +219,7 @@ class Journal:
             nodes = _nodes(names, decided.known_rows)
             answered = RecordedVerdicts(nodes, _small(decided), decided.verdicts)
         record = self._record(call.pod, len(names))
-        record.policies, record.answered = self._concerned(selection), answered
+        record.policies, record.answered = concerned(selection), answered
         record.seconds = seconds
         if decided.headrooms:
             record.counts = recorded_counts(decided.headrooms, decided.known_rows)
@@ -258,7 +253,7 @@ class Journal:
         record = self.find(pod.namespace, pod.name)
         if record is None or record.uid != pod.uid:
             record = self._record(pod, 0)
-            record.policies = self._concerned(call.plan.selection)
+            record.policies = concerned(call.plan.selection)
         record.preempted = PreemptionDetail(self._now().to_second(), len(proposed), len(kept))
         self._keep(record)
 
@@ -266,14 +261,6 @@ class Journal:
         self.number += 1
         now, key = self._now(), (pod.namespace, pod.name)
         return DecisionRecord(*key, pod.uid, now, self.generation, self.number, offered)
-
-    def _concerned(self, selection: Selection) -> ConcernedPolicies:
-        known = self._selected.get(id(selection))
-        if known is None:
-            if len(self._selected) >= _MOST_SELECTIONS:
-                self._selected.clear()
-            known = self._selected[id(selection)] = selection, concerned(selection)
-        return known[1]
 
     def _keep(self, record: DecisionRecord) -> None:
         key = (record.namespace, record.name)

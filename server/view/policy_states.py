@@ -106,19 +106,8 @@ class PolicyStates:
         found = [audits for _, audits in sorted(log.policies.items())]
         return AuditList(self.replica, log.now().to_second(), found)
 
-    async def policies(self, _asked: ViewQuestion) -> object:
+    async def policies(self, _asked: ViewQuestion) -> Callable[[], PolicyList]:
         """The policies and their state."""
-        return self.listing()
-
-    async def policy(self, asked: ViewQuestion) -> object:
-        """One policy: the text, diagnostics, and the numbers of pods."""
-        address = "/".join(asked.names.values())
-        if (answer := self.detail(address)) is None:
-            raise web.HTTPNotFound(text=f"there is no policy `{shown(address)}`\n")
-        return answer
-
-    def listing(self) -> Callable[[], PolicyList]:
-        """What makes the list, in a thread."""
         now = self._gathered()
 
         def make() -> PolicyList:
@@ -128,11 +117,11 @@ class PolicyStates:
 
         return make
 
-    def detail(self, address: str) -> Callable[[], PolicyDetail] | None:
-        """What makes the answer about one policy, in a thread; None if there is no such policy."""
-        now = self._gathered()
+    async def policy(self, asked: ViewQuestion) -> Callable[[], PolicyDetail]:
+        """One policy: the text, diagnostics, and the numbers of pods. Raises HTTPNotFound."""
+        now, address = self._gathered(), "/".join(asked.names.values())
         if (known := next(_every(now, address), None)) is None:
-            return None
+            raise web.HTTPNotFound(text=f"there is no policy `{shown(address)}`\n")
         summary, file, diagnostics = known
         raw = now.objects.get(summary.origin)
         audit = self.engine.audits.log.policies.get(address)

@@ -16,6 +16,7 @@ from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies
 from server.view.history import History
 from server.view.policy_yaml import as_written
+from server.view.routes import ViewQuestion
 from tests.support.builders import pod, raw
 from tests.support.view_server import Cluster, Parts, history_of, states_of, view_of
 
@@ -125,24 +126,20 @@ async def test_a_restart_knows_what_was_there_before(tmp_path: Path) -> None:
 BROKEN = 'filter "a" {\n  require node.nme == "x"\n}\n'
 
 
-def test_problems_stand_at_the_lines_of_the_yaml() -> None:
+async def test_problems_stand_at_the_lines_of_the_yaml() -> None:
     cluster = Cluster("", bodies={NAME: policy(BROKEN)})
     states = states_of(Parts(Journal(), cluster=cluster))
-    detail = states.detail("shop/share")
-    assert detail is not None
-    found = detail()
+    found = (await states.policy(ViewQuestion({"namespace": "shop", "name": "share"})))()
     (problem,) = [each for each in found.diagnostics if each.severity == "error"]
     line = found.text.splitlines()[problem.line - 1]
     assert line == '      require node.nme == "x"'
     assert line[problem.column - 1 : problem.endColumn - 1] == "nme"
 
 
-def test_a_problem_of_a_field_stands_at_the_field() -> None:
+async def test_a_problem_of_a_field_stands_at_the_field() -> None:
     raw = policy(RULES).replace(b'"podSelector"', b'"weight":-1,"podSelector"')
     states = states_of(Parts(Journal(), cluster=Cluster("", bodies={NAME: raw})))
-    detail = states.detail(NAME)
-    assert detail is not None
-    found = detail()
+    found = (await states.policy(ViewQuestion({"name": NAME})))()
     (problem,) = [each for each in found.diagnostics if each.severity == "error"]
     assert found.text.splitlines()[problem.line - 1] == "  weight: -1"
 
