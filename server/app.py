@@ -27,7 +27,7 @@ from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
 from server.settings import Settings
 from server.verbs.answering import Decider, DecisionQueue, Verb, VerbAnswerer
-from server.verbs.bind import BindVerb, PodBinder, not_offered
+from server.verbs.bind import BindVerb, PodBinder
 from server.verbs.filter import AnsweredNames, FilterVerb, NameFragments
 from server.verbs.preempt import PreemptVerb
 from server.verbs.prioritize import PrioritizeVerb
@@ -87,11 +87,9 @@ def create_app(parts: AppParts) -> web.Application:
     queue = DecisionQueue(settings.max_in_flight)
     answerer = VerbAnswerer(queue, settings, bodies, recorder)
     prompt, others = _verbs(parts, queue)
-    handlers: dict[str, VerbHandler] = {"bind": not_offered}
-    handlers |= {
-        name: partial(answerer.answer, v) for name, v in (*prompt.items(), *others.items())
-    }
-    verbs = dict(_by_path({name: (name, handler) for name, handler in handlers.items()}))
+    every = (*prompt.items(), *others.items())
+    answers = {name: (name, partial(answerer.answer, verb)) for name, verb in every}
+    verbs: dict[str, tuple[str, VerbHandler]] = dict(_by_path(answers))
     if parts.webhooks is not None:
         webhooks = AdmissionWebhooks(parts.webhooks, settings, metrics, bodies)
         verbs[VALIDATE] = ("validate", webhooks.validate)
@@ -125,10 +123,7 @@ def _verbs(parts: AppParts, queue: DecisionQueue) -> tuple[Mapping[str, Verb], M
         "filter": FilterVerb(decider, queue, answered, fragments, resolvable_rejections=resolvable),
         "prioritize": PrioritizeVerb(decider, answered, fragments),
     }
-    others: dict[str, Verb] = {"preempt": PreemptVerb(decider, queue)}
-    if parts.binder is not None:
-        others["bind"] = BindVerb(parts.binder)
-    return prompt, others
+    return prompt, {"preempt": PreemptVerb(decider, queue), "bind": BindVerb(parts.binder)}
 
 
 def _post(path: str, handler: Handler) -> web.RouteDef:

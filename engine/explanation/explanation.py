@@ -299,10 +299,10 @@ class Analyst:
         clauses = []
         for objection in results.objections:
             written, requires = self._written.find(objection.policy, objection.name), []
-            if written.requires:
+            if texts := [written.text(each) for each in written.clause.requirements]:
                 failing = yield from inspection.parts(objection.program)
-                pairs = zip(written.requires, failing, strict=True)
-                requires = [Requirement(text, int(mask.sum())) for (_, text), mask in pairs]
+                pairs = zip(texts, failing, strict=True)
+                requires = [Requirement(text, int(mask.sum())) for text, mask in pairs]
             clauses.append(
                 ClauseSummary(
                     objection.policy,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from engine.explanation.document import ReadValue, TracedExpression, TracedPart
 from engine.program.compiler import Compiler
@@ -45,13 +45,6 @@ class Written:
     clause: Clause
     environment: Environment
     source: Source | None
-    # Each condition of a filter with its text.
-    requires: Sequence[tuple[Expr, str]] = ()
-
-    @classmethod
-    def of(cls, clause: Clause, environment: Environment, source: Source | None) -> Written:
-        plain = cls(clause, environment, source)
-        return replace(plain, requires=[(e, plain.text(e)) for e in clause.requirements])
 
     def text(self, expr: Expr) -> str:
         """The text of the file on one line, or the canonical form if there is no file."""
@@ -126,7 +119,7 @@ class WrittenClauses:
         for checked in policies:
             for part in (checked, *checked.uses):
                 for clause in part.policy.clauses:
-                    written = Written.of(clause, part.environment, self._source(part))
+                    written = Written(clause, part.environment, self._source(part))
                     self._clauses[checked.policy.address, clause.name] = written
 
     def find(self, policy: str, clause: str) -> Written:

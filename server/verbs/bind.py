@@ -1,6 +1,6 @@
 """Bind: creates the Binding of a pod on the node that kube-scheduler has chosen (C43-C46).
 
-A server has the verb only if it is told to bind. Otherwise the paths of the verb are unknown.
+A server binds only if it is told to.
 """
 
 from __future__ import annotations
@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
-from aiohttp import web
 from msgspec import Struct, field
 
 from engine.cluster.binding import BindClient, Binding
-from engine.errors import own_text
 from grammar.values.named_formats import is_label, is_subdomain
 from server.call import CallRecord
 from server.errors import CallFailure, Outcome, RequestError
-from server.verbs.answering import Answer, json_response
+from server.verbs.answering import Answer
 from server.wire import BIND, decode
 
 
@@ -29,35 +27,32 @@ class PodBinder(Protocol):
         ...
 
 
-_NOT_OFFERED = own_text(
+# kube-scheduler puts the text of a refusal into the pod's event, but of another status only the
+# number.
+_NOT_OFFERED = (
     "this server binds no pods: start `placet serve` with --bind, or remove `bindVerb` from"
     " kube-scheduler's configuration"
 )
 
 
-async def not_offered(_request: web.Request, call: CallRecord) -> web.Response:
-    """The answer of bind where the verb does not exist; nothing is read.
-
-    kube-scheduler puts the text of a refusal into the pod's event, but of another status only the
-    number.
-    """
-    call.outcome, call.error = Outcome.UNSUPPORTED, _NOT_OFFERED
-    return json_response(encode_binding(_NOT_OFFERED))
-
-
 @dataclass(eq=False, slots=True)
 class BindVerb:
-    """The verb bind. Every refusal is a text in `Error`: without one, the pod is bound (C44)."""
+    """The verb bind. Every refusal is a text in `Error`: without one, the pod is bound (C44).
 
-    binder: PodBinder
+    Without a binder it refuses every call.
+    """
+
+    binder: PodBinder | None
 
     def decide(self, body: bytes, call: CallRecord) -> Answer:
+        if self.binder is None:
+            raise RequestError(_NOT_OFFERED, Outcome.UNSUPPORTED)
         binding = decode_binding(body)
         call.binds = binding
-        return self._bound(binding, call)
+        return self._bound(self.binder, binding, call)
 
-    async def _bound(self, binding: Binding, call: CallRecord) -> bytes:
-        await self.binder.bind(binding, call.deadline, BindClient(call.ended, call.held_aside))
+    async def _bound(self, binder: PodBinder, binding: Binding, call: CallRecord) -> bytes:
+        await binder.bind(binding, call.deadline, BindClient(call.ended, call.held_aside))
         return encode_binding("")
 
     def refuse(self, failure: CallFailure) -> tuple[int, bytes]:

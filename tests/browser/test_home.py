@@ -306,7 +306,7 @@ def a_day() -> Mapping[str, Any]:
         "replica": "placet-0",
         "kept": True,
         "times": [1_764_000_000 + 120 * n for n in points],
-        "series": [{"name": name, "numbers": numbers} for name, numbers in series.items()],
+        "series": series,
     }
 
 
