@@ -110,22 +110,6 @@ Told = Callable[[Asker], PodExplanation]
 _NOT_EXPLAINED = (UnknownNodeError, BadObjectError, DeadlineExceededError, NotSyncedError)
 
 
-@dataclass(frozen=True, slots=True)
-class _Analysis:
-    """The analysis of a pod: its explanation as far as portions have worked it out, and the rest.
-
-    `held` has the nodes that pass and are held back, or would be if kube-scheduler asked now.
-    `unfit` has by node the reasons of kube-scheduler's own plugins against it, as far as nodes and
-    pods show them.
-    """
-
-    explained: PodExplanation
-    pod: NamedPod
-    results: ClauseResults
-    held: Mapping[str, HeldBack]
-    unfit: Mapping[str, Sequence[str]]
-
-
 class Analyst:
     """The analyst of one engine, who explains pods by the policies that are in force."""
 
@@ -155,32 +139,13 @@ class Analyst:
         UnknownNodeError, BadObjectError, NotSyncedError, and DeadlineExceededError for what gets no
         further.
         """
-        # What is in force may change while this works.
-        registry, pod = self._engine.registry, question.pod
         try:
-            found = yield from self._analysed(question)
+            return (yield from self._told(question))
         except _NOT_EXPLAINED:
             raise
         except EngineError as error:
-            explained = self._begun(pod, self._now(), str(error))
-            return lambda asker: _with_asker(explained, pod, asker)
-        frame, selection = found.results.inspection.frame, found.results.inspection.selection
-
-        def told(asker: Asker) -> PodExplanation:
-            own = [p for p in registry.programs if p.namespace in (None, pod.namespace)]
-            policies = [
-                ConcernedPolicy(p.address, *_application(p, selection, frame), p.digest)
-                for p in own
-            ]
-            explained = msgspec.structs.replace(
-                found.explained,
-                policies=policies,
-                otherPolicies=len(registry.programs) - len(policies),
-                toldToOthers=list(_told_to_others(pod.body, registry)),
-            )
-            return _with_asker(_of_nodes(explained, found), pod, asker)
-
-        return told
+            explained = self._begun(question.pod, self._now(), str(error))
+            return lambda asker: _with_asker(explained, question.pod, asker)
 
     def _begun(self, pod: NamedPod, at: Timestamp, problem: str | None = None) -> PodExplanation:
         """The beginning of an explanation, before anything is said of nodes."""
@@ -192,9 +157,11 @@ class Analyst:
             problem=problem,
         )
 
-    def _analysed(self, question: PodQuestion) -> Work[_Analysis]:
-        inspection = Inspection.of(self._engine, question.pod.body, clock=self._clock)
-        pod, table = question.pod, inspection.table
+    def _told(self, question: PodQuestion) -> Work[Told]:
+        # What is in force may change while this works.
+        registry, pod = self._engine.registry, question.pod
+        inspection = Inspection.of(self._engine, pod.body, clock=self._clock)
+        table, selection = inspection.table, inspection.selection
         if question.node is not None and question.node not in table.rows:
             raise UnknownNodeError(f"there is no node `{shown(question.node)}`")
         objections = yield from inspection.objections()
@@ -211,7 +178,7 @@ class Analyst:
         counts = recorded_counts(inspection.headrooms, known_rows)
         explained = msgspec.structs.replace(
             self._begun(pod, inspection.frame.now),
-            exempt=inspection.selection.exempt or None,
+            exempt=selection.exempt or None,
             nodes=len(inspection.names),
             passing=int(results.passes.sum()),
             heldBack=len(held),
@@ -221,19 +188,33 @@ class Analyst:
             counts=[ClauseCounts(*c.by_group()) for c in counts],
             gang=None if gang is None else _gang(gang, inspection, places=question.places),
         )
+        node = None
         if (name := question.node) is not None:
             said = yield from clauses_on(self._written, results, name)
-            node = NodeExplanation(
-                name,
-                results.holds(name),
-                _outcome(results, held, name),
-                results.scores.get(name),
-                said,
-                list(scores_on(self._written, results, name)),
-                unfit.get(name, ()),
+            terms, outcome = scores_on(self._written, results, name), _outcome(results, held, name)
+            holds, score = results.holds(name), results.scores.get(name)
+            others = unfit.get(name, ())
+            node = NodeExplanation(name, holds, outcome, score, said, list(terms), others)
+
+        def told(asker: Asker) -> PodExplanation:
+            own = [p for p in registry.programs if p.namespace in (None, pod.namespace)]
+            frame = inspection.frame
+            whole = msgspec.structs.replace(
+                explained,
+                policies=[
+                    ConcernedPolicy(p.address, *_application(p, selection, frame), p.digest)
+                    for p in own
+                ],
+                otherPolicies=len(registry.programs) - len(own),
+                toldToOthers=list(_told_to_others(pod.body, registry)),
+                groups=_groups(results, held),
+                unfit=_by_reason(unfit),
+                scores=_scores(results),
+                node=node,
             )
-            explained = msgspec.structs.replace(explained, node=node)
-        return _Analysis(explained, pod, results, held, unfit)
+            return _with_asker(whole, pod, asker)
+
+        return told
 
     def _held_back(self, results: ClauseResults) -> Mapping[str, HeldBack]:
         """The nodes that pass and would be held back from a pod that is asked about now."""
@@ -369,31 +350,24 @@ def _outcome(results: ClauseResults, held: Mapping[str, HeldBack], name: str) ->
     return f"fails by {texts[0]}"
 
 
-def _of_nodes(explained: PodExplanation, found: _Analysis) -> PodExplanation:
-    """The explanation with all that is said of nodes."""
-    results = found.results
+def _by_reason(unfit: Mapping[str, Sequence[str]]) -> list[UnfitNodes]:
+    """The nodes that kube-scheduler's own plugins reject, by reason, the most first."""
     by_reason: dict[str, list[str]] = {}
-    for name, reasons in found.unfit.items():
+    for name, reasons in unfit.items():
         for reason in reasons:
             by_reason.setdefault(reason, []).append(name)
-    unfit = [UnfitNodes(reason, len(on), on) for reason, on in by_reason.items()]
-    return msgspec.structs.replace(
-        explained,
-        groups=_groups(found),
-        unfit=sorted(unfit, key=lambda each: (-each.nodes, each.text)),
-        scores=_scores(results),
-    )
+    found = (UnfitNodes(reason, len(names), names) for reason, names in by_reason.items())
+    return sorted(found, key=lambda each: (-each.nodes, each.text))
 
 
-def _groups(found: _Analysis) -> list[NodeGroup]:
-    results = found.results
+def _groups(results: ClauseResults, held: Mapping[str, HeldBack]) -> list[NodeGroup]:
     indexes: dict[tuple[bytes, str], list[int]] = {}
     bits = [b""] * len(results.names)
     if results.objections:
         columns = np.ascontiguousarray(np.packbits(results.refused, axis=0).T)
         bits = [column.tobytes() for column in columns]
     for index, (name, column) in enumerate(zip(results.names, bits, strict=True)):
-        why = _held_text(found.held[name]) if name in found.held else ""
+        why = _held_text(held[name]) if name in held else ""
         indexes.setdefault((column, why), []).append(index)
     broken, groups = _broken(results), []
     for (_, why), each in indexes.items():
