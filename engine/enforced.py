@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
+import msgspec
+
 from engine.cache.informers import Needs
 from engine.cards.node_cards import TAKEN
 from engine.decision.registry import Registry
@@ -40,17 +42,16 @@ from policies.validation import (
 _NO_OBJECTS: Mapping[str, StoredObject] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class BrokenPolicy:
-    """A broken policy, by the address or the name of its file, and what holds instead.
+class PolicyNotInForce(msgspec.Struct, frozen=True):
+    """A policy that is not in force as written, what holds instead, and its first error.
 
-    `line` is its first error with the place, on one line. `namespace` is empty for one that can
-    concern all pods.
+    `policy` is the address, or the name of a file. `namespace` is empty for one that can concern
+    all pods.
     """
 
-    name: str
-    line: str
+    policy: str
     instead: str
+    because: str
     namespace: str = ""
 
 
@@ -117,7 +118,7 @@ class EnforcedPolicies:
         return [*written, *remembered]
 
     @property
-    def broken(self) -> Sequence[BrokenPolicy]:
+    def broken(self) -> Sequence[PolicyNotInForce]:
         """The policies that are not in force as they are written."""
         return list(_broken(self))
 
@@ -132,7 +133,7 @@ class EnforcedPolicies:
                 return "it is strict, so the pods that it selects wait"
         return "it is not enforced"
 
-    def broken_in(self, namespace: str) -> Sequence[BrokenPolicy]:
+    def broken_in(self, namespace: str) -> Sequence[PolicyNotInForce]:
         """The broken policies that can concern the pods of a namespace; all without one."""
         return [b for b in self.broken if not namespace or b.namespace in ("", namespace)]
 
@@ -207,7 +208,7 @@ def _with_remembered(in_force: InForce, stored: Mapping[str, StoredObject]) -> I
     return replace(in_force, active=(*in_force.active, *more), idle=idle)
 
 
-def _broken(found: EnforcedPolicies) -> Iterator[BrokenPolicy]:
+def _broken(found: EnforcedPolicies) -> Iterator[PolicyNotInForce]:
     for file in found.validation.files:
         if file.private:
             continue
@@ -223,7 +224,7 @@ def _broken(found: EnforcedPolicies) -> Iterator[BrokenPolicy]:
         for address, namespace, diagnostics in broken:
             if errors := [*_errors(diagnostics), *unread]:
                 line = write(errors[0], file.source).partition("\n")[0]
-                yield BrokenPolicy(address, line, found.instead_of(name), namespace or "")
+                yield PolicyNotInForce(address, found.instead_of(name), line, namespace or "")
 
 
 def _version_in_force(stored: StoredObject) -> VersionInForce:

@@ -41,7 +41,6 @@ from engine.explanation.cause import cause_of
 from engine.explanation.difference import changes
 from engine.explanation.document import Cause, PodDecision, PodExplanation
 from engine.explanation.explanation import Asker
-from engine.explanation.explanation import not_in_force as broken_policies
 from grammar.meaning.schema import load_schema
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import excerpt
@@ -173,7 +172,7 @@ def _pending_pods(args: argparse.Namespace, world: World, live: LiveCluster) -> 
         _put_causes(causes, wide=args.output == "wide")
         if (more := len(keys) - len(causes)) > 0:
             print(f"and {more} more")
-        put(["", *not_in_force(broken_policies(world.policies, namespace))])
+        put(["", *not_in_force(world.policies.broken_in(namespace))])
     return Exit.OK
 
 
@@ -200,14 +199,13 @@ def _without_rights(args: argparse.Namespace, live: LiveCluster, error: Forbidde
         raise CommandError(f"there is no pod `{name}` in the namespace `{namespace}`", hint)
     body, events = bodies[name], live.events(namespace, name)
     policies = in_force((), found.policies, load_schema())
-    broken = broken_policies(policies, "")
-    why = cause_of(body, () if isinstance(events, str) else events, None, broken)
+    why = cause_of(body, () if isinstance(events, str) else events, None, policies.broken)
     assert why is not None, "the cluster is asked, so there is one"
     if args.output in ("json", "yaml"):
         known = {"pod": f"{namespace}/{name}", "cause": why}
         put_document({**known, "lacks": [*found.lacks.values()]}, args.output)
         return Exit.OK
-    put(beginning(why, body, events, broken))
+    put(beginning(why, body, events, policies.broken))
     put([f"pod {namespace}/{name}", ""])
     put(readable_policies(found.policies))
     put(["", "which nodes would pass is not known:"])

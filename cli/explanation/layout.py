@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.console import Part, lines, table
+from engine.enforced import PolicyNotInForce
 from engine.explanation.cause import event_time, pod_scheduled
 from engine.explanation.document import (
     Cause,
@@ -20,7 +21,6 @@ from engine.explanation.document import (
     PodDecision,
     PodExplanation,
     PolicyAudit,
-    PolicyNotInForce,
     ReadValue,
     ScoreTerm,
     TracedExpression,

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.decision.verdict import FURTHER, attributed, full_reason
+from engine.enforced import PolicyNotInForce
 from engine.errors import own_words
 from engine.explanation.document import (
     Cause,
     CauseKind,
     GangExplanation,
     PodExplanation,
-    PolicyNotInForce,
 )
 from engine.objects.api_types import mapping, mappings
 from engine.objects.peer import DEFAULT_SCHEDULER

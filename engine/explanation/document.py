@@ -14,6 +14,7 @@ import msgspec
 
 from engine.decision.audit_log import AuditedClause
 from engine.decision.journal import CountedGroup, PreemptionDetail
+from engine.enforced import PolicyNotInForce
 from engine.gangs.gang import GangMember
 
 VERSION = 2
@@ -53,14 +54,6 @@ class Cause(msgspec.Struct, frozen=True):
     kind: CauseKind
     text: str
     hint: str = ""
-
-
-class PolicyNotInForce(msgspec.Struct, frozen=True):
-    """A policy that is not in force as written, what holds instead, and its first error."""
-
-    policy: str
-    instead: str
-    because: str
 
 
 class ConcernedPolicy(msgspec.Struct, frozen=True):

@@ -25,7 +25,7 @@ from engine.decision.journal import recorded_counts
 from engine.decision.plugin_filters import unknown_resources
 from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import HeldBack, full_reason
-from engine.enforced import BrokenPolicy, EnforcedPolicies
+from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import (
     BadObjectError,
@@ -48,7 +48,6 @@ from engine.explanation.document import (
     PodDecision,
     PodExplanation,
     PolicyAudit,
-    PolicyNotInForce,
     RejectingClause,
     Requirement,
     ScoredNode,
@@ -125,7 +124,7 @@ class Analyst:
         self._clock = clock
         self._now = now
         self.policies = policies
-        self._broken = [(b.namespace, _not_in_force(b)) for b in policies.broken]
+        self._broken = policies.broken
         self._written = WrittenClauses(policies.policies, policies.texts, Values(schema))
 
     def at_once(self, question: PodQuestion, asker: Asker = NOBODY) -> PodExplanation:
@@ -153,7 +152,7 @@ class Analyst:
             pod=pod.key,
             at=at.to_second(),
             on=pod.node or None,
-            notInForce=[each for where, each in self._broken if where in ("", pod.namespace)],
+            notInForce=[b for b in self._broken if b.namespace in ("", pod.namespace)],
             problem=problem,
         )
 
@@ -297,15 +296,6 @@ class Analyst:
                 )
             )
         return clauses, nearest
-
-
-def not_in_force(policies: EnforcedPolicies, namespace: str) -> Sequence[PolicyNotInForce]:
-    """The policies that are not in force as written and can concern the pods of a namespace."""
-    return list(map(_not_in_force, policies.broken_in(namespace)))
-
-
-def _not_in_force(each: BrokenPolicy) -> PolicyNotInForce:
-    return PolicyNotInForce(each.name, each.instead, each.line)
 
 
 def _with_asker(explained: PodExplanation, pod: NamedPod, asker: Asker) -> PodExplanation:

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from engine.enforced import PolicyNotInForce
 from engine.explanation.cause import cause_of, reasons_of
 from engine.explanation.document import (
     CauseKind,
     ClauseSummary,
     NodeGroup,
     PodExplanation,
-    PolicyNotInForce,
     RejectingClause,
     UnfitNodes,
 )
