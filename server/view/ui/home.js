@@ -2,7 +2,7 @@
 import { html, useEffect, useState } from "./vendor/preact-htm.js";
 import { NodeMap, STEPS } from "./nodemap.js";
 import {
-  API, Badge, Bar, Names, Problem, Waiting, address, ago, answer, count, encodedPath, missing, podAddress,
+  API, Badge, Bar, Problem, Waiting, address, ago, answer, count, encodedPath, missing, podAddress,
   policyAddress, sentence, useAnswer,
 } from "./parts.js";
 
