@@ -239,13 +239,13 @@ class Problem(msgspec.Struct, frozen=True):
 class PodNumbers(msgspec.Struct, frozen=True):
     """The numbers of pods in the status of a policy object, which the leader writes.
 
-    It selects `matched` pods; `placed` are on the nodes of its share, `target` are wanted there,
-    `violations` are beyond the bounds. Null where there is no such number.
+    Of the `matchedPods`, `placedPods` are on the nodes of its share, `targetPods` are wanted there,
+    and `violations` are beyond the bounds. Null where there is no such number.
     """
 
-    matched: int | None = None
-    placed: int | None = None
-    target: int | None = None
+    matchedPods: int | None = None
+    placedPods: int | None = None
+    targetPods: int | None = None
     violations: int | None = None
 
 

@@ -15,7 +15,6 @@ from typing import Protocol
 from aiohttp import web
 
 from engine.cache.cluster_copy import NamedPod
-from engine.cache.node_table import Snapshot
 from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
@@ -34,11 +33,7 @@ _REST_SECONDS = 0.005
 
 
 class Pods(Protocol):
-    """The pods of the cluster, and their whole JSON, of which a replica keeps only a part."""
-
-    def snapshot(self) -> Snapshot:
-        """The cluster now. Raises NotSyncedError."""
-        ...
+    """The pods of the cluster with their whole JSON, of which a replica keeps only a part."""
 
     async def pods_named(self, keys: Collection[str]) -> Mapping[str, bytes]:
         """The JSON of pods by `namespace/name`, without those that are gone. Raises EngineError."""

@@ -15,7 +15,6 @@ from engine.explanation.decided import AuditList
 from grammar.messages.diagnostics import Diagnostic
 from grammar.messages.texts import shown
 from grammar.values.time import Timestamp
-from policies.resource import PolicyStatus
 from policies.validation import CheckedFile, identity
 from server.answers import (
     PodNumbers,
@@ -37,7 +36,7 @@ _MOST_EDITS = 10
 
 
 class _StatusObject(msgspec.Struct):
-    status: PolicyStatus = PolicyStatus()
+    status: PodNumbers = PodNumbers()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +55,9 @@ class _Now:
     def numbers(self, name: str) -> PodNumbers:
         """The numbers of an object; none of a file."""
         try:
-            raw = self.objects.get(name, b"{}")
-            status = msgspec.json.decode(raw, type=_StatusObject).status
+            return msgspec.json.decode(self.objects.get(name, b"{}"), type=_StatusObject).status
         except msgspec.MsgspecError:
             return PodNumbers()
-        numbers = status.matchedPods, status.placedPods, status.targetPods, status.violations
-        return PodNumbers(*numbers)
 
 
 # A policy, or a file without readable policies, with the file and the diagnostics.

@@ -24,10 +24,10 @@ export function Policies() {
 }
 
 function Pods({ pods }) {
-  if (pods.matched === null && pods.placed === null) return html`<span class="quiet">not counted</span>`;
-  if (pods.target === null) return html`<span class="number">${count(pods.matched || 0, "pod")}</span>`;
-  return html`<span class="number">${pods.placed || 0} of ${pods.target}</span>
-    <${Bar} part=${pods.placed || 0} whole=${Math.max(pods.target, pods.placed || 0)} kind="good" />`;
+  if (pods.matchedPods === null && pods.placedPods === null) return html`<span class="quiet">not counted</span>`;
+  if (pods.targetPods === null) return html`<span class="number">${count(pods.matchedPods || 0, "pod")}</span>`;
+  return html`<span class="number">${pods.placedPods || 0} of ${pods.targetPods}</span>
+    <${Bar} part=${pods.placedPods || 0} whole=${Math.max(pods.targetPods, pods.placedPods || 0)} kind="good" />`;
 }
 
 export function Policy({ names, status: { data: known } }) {
@@ -54,7 +54,7 @@ export function Policy({ names, status: { data: known } }) {
     ${known && html`<${Gangs} gangs=${known.gangs.filter(own)} some=${known.someGangs.filter(own)} />`}
     <${Drift} policy=${data.address} />
     ${data.audit && html`<${Audit} audit=${data.audit} />`}
-    ${data.pods.matched !== null && html`<${Share} pods=${data.pods} />`}
+    ${data.pods.matchedPods !== null && html`<${Share} pods=${data.pods} />`}
     <section><h2>Text</h2>
       <p class="quiet">${data.diagnostics.length ? count(data.diagnostics.length, "problem") : "Nothing is wrong with it."}${" "}
         <a href=${address(["playground", ...names])}>Edit it in the playground</a>, where nothing is written.</p>
@@ -78,11 +78,11 @@ function Audit({ audit }) {
 }
 
 function Share({ pods }) {
-  const facts = [["Matched", pods.matched], ["Placed", pods.placed], ["Target", pods.target],
+  const facts = [["Matched", pods.matchedPods], ["Placed", pods.placedPods], ["Target", pods.targetPods],
     ["Beyond the bounds", pods.violations]];
-  if (pods.target !== null && pods.placed !== null) facts.push(["Drift", pods.placed - pods.target]);
+  if (pods.targetPods !== null && pods.placedPods !== null) facts.push(["Drift", pods.placedPods - pods.targetPods]);
   return html`<section><h2>Pods</h2>
-    ${pods.target !== null && html`<${Bar} part=${pods.placed || 0} whole=${Math.max(pods.target, pods.placed || 0)} kind="good" />`}
+    ${pods.targetPods !== null && html`<${Bar} part=${pods.placedPods || 0} whole=${Math.max(pods.targetPods, pods.placedPods || 0)} kind="good" />`}
     <dl class="facts">${facts.map(([key, value]) => value !== null && html`<div><dt>${key}</dt>
       <dd class="number">${value}</dd></div>`)}</dl>
 </section>`;

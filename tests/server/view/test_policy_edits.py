@@ -196,7 +196,12 @@ async def test_each_policy_has_its_state() -> None:
     }
     share = found["policies"][2]
     assert (share["namespace"], share["origin"]) == ("shop", NAME)
-    assert share["pods"] == {"matched": 5, "placed": 1, "target": 2, "violations": 1}
+    assert share["pods"] == {
+        "matchedPods": 5,
+        "placedPods": 1,
+        "targetPods": 2,
+        "violations": 1,
+    }
 
 
 async def test_a_policy_has_its_text_and_what_is_wrong_with_it() -> None:
