@@ -1,4 +1,4 @@
-"""Renderer of reports: the findings of `check`, `doctor`, `test` and `conformance`, and costs.
+"""Renderer of reports: the findings of `check`, `doctor`, `test` and `conformance`.
 
 Each is shown in a form of REPORT: text for a terminal, lines for scripts, annotations, or one
 document of JSON, SARIF or JUnit.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,10 +19,8 @@ from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
 from cli.streams import beneath, put_line
-from grammar.checker.policy_checker import Checked
-from grammar.meaning.costs import describe
 from grammar.messages.diagnostics import Diagnostic, human, plain
-from grammar.messages.texts import counted, escaped, escaped_json, excerpt
+from grammar.messages.texts import counted, escaped, escaped_json
 from grammar.tree.source import Source, Span
 
 REPORT = """
@@ -34,9 +31,8 @@ REPORT = """
 # Those that are one document, beside which nothing is printed.
 DOCUMENTS = ("json", "sarif", "junit")
 
-_BOLD, _RED, _YELLOW, _BLUE, _CYAN, _RESET = (f"\x1b[{n}m" for n in (1, 31, 33, 34, 36, 0))
+_BOLD, _RED, _YELLOW, _RESET = (f"\x1b[{n}m" for n in (1, 31, 33, 0))
 _SEVERITY_COLOURS = {"error": _RED, "warning": _YELLOW}
-_GUTTER = re.compile(r"^( *\d* *)(\||-->|=)(.*)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,22 +180,11 @@ def totals(diagnostics: Iterable[Diagnostic]) -> str:
 
 
 def coloured(text: str, severity: str) -> str:
-    """The text of a diagnostic with colours: the head and carets by severity, margins in blue."""
-    colour = _SEVERITY_COLOURS[severity]
+    """The text of a diagnostic with its first line in colours."""
     head, *rows = text.split("\n")
     kind, _, message = head.partition(": ")
-    lines = [f"{_BOLD}{colour}{kind}{_RESET}{_BOLD}: {message}{_RESET}"]
-    for row in rows:
-        if (parts := _GUTTER.match(row)) is None:
-            lines.append(row)
-            continue
-        margin, sign, rest = parts.groups()
-        if sign == "|" and rest.lstrip().startswith("^") and not margin.strip():
-            rest = f"{colour}{rest}{_RESET}"
-        elif sign == "=":
-            rest = f"{_CYAN}{rest}{_RESET}"
-        lines.append(f"{_BLUE}{margin}{sign}{_RESET}{rest}")
-    return "\n".join(lines)
+    shown = f"{_BOLD}{_SEVERITY_COLOURS[severity]}{kind}{_RESET}{_BOLD}: {message}{_RESET}"
+    return "\n".join([shown, *rows])
 
 
 def _plain(diagnostic: Diagnostic, where: Source | FieldPlace) -> str:
@@ -327,42 +312,3 @@ def _junit(cases: Iterable[ReportCase]) -> str:
                 ET.SubElement(made, "skipped", message=escaped(case.skipped))
     ET.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, "unicode")}'
-
-
-# ---- the costs of expressions
-
-
-# The longest text of an expression in a cost table.
-_TEXT = 72
-
-
-def cost_table(checked: Checked, source: Source, limit: int) -> Iterator[str]:
-    """Lines with the steps for one node, the place and the text of each expression.
-
-    The most expensive parts of an expression follow it.
-    """
-    described = list(describe(checked.policy, checked.environment))
-    yield f"cost of {checked.policy.address} in steps for one node, of {limit:,}"
-    if not described:
-        yield "  nothing"
-        return
-    rows = [
-        row
-        for d in described
-        for row in (
-            (d.steps, d.expr.span, ""),
-            *((part.steps, part.span, "  ") for part in d.parts),
-        )
-    ]
-    width = max(len(f"{steps:,}") for steps, _, _ in rows)
-    places = [line_and_column(source, span) for _, span, _ in rows]
-    column = max(map(len, places))
-    for (steps, span, indent), place in zip(rows, places, strict=True):
-        text = excerpt(source.slice(span), _TEXT)
-        yield f"  {steps:>{width},}  {place:<{column}}  {indent}{text}"
-
-
-def line_and_column(source: Source, span: Span) -> str:
-    """The line and the column where a span begins: `3:14`."""
-    line, column = source.position(span.start)
-    return f"{line}:{column}"

@@ -19,20 +19,19 @@ from cli.render import (
     REPORT,
     Finding,
     cases_of,
-    cost_table,
     fails,
-    line_and_column,
     print_error,
     put_note,
     put_report,
     totals,
 )
 from cli.streams import PassingLine, put_line
-from grammar.meaning.costs import LIMIT
+from grammar.checker.policy_checker import Checked
+from grammar.meaning.costs import LIMIT, describe
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.diagnostics import Mended, mend
-from grammar.messages.texts import counted, named
-from grammar.tree.source import Source
+from grammar.messages.texts import counted, excerpt, named
+from grammar.tree.source import Source, Span
 from policies.loader import Loaded, load
 from policies.validation import Validation, Validator, check_source
 
@@ -85,6 +84,10 @@ ARGUMENTS = (
 """),
     *QUESTION,
 )
+
+
+# The longest text of an expression in a table of costs.
+_LONGEST = 72
 
 
 def run(args: argparse.Namespace) -> int:
@@ -155,7 +158,7 @@ def _put(
     if args.cost:
         for file in validation.files:
             for checked in file.policies:
-                print(*cost_table(checked, file.source, args.cost_limit), "", sep="\n")
+                _put_costs(checked, file.source, args.cost_limit)
     if args.portable:
         _put_portability(args, validation)
     return findings
@@ -174,6 +177,27 @@ def _effects(world: World) -> Iterator[str]:
             yield f"  {clause.clause}: {clause.text}"
     if found:
         yield ""
+
+
+def _put_costs(checked: Checked, source: Source, limit: int) -> None:
+    """Prints each expression with its steps for one node, and its most expensive parts."""
+    # Importing tables takes as long as the rest of a check.
+    from cli.console import put, table  # noqa: PLC0415
+
+    rows = table("steps", "at", "expression", right=("steps",))
+    for each in describe(checked.policy, checked.environment):
+        parts = [(part.steps, part.span, "  ") for part in each.parts]
+        for steps, span, indent in [(each.steps, each.expr.span, ""), *parts]:
+            text = f"{indent}{excerpt(source.slice(span), _LONGEST)}"
+            rows.add_row(f"{steps:,}", _line_and_column(source, span), text)
+    address = checked.policy.address
+    put([f"cost of {address} in steps for one node, of {limit:,}", rows, ""])
+
+
+def _line_and_column(source: Source, span: Span) -> str:
+    """The line and the column where a span begins: `3:14`."""
+    line, column = source.position(span.start)
+    return f"{line}:{column}"
 
 
 def _put_portability(args: argparse.Namespace, validation: Validation) -> None:
@@ -204,7 +228,7 @@ def _report(mended: Mended) -> list[str]:
     for diagnostic, source in mended.applied:
         what = f"{diagnostic.code}: {diagnostic.message}"
         written = diagnostic.fix.text if diagnostic.fix else ""
-        lines.append(f"  {line_and_column(source, diagnostic.span)} {what}, now `{written}`")
+        lines.append(f"  {_line_and_column(source, diagnostic.span)} {what}, now `{written}`")
     return [*lines, ""]
 
 

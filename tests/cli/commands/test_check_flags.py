@@ -98,7 +98,7 @@ def test_cost_shows_expressions_and_their_parts(placet: Placet) -> None:
     write("dear.policy", NESTED)
     done = placet("check", "--cost", ".")
     assert done.code == 0
-    head, whole, part, *_ = done.out.splitlines()
+    head, _, whole, part, *_ = done.out.splitlines()
     assert head == "cost of dear in steps for one node, of 1,000,000"
     assert whole.endswith("2:24  node.pods.exists(p, node.pods.exists(q, p.name == q.name))")
     assert part.endswith("2:44    node.pods.exists(q, p.name == q.name)")
