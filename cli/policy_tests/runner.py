@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 import operator
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count
 from pathlib import Path
 from typing import Literal as OneOf
 from typing import assert_never
@@ -195,8 +194,6 @@ def _check_tables(test: Test, registry: Registry) -> None:
 
 # ---- the engine of a test
 
-# The time between two calls: an engine that is called often within a short time reports a loop.
-_HOUR_SECONDS = 3600.0
 # What filter says of one node alone.
 Answer = Feasible | Rejected | Failed
 # What would reject the pod, or holds its binding; None if nothing does.
@@ -204,12 +201,11 @@ _Objection = Rejected | Failed | None
 
 
 class FixtureEngine:
-    """An engine for one fixture. It answers each question once and keeps the answer.
+    """The engine for one fixture, which is a new one for each question; answers are kept.
 
     Each node is filtered in a call of its own. Of several feasible nodes an engine may offer only
-    one, to keep a bound exact; a test is about the rules. A gang has its places once it fits, so
-    each call about a gang has an own engine: a node passes if the gang fits with the pod there.
-    So has each binding, whose gang gathers for it first. In such an engine no time passes, so the
+    one, to keep a bound exact; a test is about the rules. A node passes if the gang of the pod fits
+    with the pod there. For a binding its gang gathers first. In an engine no time passes, so the
     places of the other members stay in flight.
     """
 
@@ -217,34 +213,26 @@ class FixtureEngine:
         self._fixture = fixture
         self._registry = registry
         self._codec = codec
-        self._engine = self._made()
-        self._has_gangs = any(program.gangs for program in registry.programs)
-        pod = fixture.cluster.pods.pod(fixture.pod.key)
-        self._uid = pod.uid if pod is not None else ""
         self._verdicts: dict[str, Answer] = {}
         self.holds: dict[str, _Objection] = {}
 
-    def _made(self, clock: Callable[[], float] | None = None) -> Engine:
-        hours = count(step=_HOUR_SECONDS)
+    def _made(self) -> Engine:
         return offline_engine(
             self._registry,
             self._fixture.cluster,
             self._codec,
             # A test is about the rules, also for pods about which a server would not ask them.
             exemptions=NO_EXEMPTIONS,
-            clock=clock or (lambda: next(hours)),
+            clock=lambda: 0.0,
         )
 
     def verdict(self, node: str) -> Answer:
         """Raises EngineError."""
         if node not in self._verdicts:
             body = self._fixture.pod.body
-            engine = self._made(lambda: 0.0) if self._has_gangs else self._engine
-            (found,) = engine.filter(body, [node], None, math.inf)
+            (found,) = self._made().filter(body, [node], None, math.inf)
             assert not isinstance(found, HeldBack), "one of the nodes is always offered"
             self._verdicts[node] = found
-            # Nobody received the offer, so the pod is not in flight.
-            self._engine.in_flight.forget(self._uid)
         return self._verdicts[node]
 
     def hold(self, node: str) -> _Objection:
@@ -253,15 +241,16 @@ class FixtureEngine:
         Raises EngineError, also where it is not to be bound there.
         """
         if node not in self.holds:
-            engine, body = self._made(lambda: 0.0), self._fixture.pod.body
+            engine, body = self._made(), self._fixture.pod.body
             engine.filter(body, [node], None, math.inf)
-            self.holds[node] = _hold(engine, self._uid, body, node)
+            pod = self._fixture.cluster.pods.pod(self._fixture.pod.key)
+            self.holds[node] = _hold(engine, pod.uid if pod is not None else "", body, node)
         return self.holds[node]
 
     @property
     def gang(self) -> GangProgram | None:
         """The clause by which the pod is in a gang. Raises EngineError."""
-        found = self._engine.gang_of(self._fixture.pod.body) if self._has_gangs else None
+        found = self._made().gang_of(self._fixture.pod.body)
         return found.program if found is not None else None
 
     @cached_property
@@ -273,28 +262,29 @@ class FixtureEngine:
     def scores(self) -> Mapping[str, int] | None:
         """0..10 of each feasible node; None if no score applies. Raises EngineError."""
         nodes = self.feasible
-        scores = self._engine.prioritize(self._fixture.pod.body, nodes, None, math.inf)
+        scores = self._made().prioritize(self._fixture.pod.body, nodes, None, math.inf)
         return None if scores is None else dict(zip(nodes, scores, strict=True))
 
     @cached_property
     def proposed(self) -> Mapping[str, Victims]:
         """The victims that kube-scheduler proposes on nodes without room for the pod."""
         pod = waiting(self._fixture.pod.body, self._codec)
-        demanded = self._engine.cards.demand(pod.body) if self._engine.cards.are_used else {}
-        simulation = finished(begin(self._made(), self._fixture.cluster.pods, ()))
+        engine = self._made()
+        demanded = engine.cards.demand(pod.body) if engine.cards.are_used else {}
+        simulation = finished(begin(engine, self._fixture.cluster.pods, ()))
         return simulation.proposed(replace(pod, cards=demanded))
 
     @cached_property
     def evicted(self) -> Mapping[str, Sequence[str]]:
         """The pods that would be evicted on each node that is kept. Raises EngineError."""
-        kept = self._engine.preempt(self._fixture.pod.body, self.proposed, math.inf)
+        kept = self._made().preempt(self._fixture.pod.body, self.proposed, math.inf)
         snapshot = self._fixture.cluster.snapshot()
         names = {pod.uid: key for key, pod in snapshot.pods().items()}
         return {node: sorted(names[uid] for uid in each.uids) for node, each in kept.items()}
 
     def inspection(self, names: Sequence[str]) -> Inspection:
         """The inspection of the pod on these nodes. Raises EngineError."""
-        return Inspection.of(self._engine, self._fixture.pod.body, names)
+        return Inspection.of(self._made(), self._fixture.pod.body, names)
 
     def rejecting(self, node: str) -> list[str]:
         """The clauses that reject a node, in order; empty if an error prevents the answer."""
