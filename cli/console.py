@@ -109,14 +109,6 @@ def put_document(value: Any, form: str) -> None:
         print(_yaml(value), end="")
 
 
-def put_item(value: Any, form: str) -> None:
-    """Prints one value of a stream at once: a line of JSON, or a document of YAML."""
-    if form == "json":
-        put_json(msgspec.json.encode(value).decode())
-    else:
-        print(f"---\n{_yaml(value)}", end="", flush=True)
-
-
 def put_json(text: str) -> None:
     """Prints JSON at once; what cannot be printed is written as JSON escapes it."""
     print(escaped_json(text), flush=True)

@@ -13,7 +13,8 @@ from cli.commands.repl import asked
 from cli.main import main
 from cli.repl.commands import COMMANDS
 from cli.repl.conversation import answer, prompt
-from cli.repl.session import ClusterOrigin, ReplSession
+from cli.repl.session import ReplSession
+from tests.cli.shop import snapshot
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "repl.md").read_text(encoding="utf-8")
@@ -43,7 +44,7 @@ def shown() -> Iterator[tuple[str, str, str]]:
 
 
 def test_the_session_is_as_the_page_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
-    origin = ClusterOrigin.files([Path("cluster.yaml")])
+    origin = snapshot("cluster.yaml")
     session = ReplSession(asked, [Path("shop.policy")], origin)
     session.reload()
     for before, line, after in shown():

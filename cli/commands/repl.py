@@ -1,10 +1,10 @@
-"""`placet repl`: an interactive session about a cluster and its policies."""
+"""Command `repl`: an interactive session about a cluster and its policies."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import cast
 
@@ -13,7 +13,7 @@ from cli.flag_table import CONTEXT, DATA, SNAPSHOTS, flags_of
 from cli.render import print_error, put_findings
 from cli.repl.commands import put_cluster, put_loaded
 from cli.repl.conversation import answer_lines
-from cli.repl.session import ClusterOrigin, FindingsError, ReplSession, WorldCommand
+from cli.repl.session import FindingsError, ReplSession, WorldCommand
 from cli.sources import (
     chosen_flag,
     is_live,
@@ -21,8 +21,6 @@ from cli.sources import (
     source_of,
 )
 from cli.version import version
-from engine.cache.cluster_copy import ClusterDocuments, DataText
-from engine.program.tables import TableSpec
 from grammar.messages.diagnostics import UserError
 
 EXAMPLES = """\
@@ -43,13 +41,18 @@ a running cluster:
 """)
 
 
+# The arguments that name files.
+_FILES = ("cluster", "files")
+
+
 def asked(name: str) -> WorldCommand:
     """The command of this name; only those that a line asks for are imported."""
     return cast("WorldCommand", import_module(f"cli.commands.{name}"))
 
 
 def run(args: argparse.Namespace) -> int:
-    session = ReplSession(asked, args.files, origin_of(args))
+    source = partial(source_of, args, _FILES) if _asks_cluster(args) else None
+    session = ReplSession(asked, args.files, source)
     try:
         files = session.reload()
     except FindingsError as error:
@@ -74,18 +77,7 @@ def run(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def origin_of(args: argparse.Namespace) -> ClusterOrigin | None:
-    """Where the cluster comes from, if there is one."""
-    files = ("cluster", "files")
-    if not args.cluster and not (is_live(args, files) and (chosen_flag(args) or names_cluster())):
-        return None
-
-    def read() -> ClusterDocuments:
-        with source_of(args, files) as source:
-            return source.read()
-
-    def rows(tables: Iterable[TableSpec]) -> Mapping[str, DataText]:
-        with source_of(args, files) as source:
-            return source.rows(tables)
-
-    return ClusterOrigin(read, rows)
+def _asks_cluster(args: argparse.Namespace) -> bool:
+    """Whether there is a cluster: that of files, or one that is named."""
+    is_named = chosen_flag(args) is not None or names_cluster()
+    return bool(args.cluster) or (is_live(args, _FILES) and is_named)

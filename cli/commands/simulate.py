@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cli.command import CommandError, Exit, given_path
-from cli.console import put_item
+from cli.console import put_document
 from cli.flag_table import DATA, POLICIES, RUNNING, SNAPSHOTS, flags_of
 from cli.simulation import (
     Inputs,
@@ -128,11 +128,11 @@ def _shown(
         put_line(f"note: {note}", sys.stderr)
     if len(answers) == 2:
         if args.output:
-            put_item(difference(*answers), "json")
+            put_document(difference(*answers), "json")
         else:
             print_difference(names, *answers)
     elif args.output:
-        put_item(answers[0], "json")
+        put_document(answers[0], "json")
     else:
         print_result(answers[0])
     asks = args.add_nodes or args.drain

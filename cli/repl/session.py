@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -25,18 +26,16 @@ from cli.expressions import (
 )
 from cli.flag_table import Flag
 from cli.render import Finding
+from cli.sources import AskedCluster
 from cli.world import World, stored_objects
 from engine.cache.cluster_copy import (
     NO_DATA,
     ClusterCopy,
     ClusterDocuments,
-    DataText,
     NamedPod,
-    read_documents,
 )
 from engine.enforced import enforced
 from engine.objects.codec import ObjectCodec
-from engine.program.tables import TableSpec
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import load_schema
 from grammar.syntax.parser import parse_rules
@@ -77,21 +76,6 @@ class WorldCommand(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterOrigin:
-    """The place of a cluster, which `read` reads again and again; it raises UserError.
-
-    `rows` gives the rows of tables by name or digest.
-    """
-
-    read: Callable[[], ClusterDocuments]
-    rows: Callable[[Iterable[TableSpec]], Mapping[str, DataText]]
-
-    @classmethod
-    def files(cls, paths: Sequence[Path], data: Mapping[str, DataText] = NO_DATA) -> ClusterOrigin:
-        return cls(lambda: read_documents(paths), lambda _: data)
-
-
-@dataclass(frozen=True, slots=True)
 class TypedItem:
     """An item of a policy that was typed, in the text of its line."""
 
@@ -120,7 +104,7 @@ class TypedItem:
 
 
 class ReplSession:
-    """A session about policy files and the cluster of an origin, which `reload` reads.
+    """A session about policy files and the cluster of a source, which `reload` reads.
 
     `command` finds a command by its name.
     """
@@ -129,11 +113,11 @@ class ReplSession:
         self,
         command: Callable[[str], WorldCommand],
         files: Sequence[Path] = (),
-        origin: ClusterOrigin | None = None,
+        source: Callable[[], AbstractContextManager[AskedCluster]] | None = None,
     ) -> None:
         self.command = command
         self.files = files
-        self.origin = origin
+        self._source = source
         self.typed: Mapping[str, TypedItem] = {}
         self.cluster: ClusterCopy | None = None
         self.pod: NamedPod | None = None
@@ -161,7 +145,10 @@ class ReplSession:
         loaded = load(self.files)
         for problem in loaded.problems:
             raise CommandError(problem.message, problem.hint)
-        documents = self.origin.read() if self.origin is not None else None
+        documents = None
+        if self._source is not None:
+            with self._source() as source:
+                documents = source.read()
         before = self._sources, self._stored
         objects = documents.policies() if documents is not None else {}
         self._sources, self._stored = loaded.sources, stored_objects(objects, load_schema())
@@ -244,13 +231,14 @@ class ReplSession:
         """Decodes the cluster again, if it lacks annotations of pods, or tables, that are read."""
         wanted = self._annotations | self.policies.needs.annotations | annotations
         tables = self.policies.registry.tables
-        if self.origin is None or self._documents is None:
+        if self._source is None or self._documents is None:
             return
         is_known = wanted == self._annotations and tables.keys() <= self._tables
         if self.cluster is not None and is_known:
             return
         if not tables.keys() <= self._tables:
-            rows = self.origin.rows(tables.values())
+            with self._source() as source:
+                rows = source.rows(tables.values())
             self._documents = replace(self._documents, data=rows)
             self._tables = frozenset(tables)
         self._annotations = wanted

@@ -29,13 +29,6 @@ def listings(found: Sequence[Listing]) -> Iterator[Part]:
     yield rows
 
 
-def line(one: Summary, replica: str) -> str:
-    """One decision as it is followed; `replica` is empty if there is only one."""
-    note = f"  {_note(one)}" if _note(one) else ""
-    whose = f"  {replica}" if replica else ""
-    return f"{one.at}  {one.pod}  {one.passing} of {one.nodes}{note}{whose}"
-
-
 def _note(one: Summary) -> str:
     return f"error: {one.problem}" if one.problem else one.governing or ""
 

@@ -149,10 +149,10 @@ class Replica:
         if self._forward is not None and isinstance(self._forward.failure, ApiError):
             raise _refused(self.name, self._forward)
 
-    async def decisions(self, namespace: str | None = None, after: int = 0) -> Listing:
+    async def decisions(self, namespace: str | None = None) -> Listing:
         """Its last decisions, about pods of the namespace if it is given. Raises CommandError."""
         only = "" if namespace is None else f"&namespace={quote(namespace, '')}"
-        return await self._always(f"/decisions?limit={_LISTED}&after={after}{only}", Listing)
+        return await self._always(f"/decisions?limit={_LISTED}{only}", Listing)
 
     async def decision(self, namespace: str, name: str) -> PodDecision | None:
         """Its last decision about a pod, or None. Raises CommandError."""

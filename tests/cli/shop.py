@@ -1,7 +1,12 @@
 """A small cluster and its policies, as files for commands to look at."""
 
+from argparse import Namespace
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
+from cli.sources import AskedCluster, source_of
 from tests.support.builders import Object, controller, kubectl_list, node, pod, raw
 
 POLICY = """\
@@ -56,3 +61,9 @@ def write(folder: Path) -> None:
 
 
 WORLD = ("--cluster", "cluster.json", "--policies", "shop.policy")
+
+
+def snapshot(file: str) -> Callable[[], AbstractContextManager[AskedCluster]]:
+    """A file as the source of a cluster."""
+    args = Namespace(cluster=[Path(file)], kubeconfig=None, context=None)
+    return partial(source_of, args)

@@ -71,7 +71,7 @@ def test_elsewhere_there_is_no_line(
     ("command", "seconds"),
     [
         ("status --url {0}", 10),
-        ("decisions --follow --url {0}", 10),
+        ("decisions --url {0}", 10),
         ("audit --url {0}", 10),
         ("drift --kubeconfig config", 30),
         ("doctor --kubeconfig config", 60),

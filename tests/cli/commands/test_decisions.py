@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
 from engine.decision.after import AfterDecision
-from engine.decision.journal import DecisionRecord, Journal
+from engine.decision.journal import Journal
 from engine.decision.preemption import Victims
 from engine.engine import Engine
-from engine.errors import NotSyncedError
 from grammar.values.time import Timestamp
 from tests.cli.conftest import Placet
 from tests.support.builders import node, pod, raw
@@ -148,7 +147,6 @@ def test_a_pod_shows_what_preempt_has_kept(placet: Placet) -> None:
             "no replica has a decision about `web-9`",
             "list the recorded decisions with: placet decisions",
         ),
-        ("shop/web-1 n1 --follow", "--follow shows no nodes", "leave out NODE"),
     ],
 )
 def test_what_is_not_there_is_an_error(
@@ -264,54 +262,6 @@ def test_large_answers_come_whole(placet: Placet, tmp_path: Path) -> None:
     with running(Parts(journal)) as found:
         done = placet("decisions", "-o", "json", *through(found, tmp_path))
     assert len(json.loads(done.out)["replicas"][0]["decisions"]) == 999
-
-
-# ---- following
-
-
-class BusyJournal(Journal):
-    """A journal in which more is decided before each look; after two of them nobody answers."""
-
-    looks = 0
-    decide: Callable[[], None]
-
-    def __iter__(self) -> Iterator[DecisionRecord]:
-        self.looks += 1
-        if self.looks > 2:
-            raise NotSyncedError("not synced: nodes")
-        self.decide()
-        return super().__iter__()
-
-
-@pytest.mark.parametrize("form", ["", "json", "yaml"])
-def test_following_shows_decisions_until_nobody_answers(
-    placet: Placet, tmp_path: Path, form: str
-) -> None:
-    journal = BusyJournal(now=lambda: Timestamp.parse("2026-11-21T12:00:00Z"))
-    engine = engine_of(POLICY, NODES, after=AfterDecision(journal=journal))
-
-    def decide_twice() -> None:
-        for _ in range(2):
-            decide(engine, "shop/web-1")
-            decide(engine, "far/tool")
-
-    journal.decide = decide_twice
-    with running(Parts(journal)) as found:
-        output = ("-o", form) if form else ()
-        done = placet("decisions", "web-1", "--follow", *output, *through(found, tmp_path))
-    assert done.code == 2
-    assert "error: `placet-0` answers 503, and not as a view does" in done.err
-    assert "decisions of placet-0 are not shown" in done.err
-    match form:
-        case "json":
-            shown = json.loads(done.out.splitlines()[0])
-        case "yaml":
-            shown = next(iter(yaml.safe_load_all(done.out)))
-        case _:
-            line = "2026-11-21T12:00:00Z  shop/web-1  1 of 2  web"
-            assert set(done.out.splitlines()) == {line}
-            return
-    assert (shown["replica"], shown["pod"]) == ("placet-0", "shop/web-1")
 
 
 @pytest.mark.parametrize(

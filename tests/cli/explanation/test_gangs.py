@@ -12,12 +12,13 @@ from cli.commands.repl import asked
 from cli.console import put
 from cli.explanation.layout import gang_of_pod
 from cli.repl.conversation import answer
-from cli.repl.session import ClusterOrigin, ReplSession
+from cli.repl.session import ReplSession
 from engine.errors import own_text
 from engine.explanation.cause import cause_of
 from engine.explanation.document import GangExplanation, PodExplanation
 from engine.gangs.gang import GangMember
 from tests.cli.conftest import Placet
+from tests.cli.shop import snapshot
 from tests.support.builders import kubectl_list, node, pod, raw
 
 MEMBERS = "example.com/members"
@@ -114,7 +115,7 @@ def test_data_and_the_repl_have_the_same_account(
     assert found is not None
     assert (found.policy, found.clause, found.name) == ("gangs", "together", "shop/b")
     assert (found.quorum, found.exist, found.placed, found.state) == (3, 2, 0, "waiting")
-    origin = ClusterOrigin.files([Path("cluster.json")])
+    origin = snapshot("cluster.json")
     session = ReplSession(asked, [Path("gangs.policy")], origin)
     session.reload()
     answer(session, ":pod shop/b-1")

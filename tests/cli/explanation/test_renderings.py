@@ -25,7 +25,7 @@ from cli.explanation.layout import (
     then_and_now,
 )
 from cli.repl.conversation import answer
-from cli.repl.session import ClusterOrigin, ReplSession
+from cli.repl.session import ReplSession
 from cli.sources import AskedCluster
 from cli.world import explained
 from engine.decision.journal import PreemptionDetail
@@ -130,7 +130,7 @@ def test_commands_and_the_session_show_this_document(
         assert msgspec.to_builtins(keys).keys() == msgspec.to_builtins(golden()).keys()
     done = placet("explain", "shop/web-1", *shop.WORLD)
     tables = done.out.partition("\n\npod shop")[2]
-    session = ReplSession(asked, [Path("shop.policy")], ClusterOrigin.files([Path("cluster.json")]))
+    session = ReplSession(asked, [Path("shop.policy")], shop.snapshot("cluster.json"))
     session.reload()
     answer(session, ":pod shop/web-1")
     capsys.readouterr()

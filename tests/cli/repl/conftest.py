@@ -8,7 +8,7 @@ import pytest
 
 from cli.commands.repl import asked
 from cli.repl.conversation import answer
-from cli.repl.session import ClusterOrigin, ReplSession
+from cli.repl.session import ReplSession
 from tests.cli import shop
 from tests.cli.conftest import folder, placet
 
@@ -38,7 +38,7 @@ def session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> ReplSession:
     """Four nodes and four pods; no policies, no pod and no node chosen."""
     monkeypatch.setenv("COLUMNS", "96")
     shop.write(folder)
-    made = ReplSession(asked, (), ClusterOrigin.files([Path("cluster.json")]))
+    made = ReplSession(asked, (), shop.snapshot("cluster.json"))
     made.reload()
     return made
 

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from cli.command import CommandError
 from cli.commands import repl
 from cli.repl.conversation import answer
 from cli.repl.session import ReplSession
+from cli.sources import source_of
 from tests.support.builders import Object, controller, node, pod
 from tests.support.fake_api_server import Answer, FakeApiServer, fake_api_server
 from tests.support.kubeconfig import kubeconfig
@@ -26,7 +28,7 @@ def put(server: FakeApiServer, path: str, item: Object) -> None:
 async def opened(server: FakeApiServer, folder: Path) -> ReplSession:
     file = kubeconfig(folder / "kubeconfig", server.url, {"token": "static"})
     args = argparse.Namespace(kubeconfig=file, context=None, cluster=None, files=[])
-    session = ReplSession(repl.asked, (), repl.origin_of(args))
+    session = ReplSession(repl.asked, (), partial(source_of, args, ("cluster", "files")))
     await asyncio.to_thread(session.reload)
     return session
 
