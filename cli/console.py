@@ -101,6 +101,14 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Rows:
 # ---- data, for programs
 
 
+def put_answer(value: Any, form: str | None, parts: Iterable[Part]) -> None:
+    """Prints a value as data in a form, or without one its parts for people."""
+    if form is None:
+        put(parts)
+    else:
+        put_document(value, form)
+
+
 def put_document(value: Any, form: str) -> None:
     """Prints a value, also one with structs, as JSON or YAML."""
     if form == "json":

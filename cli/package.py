@@ -9,7 +9,7 @@ import sys
 from importlib import import_module
 from typing import Any
 
-__all__ = ["Error", "Placet", "Simulated", "SimulatedPod", "function"]  # noqa: F822 - see below
+__all__ = ["Error", "Placet", "function"]  # noqa: F822 - see below
 
 
 def __getattr__(name: str) -> Any:

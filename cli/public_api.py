@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from argparse import ArgumentTypeError
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -32,38 +31,11 @@ from grammar.meaning.added_functions import function
 from grammar.meaning.schema import load_schema
 from grammar.messages.diagnostics import UserError as Error
 
-__all__ = ["Error", "Placet", "Simulated", "SimulatedPod", "function"]
+__all__ = ["Error", "Placet", "function"]
 
 # Questions of programs have time; a server's have as long as kube-scheduler waits.
 _SECONDS = 300.0
 _NONE: Mapping[str, int] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class SimulatedPod:
-    """Where a pod, `namespace/name`, goes; `node` is None if it stays pending.
-
-    `reasons` has the number of nodes for each reason of a pending pod.
-    """
-
-    pod: str
-    node: str | None
-    reasons: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Simulated:
-    """A simulated run: the place of each pod, in the order in which they came."""
-
-    pods: Sequence[SimulatedPod]
-
-    @property
-    def placed(self) -> Sequence[SimulatedPod]:
-        return [each for each in self.pods if each.node is not None]
-
-    @property
-    def pending(self) -> Sequence[SimulatedPod]:
-        return [each for each in self.pods if each.node is None]
 
 
 class Placet:
@@ -110,8 +82,7 @@ class Placet:
     def explain(self, pod: str | Path, node: str | None = None) -> dict[str, Any]:
         """What `placet explain POD [NODE] -o json` prints, as plain values."""
         found = explained(self._read, self._pod(pod), node=node)
-        made: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(decided(found)))
-        return made
+        return _plain(decided(found))
 
     def simulate(
         self,
@@ -119,8 +90,8 @@ class Placet:
         *,
         add_nodes: Mapping[str, int] = _NONE,
         drain: Iterable[str] = (),
-    ) -> Simulated:
-        """Where the pods and workloads of a file go, one after the other, as `placet simulate`.
+    ) -> dict[str, Any]:
+        """What `placet simulate --pods FILE -o json` prints, as plain values.
 
         First so many nodes come like each template of `add_nodes`, and the nodes of `drain` are
         drained, whose pods come before those of the file.
@@ -132,8 +103,8 @@ class Placet:
         change = what_if((NodesToAdd(*each) for each in add_nodes.items()), drained, read)
         inputs = Inputs(read, asked, change)
         run = prepare(inputs, self._read.policies, self._read.schema, SimulationOptions())
-        found = result(run.simulation).pods
-        return Simulated([SimulatedPod(each.pod, each.node, each.reasons) for each in found])
+        notes = asked.notes if asked is not None else ()
+        return _plain(result(run.simulation, run.changed, notes))
 
     def _engine(self) -> Engine:
         read = self._read
@@ -172,3 +143,9 @@ def _in_force(paths: Sequence[Path]) -> EnforcedPolicies:
 
 def _deadline() -> float:
     return time.monotonic() + _SECONDS
+
+
+def _plain(answer: msgspec.Struct) -> dict[str, Any]:
+    """The JSON of an answer, as plain values."""
+    made: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(answer))
+    return made

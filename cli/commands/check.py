@@ -180,7 +180,7 @@ def _effects(world: World) -> Iterator[str]:
 
 
 def _put_costs(checked: Checked, source: Source, limit: int) -> None:
-    """Prints each expression with its steps for one node, and its most expensive parts."""
+    """Prints the steps of each expression for one node, and of its most expensive parts."""
     # Importing tables takes as long as the rest of a check.
     from cli.console import put, table  # noqa: PLC0415
 

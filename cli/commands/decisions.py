@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from collections.abc import Iterator, Sequence
 
-from cli.console import put, put_document
+from cli.console import Part, put_answer
 from cli.flag_table import OUTPUT, flags_of
 from cli.replicas import replica_layout, replicas
 from cli.sources import pod_namespace
+from engine.explanation.document import PodDecision
 
 EXAMPLES = """\
 examples:
@@ -40,21 +42,22 @@ async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
         if args.pod is None:
             answers, errors = await replicas.ask_all(found, lambda r: r.decisions(args.namespace))
             listings = [answer for _, answer in answers]
-            if args.output:
-                put_document(replicas.document(listings), args.output)
-            else:
-                put(replica_layout.listings(listings))
+            known = replicas.document(listings)
+            put_answer(known, args.output, replica_layout.listings(listings))
             return replicas.end(errors)
         details, failures = await replicas.last_decisions(found, args.pod)
-        if args.output:
-            put_document(replicas.document(details), args.output)
-        else:
-            newest, *others = details
-            put(replica_layout.head(newest, (newest.replica or "") if len(found) > 1 else ""))
-            if args.node is None:
-                put(replica_layout.every_node(newest))
-            else:
-                put(replica_layout.one_node(newest, args.node))
-            for other in others:
-                print(f"replica {other.replica} was asked at {other.at}")
+        parts = _parts(details, args.node, several=len(found) > 1)
+        put_answer(replicas.document(details), args.output, parts)
         return replicas.end(failures)
+
+
+def _parts(details: Sequence[PodDecision], node: str | None, *, several: bool) -> Iterator[Part]:
+    """The newest decision, on all nodes or one, and when the other replicas were asked."""
+    newest, *others = details
+    yield from replica_layout.head(newest, (newest.replica or "") if several else "")
+    if node is None:
+        yield from replica_layout.every_node(newest)
+    else:
+        yield from replica_layout.one_node(newest, node)
+    for other in others:
+        yield f"replica {other.replica} was asked at {other.at}"

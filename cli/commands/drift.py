@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from cli.command import CommandError, Exit
-from cli.console import Part, lines, put, put_document, table
+from cli.console import Part, lines, put_answer, table
 from cli.flag_table import OUTPUT, WORLD, flags_of
 from cli.replicas import replicas
 from cli.replicas.replicas import Replica
@@ -58,10 +58,7 @@ def run(args: argparse.Namespace) -> int:
         hint = "see the leader and its state with: placet status"
         raise CommandError(f"nobody knows what has drifted: {found.problem}", hint)
     found = _restricted(found, args.policy, args.namespace)
-    if args.output:
-        put_document(found, args.output)
-    else:
-        put(_parts(found))
+    put_answer(found, args.output, _parts(found))
     return Exit.FINDINGS if found.pods or is_broken else replicas.end(errors)
 
 

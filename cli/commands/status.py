@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from itertools import islice
 
-from cli.console import put, put_document
+from cli.console import put_answer
 from cli.flag_table import OUTPUT, flags_of
 from cli.replicas import replica_layout, replicas
 from cli.replicas.replicas import Replica
@@ -22,11 +23,6 @@ ARGUMENTS = flags_of(f"{OUTPUT}{replicas.PLACET}")
 
 def run(args: argparse.Namespace) -> int:
     found, errors = replicas.asked(args, Replica.status)
-    if args.output:
-        put_document(replicas.document(found), args.output)
-    else:
-        for number, each in enumerate(found):
-            if number:
-                print()
-            put(replica_layout.status(each))
+    parts = (part for each in found for part in ("", *replica_layout.status(each)))
+    put_answer(replicas.document(found), args.output, islice(parts, 1, None))
     return replicas.end(errors)

@@ -1,4 +1,4 @@
-"""Command `ui`: the page of a running Placet in the browser."""
+"""UI: the command that opens the page of a running Placet in the browser."""
 
 from __future__ import annotations
 
