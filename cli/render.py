@@ -143,14 +143,8 @@ def fails(findings: Iterable[ReportFinding], *, strict: bool = False) -> bool:
     return any(strict or diagnostic.severity == "error" for diagnostic, _ in findings)
 
 
-def print_findings(findings: Sequence[Finding]) -> None:
-    """Prints findings in the human format on standard error."""
-    for line in render(findings, "human", colour=wants_colour(sys.stderr)):
-        print(line, file=beneath(sys.stderr))
-
-
 def put_findings(findings: Iterable[Finding]) -> None:
-    """Prints findings on standard error, without empty lines between them."""
+    """Prints findings on standard error, as people read them."""
     sys.stdout.flush()
     for diagnostic, source in findings:
         put_problem(human(diagnostic, source), diagnostic.severity)

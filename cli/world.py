@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cli.command import CommandError, read_file
-from cli.render import Finding, print_findings, put_problem
+from cli.render import Finding, put_findings, put_problem
 from cli.streams import put_line
 from engine.cache.cluster_copy import (
     ClusterCopy,
@@ -143,7 +143,7 @@ def read_policies(paths: Sequence[Path], schema: Schema) -> EnforcedPolicies:
     """
     validation, errors = validated(paths, schema)
     if errors:
-        print_findings(errors)
+        put_findings(errors)
         found = counted(len(errors), "error")
         raise CommandError(f"the policies have {found}", "fix them; `placet check` shows them too")
     return enforced(validation)
@@ -177,7 +177,7 @@ def in_force(
     validation = Validator(schema).validate(sources, files)
     of_files = (f for f in validation.files if f.source.name not in stored)
     errors = ((d, f.source) for f in of_files for d in f.diagnostics if d.severity == "error")
-    print_findings(list(errors))
+    put_findings(errors)
     return enforced(validation, stored)
 
 

@@ -25,7 +25,7 @@ from cli.flag_table import (
     SNAPSHOTS,
     flags_of,
 )
-from cli.render import print_findings
+from cli.render import put_findings
 from cli.sources import (
     AskedCluster,
     asked_pod,
@@ -103,5 +103,5 @@ def _checked(args: argparse.Namespace, policies: EnforcedPolicies) -> Expression
     if not args.node and not args.all_nodes:
         hidden["node"] = "give a node with --node NAME, or all of them with --all-nodes"
     expression, found, source = check(args.expr, load_schema(), hidden, data_declared(policies))
-    print_findings([(d, source) for d in found])
+    put_findings([(d, source) for d in found])
     return expression

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cli.command import Exit, input_source, replace_text
 from cli.flag_table import flags_of
-from cli.render import print_error, print_findings
+from cli.render import print_error, put_findings
 from cli.streams import put_line, put_text
 from grammar.syntax.parser import parse_file
 from grammar.tree.printer import format_file
@@ -91,5 +91,5 @@ def _formatted(source: Source) -> str | None:
     errors = [(d, source) for d in found if d.severity == "error"]
     if not errors:
         return format_file(file, source)
-    print_findings(errors)
+    put_findings(errors)
     return None

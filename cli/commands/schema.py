@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from cli.command import CommandError, Exit
 from cli.console import lines, show, table
 from cli.flag_table import flags_of
-from cli.render import print_findings
+from cli.render import put_findings
 from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.schema import Field, Record, Schema, load_schema
 from grammar.messages import catalogue
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     found = _looked_up(args.path, schema)
     if isinstance(found, Diagnostic):
         source = Source("path", args.path)
-        print_findings([(found, source)])
+        put_findings([(found, source)])
         return Exit.ERROR
     type_, field = found
     record = schema.records.get((type_.args[-1] if type_.args else type_).name)

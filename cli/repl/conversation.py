@@ -19,8 +19,8 @@ from cli.render import print_error, put_findings
 from cli.repl import commands
 from cli.repl.session import NAME, FindingsError, ReplSession, TypedItem
 from grammar.messages.diagnostics import UserError
-from grammar.syntax.parser import accepts, parse_rules, scan
-from grammar.tree.clauses import CLAUSE_WORDS, Def, Let
+from grammar.syntax.parser import accepts, keywords, parse_rules, scan
+from grammar.tree.clauses import Def, Let
 from grammar.tree.source import Source
 from policies.hints import with_hints
 
@@ -76,10 +76,6 @@ _STARTS: tuple[Start, ...] = ("expression", "rules", "file")
 _NOTHING = re.compile(r"(?:\s|(?:#|//)[^\n]*(?:\n|\Z))*")
 _END = "$END"
 _LONG_QUOTES = ('"""', "'''")
-_FILE_WORDS = frozenset({"policy", "cluster", "test"})
-_ITEM_WORDS = frozenset(
-    (*CLAUSE_WORDS, *"use description weight mode failure portable for let def".split())
-)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -111,9 +107,11 @@ def _guess(text: str) -> Start:
     word = _WORD.search(text, comments.end() if comments else 0)
     if word is None:
         return "expression"
-    if word.group() in _FILE_WORDS:
-        return "file"
-    return "rules" if word.group() in _ITEM_WORDS else "expression"
+    known = keywords()
+    for start in ("file", "rules"):
+        if word.group() in {known.get(terminal) for terminal in accepts("", start)}:
+            return start
+    return "expression"
 
 
 def _in_long_string(text: str) -> bool:

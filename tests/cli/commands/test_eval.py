@@ -113,7 +113,6 @@ error[P0102]: Node has no field `nme`
 1 | node.nme
   |      ^^^ unknown field
   = help: a similar name exists: `name`
-
 """
     )
 
