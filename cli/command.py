@@ -94,14 +94,6 @@ def input_source(paths: Sequence[Path]) -> Source | None:
 _LANGUAGE = re.compile(r"(?:\s|(?:#|//).*\n)*(?:cluster\s+policy|policy|test)\b(?!\s*:)")
 
 
-def make(file: Path) -> None:
-    """Creates an empty file unless the file exists. Raises CommandError."""
-    try:
-        file.touch()
-    except OSError as error:
-        raise unwritable(file, error) from None
-
-
 def replace_text(file: Path, text: str) -> None:
     """Writes a file in one step: a concurrent reader sees the old text or the new one.
 
@@ -124,8 +116,9 @@ def replace_text(file: Path, text: str) -> None:
 
 
 def write_text(file: Path, text: str) -> None:
-    """Writes a file, also one that is not a regular file. Raises CommandError."""
+    """Writes a file, in a folder that is made if there is none. Raises CommandError."""
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise unwritable(file, error) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from cli.command import Exit, unwritable
+from cli.command import Exit, write_text
 from cli.flag_table import flags_of
 from policies.crds import texts
 
@@ -28,11 +28,6 @@ def run(args: argparse.Namespace) -> int:
         return Exit.OK
     folder: Path = args.output
     for name, text in texts().items():
-        file = folder / name
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise unwritable(file, error) from None
-        print(f"wrote {file}")
+        write_text(folder / name, text)
+        print(f"wrote {folder / name}")
     return Exit.OK

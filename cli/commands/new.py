@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from cli.command import CommandError, Exit, make, replace_text
+from cli.command import CommandError, Exit, write_text
 from cli.flag_table import flags_of
 from cli.written_objects import Object, objects_of
 from grammar.meaning.schema import load_schema
@@ -49,8 +49,7 @@ def run(args: argparse.Namespace) -> int:
             hint = "remove it, or give another name"
             raise CommandError(f"`{path}` already exists", hint)
     for path, text in written.items():
-        make(path)
-        replace_text(path, text)
+        write_text(path, text)
     policy, tests, cluster = written
     print(f"{policy}: {recipe.name}: {recipe.wish}")
     print(f"{tests}: its tests; run `placet test {tests}`")

@@ -143,7 +143,7 @@ def test_new_replaces_no_file(
     assert not (tmp_path / "web.policy").exists()
 
 
-@pytest.mark.parametrize("name", [f"{'a' * 300}.policy", "gone/web.policy"])
+@pytest.mark.parametrize("name", [f"{'a' * 300}.policy", "pyproject.toml/web.policy"])
 def test_new_says_what_is_wrong_with_a_path(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["new", name, "one-per-node"]) == Exit.ERROR
     said = capsys.readouterr().err
