@@ -16,6 +16,7 @@ from engine.portable.selectors import (
     Terms,
     UnportableError,
     accepts,
+    compared,
     known,
     one_of,
     one_of_or_absent,
@@ -37,6 +38,7 @@ _STEPS, _MOST_PARTS = 100, 200
 _MOST_SHOWN = 80
 # How the labels of an object are written in a checked tree.
 _LABELS: Mapping[str, Path] = {"node": ("metadata", "labels"), "peer": ("labels",)}
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 # What the API server lets nobody change in a pod that exists. The name is not among them: while a
 # pod is created it may have none.
 _FIXED = frozenset(
@@ -270,9 +272,11 @@ class _Selecting:
             ) is not None:
                 texts = [each for each in self._list(right, values) if isinstance(each, str)]
                 return one_of(self._key(key, values), texts)
-            case ast.Binary("==" | "!=" as op, left, right):
+            case ast.Binary(op, left, right) if op in _TURNED:
                 if self._conditions.is_fixed(left):
-                    left, right = right, left
+                    left, right, op = right, left, _TURNED[op]
+                if op not in ("==", "!="):
+                    return self._number(expr, op, left, right, values)
                 found = self._equality(expr, left, right, values)
                 return found if op == "==" else found.negated()
             case _:
@@ -289,7 +293,7 @@ class _Selecting:
                 return None
 
     def _equality(self, expr: ast.Expr, left: ast.Expr, right: ast.Expr, values: Values) -> Sides:
-        """`label == text`, also of an optional label."""
+        """`label == text`, also of an optional label, or of a number in a label."""
         if (key := self.key_of(left, optional=False)) is not None:
             return one_of(self._key(key, values), _texts(self._value(right, values)))
         if (key := self.key_of(left, optional=True)) is not None:
@@ -308,6 +312,24 @@ class _Selecting:
                 otherwise, wanted = self._value(fallback, values), self._value(right, values)
                 name, absent = self._key(key, values), otherwise == wanted
                 return one_of_or_absent(name, _texts(wanted), absent=absent)
+            case _:
+                return self._number(expr, "==", left, right, values)
+
+    def _number(
+        self, expr: ast.Expr, op: str, left: ast.Expr, right: ast.Expr, values: Values
+    ) -> Sides:
+        """`int(labels["key"]) > 3`."""
+        match left:
+            case ast.Call("int", None, (label,)) if (
+                key := self.key_of(label, optional=False)
+            ) is not None:
+                try:
+                    wanted = self._value(right, values)
+                except _NoValueError:
+                    return FAILED
+                if not isinstance(wanted, int) or isinstance(wanted, bool):
+                    raise self._refusal(expr)
+                return compared(self._key(key, values), op, wanted)
             case _:
                 raise self._refusal(expr)
 

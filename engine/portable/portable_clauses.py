@@ -39,7 +39,8 @@ Json = dict[str, Any]
 class Part:
     """Part of a pod's spec that a clause becomes: only one list has items, or `nodes` limits.
 
-    `spread` are topology spread constraints, and `away` terms of required pod anti-affinity.
+    `spread` are topology spread constraints, `away` terms of required pod anti-affinity, and `near`
+    of required pod affinity.
     """
 
     clause: str
@@ -47,11 +48,12 @@ class Part:
     nodes: Terms = ALWAYS
     spread: tuple[Json, ...] = ()
     away: tuple[Json, ...] = ()
+    near: tuple[Json, ...] = ()
 
     @property
     def says_nothing(self) -> bool:
         """Whether the clause keeps this pod from no node."""
-        return self.nodes == ALWAYS and not (self.spread or self.away)
+        return self.nodes == ALWAYS and not (self.spread or self.away or self.near)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +175,12 @@ class PortablePolicy:
     ) -> Part:
         if clause.pods is not None and clause.pods.amount is not None:
             raise UnportableError("a sum has no equivalent")
-        if clause.bound.percent or clause.bound.kind != "at most":
-            raise UnportableError("only `at most` has an equivalent")
+        if clause.bound.percent or clause.bound.kind == "exactly":
+            raise UnportableError("only `at most` and `at least` have equivalents")
         number = _whole(clause.bound.amount, checked)
         counted = _counted(clause.pods, conditions)
+        if clause.bound.kind == "at least":
+            return self._near(clause, conditions, counted, number)
         if not clause.mutual:
             raise UnportableError(
                 "pod anti-affinity keeps others out, too, as a `mutual` limit does"
@@ -198,6 +202,20 @@ class PortablePolicy:
         exact = (not everywhere or (of_all and not exempt)) and itself is not None
         exact = exact and (clause.per.scope == "node" or clause.missing == "pass")
         return Part(clause.name, exact, away=tuple(away) if _applies(clause, conditions) else ())
+
+    def _near(
+        self, clause: Limit, conditions: LabelConditions, counted: Terms, number: int
+    ) -> Part:
+        _rejects_missing(clause)
+        if number != 1:
+            raise UnportableError("pod affinity needs one pod, and no more")
+        key = _domain(clause.per, conditions)
+        selector = _one(counted)
+        term: Json = {"topologyKey": key, "labelSelector": _label_selector(selector)}
+        if clause.pods is not None and clause.pods.all:
+            term["namespaceSelector"] = {}
+        applies = _applies(clause, conditions)
+        return Part(clause.name, exact=True, near=(term,) if applies else ())
 
 
 def _applies(clause: RejectingClause, conditions: LabelConditions) -> bool:
@@ -234,6 +252,8 @@ def _counted(pods: PodSet | None, conditions: LabelConditions) -> Terms:
     found = conditions.of_peer(pods.where).true
     if found == NEVER:
         raise UnportableError("it counts no pods")
+    if any(r.operator in ("Gt", "Lt") for term in found for r in term):
+        raise UnportableError("a selector of pods has no comparisons of numbers")
     return found
 
 

@@ -177,9 +177,10 @@ class _Adding:
 
     def found(self) -> PortableAddition:
         nodes = self._nodes()
-        own = self._given("podAntiAffinity").get(_REQUIRED) or ()
-        away = self._with(own, lambda part: part.away)
-        lists = {"nodeAffinity": nodes, "podAntiAffinity": away}
+        # Of several terms of pod affinity a pod must match all, so there is one.
+        near = self._with(self._own("podAffinity"), lambda part: part.near, _clashes_near)
+        away = self._with(self._own("podAntiAffinity"), lambda part: part.away)
+        lists = {"nodeAffinity": nodes, "podAffinity": near, "podAntiAffinity": away}
         changed = {
             name: {**self._given(name), _REQUIRED: terms}
             for name, terms in lists.items()
@@ -196,6 +197,9 @@ class _Adding:
     def _given(self, name: str) -> Json:
         given: Json = self._affinity.get(name) or {}
         return given
+
+    def _own(self, name: str) -> Sequence[Json]:
+        return self._given(name).get(_REQUIRED) or ()
 
     def _with(
         self,
@@ -252,6 +256,11 @@ class _Adding:
 
     def _leave(self, program: Program, part: Part, reason: str) -> None:
         self._left.append((program, Left(part.clause, reason)))
+
+
+def _clashes_near(found: Sequence[Json], term: Json) -> str:
+    clashes = found and term not in found
+    return "a pod must match all terms of pod affinity at once" if clashes else ""
 
 
 def _clashes_spread(found: Sequence[Json], _constraint: Json) -> str:

@@ -20,6 +20,7 @@ from policies.resource import NodeRequirement
 MOST_TERMS = 64
 # The comparisons of terms for one policy, about 5 ms: the API server waits for them.
 _MOST_WORK = 10_000
+_INT64 = 2**63
 
 
 class UnportableError(Exception):
@@ -141,8 +142,9 @@ class Algebra:
 
 
 def _opposite(requirement: NodeRequirement) -> Terms:
-    opposite = _OPPOSITE[requirement.operator]
-    return only(msgspec.structs.replace(requirement, operator=opposite))
+    if (operator := _OPPOSITE.get(requirement.operator)) is None:
+        raise UnportableError("no selector has the labels that are no number")
+    return only(msgspec.structs.replace(requirement, operator=operator))
 
 
 def _contradicts(term: Term) -> bool:
@@ -204,3 +206,43 @@ def one_of_or_absent(key: str, values: Iterable[str], *, absent: bool) -> Sides:
 def _possible(values: Iterable[str]) -> tuple[str, ...]:
     """The values that a label can have: a selector may not name others."""
     return tuple(sorted(filter(is_label_value, {*values})))
+
+
+def compared(key: str, op: str, number: int) -> Sides:
+    """A comparison of a label that is a number. Without the label, or with a text, it is neither.
+
+    A label begins with a letter or a digit, so no number in one is negative.
+    """
+    valid_key(key)
+    match op:
+        case ">":
+            true, false = _above(key, number), _below(key, number + 1)
+        case ">=":
+            true, false = _above(key, number - 1), _below(key, number)
+        case "<":
+            true, false = _below(key, number), _above(key, number - 1)
+        case "<=":
+            true, false = _below(key, number + 1), _above(key, number)
+        case _:
+            low, high = _above(key, number - 1), _below(key, number + 1)
+            equal = frozenset(a | b for a in low for b in high)
+            other = _above(key, number) | _below(key, number)
+            true, false = (equal, other) if op == "==" else (other, equal)
+    return Sides(true, false, may_fail=True)
+
+
+def _above(key: str, number: int) -> Terms:
+    if number >= _INT64 - 1:
+        return NEVER
+    if number >= 0:
+        return only(NodeRequirement(key, "Gt", (str(number),)))
+    # All of them: a selector may not name a negative number.
+    return only(NodeRequirement(key, "Gt", ("0",))) | only(NodeRequirement(key, "Lt", ("1",)))
+
+
+def _below(key: str, number: int) -> Terms:
+    if number <= 0:
+        return NEVER
+    if number < _INT64:
+        return only(NodeRequirement(key, "Lt", (str(number),)))
+    return _above(key, -1)

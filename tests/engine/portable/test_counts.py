@@ -80,6 +80,15 @@ def test_several_conditions_are_several_terms_of_anti_affinity() -> None:
     assert not found.exact
 
 
+def test_at_least_one_is_affinity() -> None:
+    where = 'all pods where peer.labels["app"] == "db"'
+    clause = f'limit "c" {{ {where} per domain node.zone at least 1 strict }}'
+    found = part(clause)
+    selector = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["db"]}]}
+    term = {"topologyKey": ZONE, "labelSelector": selector, "namespaceSelector": {}}
+    assert found == Part("c", exact=True, near=(term,))
+
+
 def test_a_clause_that_does_not_apply_says_nothing() -> None:
     when = 'when pod.labels["team"] == "shop"'
     found = part(f'limit "c" {when} {{ {SAME} per node at most 1 strict mutual }}')
@@ -115,7 +124,7 @@ def test_a_clause_that_does_not_apply_says_nothing() -> None:
         ),
         (
             'limit "c" { pods where int(peer.labels["app"]) > 3 per node at most 0 strict mutual }',
-            '`int(peer.labels["app"]) > 3` has no equivalent in a selector',
+            "a selector of pods has no comparisons of numbers",
         ),
         (
             f'limit "c" {{ {SAME} per cluster at most 1 strict mutual }}',
@@ -130,8 +139,12 @@ def test_a_clause_that_does_not_apply_says_nothing() -> None:
             "the pods of a workload have no selector: write `pods where`",
         ),
         (
-            f'limit "c" {{ {SAME} per domain node.zone at least 1 strict }}',
-            "only `at most` has an equivalent",
+            f'limit "c" {{ {SAME} per node at least 1 strict }}',
+            "a number of pods per node has no equivalent",
+        ),
+        (
+            f'limit "c" {{ {SAME} per domain node.zone at least 2 strict }}',
+            "pod affinity needs one pod, and no more",
         ),
         (
             'limit "c" { sum peer.requests["cpu"] of pods where true per node at most 3 strict }',

@@ -145,6 +145,9 @@ def test_there_are_at_most_64_terms() -> None:
 SPREAD = (
     'spread "s" { pods where peer.labels["app"] == "web" over node.zone skew at most 1 strict }'
 )
+NEAR = (
+    'limit "near" { pods where peer.labels["app"] == "db" per domain node.zone at least 1 strict }'
+)
 AWAY = 'limit "away" { pods where peer.labels["app"] == "web" per node at most 1 strict mutual }'
 
 
@@ -163,17 +166,22 @@ def test_a_pod_has_one_spread_constraint_that_rejects() -> None:
         assert [each.reason for _, each in found.left] == reasons
 
 
-def test_a_pod_keeps_its_terms_of_affinity_and_of_anti_affinity() -> None:
+def test_a_pod_has_one_term_of_affinity_and_any_number_of_anti_affinity() -> None:
     term = {"topologyKey": "x", "labelSelector": {}}
     own = {"podAffinity": {REQUIRED: [term]}, "podAntiAffinity": {REQUIRED: [term]}}
-    policies = f"cluster policy p {{ portable {AWAY} }}"
-    beside = read({"affinity": own})
+    policies = f"cluster policy p {{ portable {NEAR} {AWAY} }}"
+    alone, beside = read(), read({"affinity": own})
+    found = added(alone, form(policies, alone))
+    assert "affinity" in found.spec
+    assert len(found.spec["affinity"]["podAffinity"][REQUIRED]) == 1
+    assert not found.left
     found = added(beside, form(policies, beside))
     assert "affinity" in found.spec
     assert found.spec["affinity"]["podAffinity"] == own["podAffinity"]
     assert found.spec["affinity"]["podAntiAffinity"][REQUIRED][0] == term
     assert len(found.spec["affinity"]["podAntiAffinity"][REQUIRED]) == 2
-    assert not found.left
+    reason = "a pod must match all terms of pod affinity at once"
+    assert [each.reason for _, each in found.left] == [reason]
 
 
 def test_the_patch_names_the_policies_and_comes_once() -> None:
