@@ -24,8 +24,6 @@ from grammar.values.quantity import Resources, less
 from grammar.values.time import Timestamp
 
 _QUOTE, _COMMA, _SPACE = b'", '
-# Of so many names each is cut out and looked up by itself; of more, all are at once.
-_FEW = 250
 _LIST = msgspec.json.Decoder(list[str])
 
 Offsets = npt.NDArray[np.intp]
@@ -108,25 +106,23 @@ class ListedNames(Sequence[str]):
     """A JSON list of names, which becomes strings only when it is read.
 
     `json` has at least one name, no white space between names and no escapes. `known_rows` are
-    the rows where the names were found last. `each` has the names of a short list one by one.
+    the rows where the names were found last.
     """
 
     def __init__(self, json: bytes, known_rows: KnownRows | None = None) -> None:
         self.json = json
         self.known_rows = known_rows
-        self.each: Sequence[bytes] | None = None
         self._count = 0
 
     @classmethod
     def of(cls, json: bytes) -> ListedNames | None:
         """The names of a JSON list of one name or more; None if a JSON decoder must read it.
 
-        That is so for white space, escapes and other characters than ASCII, and in a long list for
-        a name that has a comma between quotes, which no node name has. The test is a count. Suppose
-        that no name has a comma between quotes, and that neither the first nor the last quote is
-        beside a comma. Then there is a `","` for every two quotes between these two only if each
-        pair ends a name and begins the next. A short list is cut at each `","`: then no part may
-        have a quote.
+        That is so for white space, escapes and other characters than ASCII, and for a name that has
+        a comma between quotes, which no node name has. The test is a count. Suppose that no name
+        has a comma between quotes, and that neither the first nor the last quote is beside a comma.
+        Then there is a `","` for every two quotes between these two only if each pair ends a name
+        and begins the next.
         """
         if not (json.startswith(b'["') and json.endswith(b'"]') and json.isascii()):
             return None
@@ -135,13 +131,6 @@ class ListedNames(Sequence[str]):
             return None
         quotes = text == _QUOTE
         count = int(np.count_nonzero(quotes))
-        if count <= 2 * _FEW:
-            each = json[2:-2].split(b'","')
-            if count != 2 * len(each):
-                return None
-            names = cls(json)
-            names.each, names._count = each, len(each)
-            return names
         between = quotes[:-2] & (text[1:-1] == _COMMA)
         between &= quotes[2:]
         if count != 2 * int(np.count_nonzero(between)) + 2 or between[1] or between[-2]:
@@ -196,16 +185,7 @@ class NameIndex:
 
     def find(self, names: ListedNames) -> NodeRows | None:
         """The row of each name; None if a name is not known."""
-        if (each := names.each) is None:
-            return self._table.find(names)
-        try:
-            return np.fromiter(map(self._rows.__getitem__, each), np.intp, len(each))
-        except KeyError:
-            return None
-
-    @cached_property
-    def _rows(self) -> Mapping[bytes, int]:
-        return {name.encode(): row for name, row in self._by_name.items()}
+        return self._table.find(names)
 
     @cached_property
     def _table(self) -> _Table:
