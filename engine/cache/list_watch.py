@@ -87,6 +87,34 @@ async def chunks(
     Raises ContinueExpiredError between chunks, GarbageError for an answer that is not a list,
     ApiError and ApiUnreachableError.
     """
+    async for _, chunk in _answers(source, resource, version, limit, seconds):
+        yield chunk
+
+
+async def bodies(
+    source: ListerWatcher, resource: Resource, limit: int, seconds: float
+) -> AsyncIterator[bytes]:
+    """The newest list in chunks of `limit` objects, as the API server sends them.
+
+    Of an optional resource in the version that the server has; none if it has none. Raises as
+    `chunks` does.
+    """
+    for _ in range(1 + len(resource.others)):
+        try:
+            async for body, _ in _answers(source, resource, "", limit, seconds):
+                yield body
+        except ApiError as error:
+            if not (resource.optional and is_absent(error)):
+                raise
+            resource = resource.other
+        else:
+            return
+
+
+async def _answers(
+    source: ListerWatcher, resource: Resource, version: str, limit: int, seconds: float
+) -> AsyncIterator[tuple[bytes, ListChunk]]:
+    """Each answer as it is sent, and decoded."""
     size = [("limit", str(limit))] if limit else []
     params = [*_selection(resource), *size]
     if version:
@@ -102,52 +130,12 @@ async def chunks(
                 raise ContinueExpiredError from error
             raise
         chunk = _whole(body)
-        yield chunk
+        yield body, chunk
         if not chunk.metadata.next:
             return
         # The token names the state; naming a version as well is an error.
         further = True
         params = [*_selection(resource), *size, ("continue", chunk.metadata.next)]
-
-
-async def bodies(
-    source: ListerWatcher, resource: Resource, limit: int, seconds: float
-) -> AsyncIterator[bytes]:
-    """The newest list in chunks of `limit` objects, as the API server sends them.
-
-    The API server writes the metadata first, so nothing else is decoded. Raises as `chunks` does.
-    """
-    token, left = "", len(resource.others)
-    while True:
-        further = [("continue", token)] if token else []
-        params = [*_selection(resource), ("limit", str(limit)), *further]
-        try:
-            body = await source.request(
-                "GET", resource.path, params=params, timeout_seconds=seconds
-            )
-        except ApiError as error:
-            if token and is_gone(error):
-                raise ContinueExpiredError from error
-            if resource.optional and is_absent(error):
-                if not left:
-                    return
-                resource, left = resource.other, left - 1
-                continue
-            raise
-        yield body
-        if not (token := _token(body)):
-            return
-
-
-def _token(body: bytes) -> str:
-    """What names the next chunk; empty for the last one. Raises GarbageError."""
-    before, items, _ = body.partition(b'"items":')
-    head = before.rstrip().rstrip(b",") + b"}" if items else body
-    try:
-        return _CHUNK.decode(head).metadata.next
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # The metadata is after the items, or it is no list.
-        return _whole(body).metadata.next
 
 
 def _whole(body: bytes) -> ListChunk:
