@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import chain
+from typing import Any, TypeVar, assert_never
 from typing import Literal as OneOf
-from typing import TypeVar, assert_never
 
 from engine.program import operations
 from engine.program.columns import NodeKey, node_key
@@ -288,7 +288,7 @@ class _PolicyCompiler:
         """What an expression reads of pods that are there; None if it is not known of them."""
         if expr is None:
             return Reads()
-        roots = {path[0] for path in self._paths(expr)}
+        roots = self._roots(expr)
         of_pod = {kept(path) for path in self._pod_reads.written(expr)}
         if None in of_pod or "now" in roots:
             return None
@@ -330,7 +330,7 @@ class _PolicyCompiler:
         deciding = [each for each in exprs if each is not clause.when]
         groups = self._group_reads([number]) if isinstance(number, Expr) else NO_READS
         tables, timed = self._tables_of(*exprs), any(map(self._reads_time, deciding))
-        read = {path[0] for each in deciding for path in self._paths(each)}
+        read = self._roots(*deciding)
         constant_number = isinstance(computed, int | float)
         return CountProgram(
             policy=self._policy.address,
@@ -475,13 +475,10 @@ class _PolicyCompiler:
 
     def _filter(self, clause: Filter) -> FilterProgram:
         paths = {p for e in clause.requires for p in self._paths(e)}
-        deciders = tuple(children(clause, skip=_UNDECIDING))
-        timed = any(map(self._reads_time, deciders))
-        groups = self._group_reads(deciders)
+        on_nodes = self._on_nodes(clause, tuple(children(clause, skip=_UNDECIDING)))
+        groups: GroupReads = on_nodes["groups"]
         return FilterProgram(
-            policy=self._policy.address,
-            name=clause.name,
-            when=self._condition(clause.when),
+            **on_nodes,
             requires=tuple(self._compiled(e) for e in clause.requires),
             reads_node=groups.of_nodes or any(p[0] == "node" for p in paths),
             message=self._message(clause.message, clause.name),
@@ -491,22 +488,31 @@ class _PolicyCompiler:
             resolvable=groups.pods or any(p[:2] in _OCCUPANCY or p == ("node",) for p in paths),
             at_bind=clause.at_bind,
             wait=self._wait(clause.wait) if clause.wait is not None else None,
-            time_dependent=timed,
-            tables=self._tables_of(*deciders),
-            nodes_per_look=self._nodes_per_look(clause),
-            of_pod=self._of_pod(deciders),
-            of_node=None if timed or groups else self._of_node(deciders),
-            groups=groups,
         )
+
+    def _on_nodes(self, clause: Filter | Score, exprs: tuple[Expr, ...]) -> dict[str, Any]:
+        """What filters and scores have in common; the expressions decide about nodes."""
+        timed, groups = any(map(self._reads_time, exprs)), self._group_reads(exprs)
+        return {
+            "policy": self._policy.address,
+            "name": clause.name,
+            "when": self._condition(clause.when),
+            "time_dependent": timed,
+            "tables": self._tables_of(*exprs),
+            "nodes_per_look": self._nodes_per_look(clause),
+            "of_pod": self._of_pod(exprs),
+            "of_node": None if timed or groups else self._of_node(exprs),
+            "groups": groups,
+        }
 
     def _group_reads(self, exprs: Iterable[Expr]) -> GroupReads:
         """What expressions read of groups of nodes."""
         exprs = tuple(exprs)
         paths = {path for expr in exprs for path in self._paths(expr)}
         known, counts = self._environment.groups, self._counts_in(exprs)
-        names = sorted({path[0] for path in paths} & known.keys())
+        names = sorted(self._roots(*exprs) & known.keys())
         of_nodes = {c.name for c in counts if c.stands_for == COUNT_OF_NODES}
-        others = {path[0] for path in paths} - {*names, *of_nodes, "pod", "namespaceObject"}
+        others = self._roots(*exprs) - {*names, *of_nodes, "pod", "namespaceObject"}
         counted = tuple(digest_of_group(count, self._environment) for count in counts)
         groups = tuple(digest_of_group(known[name], self._environment) for name in names)
         return GroupReads(
@@ -520,8 +526,7 @@ class _PolicyCompiler:
     def _counts_in(self, exprs: Iterable[Expr]) -> list[Count]:
         """The named counts that expressions read."""
         known = self._environment.counts
-        names = {path[0] for expr in exprs for path in self._paths(expr)}
-        return [known[name] for name in sorted(names & known.keys())]
+        return [known[name] for name in sorted(self._roots(*exprs) & known.keys())]
 
     def _of_pod(self, exprs: Iterable[Expr]) -> tuple[Evaluate, ...]:
         """The parts of expressions, and of the counts that they read, that read only the pod."""
@@ -572,22 +577,12 @@ class _PolicyCompiler:
     def _score(self, clause: Score) -> ScoreProgram:
         assert not isinstance(clause.weight, Expr), "parameters are filled"
         value, scale = self._ranged(clause.value, clause.range)
-        exprs = tuple(children((clause.value, clause.range)))
-        timed, groups = any(map(self._reads_time, exprs)), self._group_reads(exprs)
         return ScoreProgram(
-            policy=self._policy.address,
-            name=clause.name,
+            **self._on_nodes(clause, tuple(children((clause.value, clause.range)))),
             weight=clause.weight,
-            when=self._condition(clause.when),
             value=value,
             range=scale,
             missing=float(clause.missing or 0),
-            time_dependent=timed,
-            tables=self._tables_of(*exprs),
-            nodes_per_look=self._nodes_per_look(clause),
-            of_pod=self._of_pod(exprs),
-            of_node=None if timed or groups else self._of_node(exprs),
-            groups=groups,
         )
 
     def _ranged(self, value: Expr, scale: Bounds | Order | None) -> tuple[Evaluate, Range]:
@@ -608,21 +603,19 @@ class _PolicyCompiler:
     def _condition(self, when: Expr | None) -> Condition | None:
         if when is None:
             return None
-        roots = {path[0] for path in self._paths(when)}
         of_node = {"node", *self._environment.groups, *self._environment.counts}
-        counts = self._group_reads((when,)).counts
-        return Condition(self._compiled(when), not roots.isdisjoint(of_node), counts)
+        per_node = not self._roots(when).isdisjoint(of_node)
+        return Condition(self._compiled(when), per_node, self._group_reads((when,)).counts)
 
     def _reads_time(self, expr: Expr) -> bool:
         """Whether its value may change with the time alone; rows become stale."""
-        roots = {path[0] for path in self._paths(expr)}
-        return "now" in roots or bool(self._tables_of(expr))
+        return "now" in self._roots(expr) or bool(self._tables_of(expr))
 
     def _tables_of(self, *exprs: Expr) -> frozenset[str]:
         """The digests of the tables that expressions read."""
         known = self._environment.tables
-        names = {path[0] for expr in exprs for path in self._paths(expr)}
-        return frozenset(digest_of_table(known[name]) for name in names & known.keys())
+        names = self._roots(*exprs) & known.keys()
+        return frozenset(digest_of_table(known[name]) for name in names)
 
     def tables(self) -> Iterator[TableSpec]:
         """What the `data` blocks declare."""
@@ -649,6 +642,10 @@ class _PolicyCompiler:
             values=values,
             slots=slots,
         )
+
+    def _roots(self, *exprs: Expr) -> set[str]:
+        """The names of what expressions read."""
+        return {path[0] for expr in exprs for path in self._paths(expr)}
 
     def _read_paths(self, expr: Expr) -> set[tuple[str, ...]]:
         return {r.path for r in reads(expr, self._definitions)}

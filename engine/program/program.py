@@ -72,21 +72,36 @@ class Condition:
     counts: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FilterProgram:
-    """A compiled filter clause, checked again at bind if `at_bind`; then it may also `wait`.
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _NodeProgram:
+    """A program on nodes: what filter and score clauses have in common, compiled.
 
-    A node passes if every one of `requires` is true. `passes_missing` is `missing pass`.
-    `resolvable` says that preemption may help. `time_dependent` says that the outcome may change
-    with the time alone. `tables` has the digests of the tables that are read. The time is looked at
-    after `nodes_per_look` nodes. `of_pod` are the parts
-    that read only the pod; see `pod_values`. Nodes with equal `of_node` are alike to the clause; it
-    is None if more of a node is read, or the time, or a group. `groups` are what it reads of these.
+    `time_dependent` says that the outcome may change with the time alone. `tables` has the digests
+    of the tables that are read. The time is looked at after `nodes_per_look` nodes. `of_pod` are
+    the parts that read only the pod; see `pod_values`. Nodes with equal `of_node` are alike to the
+    clause; it is None if more of a node is read, or the time, or a group. `groups` are what it
+    reads of these.
     """
 
     policy: str
     name: str
     when: Condition | None
+    time_dependent: bool
+    tables: frozenset[str]
+    nodes_per_look: int
+    of_pod: tuple[Evaluate, ...]
+    of_node: NodeKey | None
+    groups: GroupReads
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class FilterProgram(_NodeProgram):
+    """A compiled filter clause, checked again at bind if `at_bind`; then it may also `wait`.
+
+    A node passes if every one of `requires` is true. `passes_missing` is `missing pass`.
+    `resolvable` says that preemption may help.
+    """
+
     requires: tuple[Evaluate, ...]
     reads_node: bool
     message: Message
@@ -95,12 +110,6 @@ class FilterProgram:
     resolvable: bool
     at_bind: bool
     wait: WaitProgram | None
-    time_dependent: bool
-    tables: frozenset[str]
-    nodes_per_look: int
-    of_pod: tuple[Evaluate, ...]
-    of_node: NodeKey | None
-    groups: GroupReads
     counts_pods: ClassVar[bool] = False
     kind: ClassVar[str] = "filter"
 
@@ -109,29 +118,17 @@ class FilterProgram:
         return tuple(replace(self, requires=(require,)) for require in self.requires)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ScoreProgram:
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ScoreProgram(_NodeProgram):
     """A compiled score clause. A range that is computed is a part of `value`.
 
     `missing` are the points of a node without a value. The sign of the weight does not turn them.
-    `of_pod` are the parts of the value and its range that read only the pod. `tables` has the
-    digests of the tables that are read, and `groups` what is read of groups of nodes. `of_node` is
-    that of a filter.
     """
 
-    policy: str
-    name: str
     weight: float
-    when: Condition | None
     value: Evaluate
     range: Range
     missing: float
-    time_dependent: bool
-    tables: frozenset[str]
-    nodes_per_look: int
-    of_pod: tuple[Evaluate, ...]
-    of_node: NodeKey | None
-    groups: GroupReads
 
 
 @dataclass(frozen=True, slots=True)
