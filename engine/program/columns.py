@@ -71,17 +71,12 @@ def with_own_steps(evaluate: Evaluate) -> Evaluate:
     return run
 
 
-def once_per_pod(evaluate: Evaluate, *, charges: bool, reads_time: bool) -> Evaluate:
+def once_per_pod(evaluate: Evaluate, *, charges: bool) -> Evaluate:
     """The closure, evaluated once per request. Its value or error is kept in the frame.
 
     With `charges` it may take steps. A list, map or text for which there is no room is evaluated
     each time, and whoever asks spends its steps.
     """
-    kept = _kept_in_frame(evaluate, charges=charges)
-    return _with_its_moment(kept) if reads_time else kept
-
-
-def _kept_in_frame(evaluate: Evaluate, *, charges: bool) -> Evaluate:
     part = object()
     if charges:
         evaluate = with_own_steps(evaluate)
@@ -105,30 +100,6 @@ def _kept_in_frame(evaluate: Evaluate, *, charges: bool) -> Evaluate:
         if error_ is not None:
             # A kept error is raised many times; its traceback must not grow each time.
             raise error_.with_traceback(None)
-        return value
-
-    return run
-
-
-def _with_its_moment(kept: Evaluate) -> Evaluate:
-    """The closure of a kept part that reads the time: each use of it lasts as long as the first."""
-    part = object()
-
-    def run(frame: Frame) -> object:
-        until: int | None = frame.memo.get(part)  # type: ignore[assignment]
-        if until is not None:
-            frame.holds_until(until)
-            return kept(frame)
-        outer, frame.until = frame.until, NEVER
-        try:
-            value = kept(frame)
-        except EvaluationError:
-            frame.memo[part] = frame.until
-            raise
-        finally:
-            first = frame.until
-            frame.holds_until(outer)
-        frame.memo[part] = first
         return value
 
     return run

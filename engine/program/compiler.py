@@ -19,7 +19,7 @@ from engine.program.columns import ColumnRoom, once_per_node, once_per_pod, with
 from engine.program.frame import Evaluate, Frame
 from engine.program.item_kinds import ItemKinds
 from engine.program.node_groups import digest_of, once_per_group, read_count, read_group
-from engine.program.tables import read_row, read_table
+from engine.program.tables import read_table
 from grammar.checker.expression_checker import Checker
 from grammar.meaning.card_forms import FACTS
 from grammar.meaning.costs import GREATEST, Estimate, Estimator
@@ -283,7 +283,9 @@ class Compiler:
         if self._keeping or self.stages.steps(expr) < _WORTH_KEEPING:
             return None
         stage = self.stages.stage(expr, self._locals)
-        if stage is None:
+        # What reads the time says at each use how long that holds; rows of tables become stale.
+        timed = {"now", *self.environment.tables}
+        if stage is None or not self.stages.roots(expr).isdisjoint(timed):
             return None
         text = print_expression(expr) if stage is Stage.NODE else ""
         if text in self._of_nodes:
@@ -308,10 +310,7 @@ class Compiler:
             found = once_per_node(compiled, self._room, charges=charges, reads_facts=reads_facts)
             self._of_nodes[text] = found, spends
             return found
-        reads_time = not self._is_timed and self.stages.reads(expr, "now")
-        # Rows become stale.
-        reads_time |= not self.stages.roots(expr).isdisjoint(self.environment.tables)
-        return once_per_pod(compiled, charges=charges, reads_time=reads_time)
+        return once_per_pod(compiled, charges=charges)
 
     def _group(self, name: str) -> Evaluate:
         group = self.environment.groups[name]
@@ -602,10 +601,6 @@ class Compiler:
             and not expr.optional
         ):
             return operations.key(self.part(operand), index.value)
-        if isinstance(operand, ast.Ident) and not expr.optional:
-            table = self.environment.tables.get(operand.name)
-            if table is not None and operand.name not in self._locals:
-                return read_row(table, self.part(index))
         return operations.index(self.part(operand), self.part(index), optional=expr.optional)
 
     def _has(self, operand: ast.Select | ast.Index) -> Evaluate:

@@ -19,7 +19,6 @@ from engine.program.frame import Evaluate, Frame
 from grammar.tree.data import ROW, Column, Data, TableSource
 from grammar.tree.printer import print_data
 from grammar.values.errors import MissingError
-from grammar.values.maps import lookup
 from grammar.values.quantity import Quantity
 from grammar.values.time import NEVER, SECOND, Duration, Timestamp
 
@@ -152,28 +151,6 @@ def read_table(data: Data) -> Evaluate:
         if table is None:
             raise MissingError(f"there are no rows of `data.{name}` yet")
         return LiveRows(table, frame)
-
-    return run
-
-
-def read_row(data: Data, at: Evaluate) -> Evaluate:
-    """The closure of `data.NAME[at]`."""
-    table_of = read_table(data)
-    digest = digest_of(data)
-
-    def run(frame: Frame) -> object:
-        table = frame.tables.get(digest)
-        if table is None:
-            return table_of(frame)
-        key = at(frame)
-        row = table.rows.get(key) if isinstance(key, str) else None
-        if row is not None and (until := table.row_until(row)) > frame.now.nanos:
-            if until < frame.until:
-                frame.holds_until(until)
-            return row
-        # It says why there is none.
-        rows: Mapping[Any, Any] = LiveRows(table, frame)
-        return lookup(rows, key)
 
     return run
 

@@ -208,7 +208,7 @@ def test_columns_keep_a_bounded_number_of_bytes() -> None:
 def test_a_frame_keeps_a_bounded_number_of_bytes() -> None:
     frame = Frame(POD, NOW, slots=0)
     for _ in range(100):
-        once_per_pod(lambda _: "a" * 20_000, charges=False, reads_time=False)(frame)
+        once_per_pod(lambda _: "a" * 20_000, charges=False)(frame)
     assert len(frame.memo) * 20_000 <= MEMO_BYTES
 
 
