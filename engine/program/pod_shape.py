@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from engine.objects.pod_group import LABEL
-from engine.program.compiler import Compiler
+from engine.program.compiler import Compiler, Stages
 from engine.program.frame import Evaluate, Frame
 from grammar.tree import ast
 from grammar.tree.printer import print_expression
@@ -245,29 +245,40 @@ _WRITTEN = frozenset({float, Quantity})
 _MOST_ITEMS = 256
 
 
-class PodParts:
-    """The largest parts of expressions that read the pod, or its namespace, and nothing else."""
+def pod_parts(compiler: Compiler, exprs: Iterable[ast.Expr]) -> tuple[Evaluate, ...]:
+    """The closures of the largest parts that read the pod, or its namespace, and nothing else."""
+    parts = (part for each in exprs for part in _largest(compiler.stages, each, _OF_THE_POD))
+    return _compiled(compiler, (part for part in parts if part is not None))
 
-    def __init__(self, compiler: Compiler) -> None:
-        self._compiler = compiler
 
-    def compiled(self, exprs: Iterable[ast.Expr]) -> tuple[Evaluate, ...]:
-        found: list[ast.Expr] = []
-        for expr in exprs:
-            found += [part for part in self._parts(expr, frozenset()) if part not in found]
-        return tuple(map(self._compiler.compile, found))
+def _compiled(compiler: Compiler, parts: Iterable[ast.Expr]) -> tuple[Evaluate, ...]:
+    """The closures of parts, of equal ones the first."""
+    return tuple(map(compiler.compile, {print_expression(part): part for part in parts}.values()))
 
-    def _parts(self, expr: ast.Expr, hidden: frozenset[str]) -> Iterator[ast.Expr]:
-        """`hidden` are the variables and parameters around the expression."""
-        stages = self._compiler.stages
-        reads = stages.roots(expr)
-        if reads.isdisjoint(_OF_THE_POD):
-            return
-        if reads <= _OF_THE_POD and not stages.is_local(expr) and reads.isdisjoint(hidden):
-            yield expr
-            return
+
+def _largest(
+    stages: Stages,
+    expr: ast.Expr,
+    names: frozenset[str],
+    types: frozenset[str] | None = None,
+    hidden: frozenset[str] = frozenset(),
+) -> Iterator[ast.Expr | None]:
+    """The largest parts that read these names and nothing else, of these types if there are some.
+
+    None stands for each place where something else is read of the names. `hidden` are the variables
+    and parameters around the expression.
+    """
+    read = stages.roots(expr)
+    if read.isdisjoint(names):
+        return
+    is_whole = read <= names and not stages.is_local(expr) and read.isdisjoint(hidden)
+    if is_whole and (types is None or expr.type.name in types):
+        yield expr
+    elif isinstance(expr, ast.Ident):
+        yield None
+    else:
         for part, inside in stages.scoped(expr, hidden):
-            yield from self._parts(part, inside)
+            yield from _largest(stages, part, names, types, inside)
 
 
 def pod_values(parts: Iterable[Evaluate], frame: Frame) -> Hashable | None:
@@ -309,30 +320,9 @@ def _comparable(value: object, room: list[int]) -> Hashable:
 
 def node_parts(compiler: Compiler, exprs: Iterable[ast.Expr]) -> tuple[Evaluate, ...] | None:
     """The closures of the largest parts that are single values; None if more of a node is read."""
-    parts = _Parts(compiler)
-    return parts.compiled() if all(parts.add(each, frozenset()) for each in exprs) else None
-
-
-class _Parts:
-    """The parts that are found; `hidden` are the variables and parameters around an expression."""
-
-    def __init__(self, compiler: Compiler) -> None:
-        self._compiler = compiler
-        self._stages = compiler.stages
-        self._by_text: dict[str, ast.Expr] = {}
-
-    def compiled(self) -> tuple[Evaluate, ...]:
-        return tuple(map(self._compiler.compile, self._by_text.values()))
-
-    def add(self, expr: ast.Expr, hidden: frozenset[str]) -> bool:
-        """Adds those of an expression; whether it reads nothing else of a node."""
-        if not _OF_NODE.isdisjoint(hidden):
-            return False
-        if (roots := self._stages.roots(expr)).isdisjoint(_OF_NODE):
-            return True
-        is_local = self._stages.is_local(expr) or not roots.isdisjoint(hidden)
-        if not is_local and roots == _OF_NODE and expr.type.name in _VALUES:
-            self._by_text[print_expression(expr)] = expr
-            return True
-        scoped = self._stages.scoped(expr, hidden)
-        return not isinstance(expr, ast.Ident) and all(self.add(*each) for each in scoped)
+    stages, found = compiler.stages, list[ast.Expr]()
+    for part in (part for each in exprs for part in _largest(stages, each, _OF_NODE, _VALUES)):
+        if part is None:
+            return None
+        found.append(part)
+    return _compiled(compiler, found)

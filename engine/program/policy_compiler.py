@@ -16,7 +16,14 @@ from engine.program.compiler import OF_PODS, Compiler
 from engine.program.frame import Evaluate, Message
 from engine.program.node_groups import GroupSpec, namespace_of_pod, number_of_sum
 from engine.program.node_groups import digest_of as digest_of_group
-from engine.program.pod_shape import COMPUTED, Path, PodParts, PodReads, node_parts, paths_as_peer
+from engine.program.pod_shape import (
+    COMPUTED,
+    Path,
+    PodReads,
+    node_parts,
+    paths_as_peer,
+    pod_parts,
+)
 from engine.program.program import (
     NO_READS,
     BoundProgram,
@@ -191,7 +198,6 @@ class _PolicyCompiler:
         self._environment = environment = self._compiler.environment
         self._definitions = environment.definitions
         self._compiled = _once(self._compiler.compile)
-        self._pod_parts = PodParts(self._compiler)
         self._pod_reads = PodReads(self._definitions)
         self._peer_reads = PodReads(self._definitions, "peer")
         self._known: dict[str, Evaluate] = {}
@@ -389,7 +395,7 @@ class _PolicyCompiler:
         return Peers(
             where=self._shared(where) if where is not None else None,
             by_pod=not read.isdisjoint({"pod", "namespaceObject"}),
-            of_pod=self._pod_parts.compiled([where] if where is not None else []),
+            of_pod=pod_parts(self._compiler, [where] if where is not None else []),
             by_labels=not pods.state
             and all(p[:2] == ("peer", "labels") for p in paths if p[0] == "peer"),
             time_dependent=is_timed,
@@ -532,10 +538,10 @@ class _PolicyCompiler:
         """The parts of expressions, and of the counts that they read, that read only the pod."""
         exprs = tuple(exprs)
         of_counts = (self._count_of_pod(count) for count in self._counts_in(exprs))
-        return (*self._pod_parts.compiled(exprs), *chain.from_iterable(of_counts))
+        return (*pod_parts(self._compiler, exprs), *chain.from_iterable(of_counts))
 
     def _count_of_pod(self, count: Count) -> tuple[Evaluate, ...]:
-        found = self._pod_parts.compiled(children(count.pods))
+        found = pod_parts(self._compiler, children(count.pods))
         return found if count.pods.all else (*found, namespace_of_pod)
 
     def named(self) -> Iterator[NamedCountProgram]:
