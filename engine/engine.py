@@ -29,7 +29,7 @@ from engine.decision.plugin_filters import PluginFilters
 from engine.decision.preemption import Preemption, Victims, on_their_nodes
 from engine.decision.registry import Registry
 from engine.decision.verb_call import CallOpener, ClusterState, Observer, OfferedNodes, VerbCall
-from engine.decision.verdict import Decision, Failed, Rejected, Scores, feasible
+from engine.decision.verdict import Decision, Rejected, Scores, feasible
 from engine.errors import EngineError, NotSyncedError, RefusedError
 from engine.gangs.gang import GangOfPod
 from engine.gangs.gangs import Gangs, SecondLooks
@@ -236,7 +236,7 @@ class Engine:
             peer, cost, is_counted=True, waits=waits, until=until, annotations=annotations
         )
 
-    def waits_for(self, pod: bytes, node: str) -> Rejected | Failed | None:
+    def waits_for(self, pod: bytes, node: str) -> Rejected | None:
         """The first `bind` clause that the binding of a pod to a node waits for.
 
         Raises EngineError where there is no decision.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.decision.verdict import Failed, Feasible, Rejected, Verdict
+from engine.decision.verdict import Feasible, Rejected, Verdict
 from engine.explanation.inspection import Inspection
 from engine.program.program import GangProgram, Program
 from engine.work import finished
@@ -121,7 +121,7 @@ class Coverage:
         accepts = any(isinstance(each, Feasible) for each in found)
         self._take(clause.policy, clause.name, accepts=accepts, rejects=rejects)
 
-    def record_holds(self, holds: Mapping[str, Rejected | Failed | None]) -> None:
+    def record_holds(self, holds: Mapping[str, Rejected | None]) -> None:
         """Records the clauses that hold the binding to a node."""
         for held in holds.values():
             if held is not None:

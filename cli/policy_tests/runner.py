@@ -23,7 +23,7 @@ from cli.world import undeclared
 from cli.written_objects import BadTestError, bad_test
 from engine.decision.preemption import Victims
 from engine.decision.registry import Registry
-from engine.decision.verdict import Failed, Feasible, HeldBack, Rejected, message_of
+from engine.decision.verdict import Feasible, HeldBack, Rejected, message_of
 from engine.enforced import needs_of
 from engine.engine import Engine
 from engine.errors import EngineError
@@ -195,9 +195,9 @@ def _check_tables(test: Test, registry: Registry) -> None:
 # ---- the engine of a test
 
 # What filter says of one node alone.
-Answer = Feasible | Rejected | Failed
+Answer = Feasible | Rejected
 # What would reject the pod, or holds its binding; None if nothing does.
-_Objection = Rejected | Failed | None
+_Objection = Rejected | None
 
 
 class FixtureEngine:
@@ -405,7 +405,7 @@ def _hold_failure(item: Expectation, verdict: Answer, engine: FixtureEngine) -> 
     return _failed(item, message, f"held by `{found.clause}`: {message_of(found)}")
 
 
-def _message_failure(item: Expectation, what: str, found: Rejected | Failed) -> Diagnostic | None:
+def _message_failure(item: Expectation, what: str, found: Rejected) -> Diagnostic | None:
     """The difference between the message that is expected and the one there is."""
     if item.message is None or item.message in found.reason:
         return None
@@ -445,9 +445,9 @@ def _evict_failure(item: Expectation, engine: FixtureEngine) -> Diagnostic | Non
     return _failed(item, f"{what} evicted on `{item.node}`", f"these are: {those}")
 
 
-def _rejection(verdict: Rejected | Failed) -> str:
+def _rejection(verdict: Rejected) -> str:
     text = f"rejected by `{verdict.clause}`: {message_of(verdict)}"
-    return f"{text} ({verdict.error})" if isinstance(verdict, Failed) else text
+    return f"{text} ({verdict.error})" if verdict.error else text
 
 
 def _failed(

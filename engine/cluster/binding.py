@@ -30,7 +30,7 @@ from engine.cluster.client import CORE, Api, path_of
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.recent_answers import GivenAnswer, LastAnswers
 from engine.decision.registry import Registry
-from engine.decision.verdict import Failed, Feasible, Rejected
+from engine.decision.verdict import Feasible, Rejected
 from engine.engine import Admission, Engine
 from engine.errors import (
     ApiError,
@@ -476,7 +476,7 @@ def _object(binding: Binding, admission: Admission) -> dict[str, Any]:
 # ---- bindings that wait for a condition
 
 # The clause that the binding of a pod (its JSON) to a node waits for. Raises EngineError.
-WaitsFor = Callable[[bytes, str], Rejected | Failed | None]
+WaitsFor = Callable[[bytes, str], Rejected | None]
 
 
 @dataclass(eq=False, slots=True)

@@ -24,7 +24,6 @@ from engine.decision.verdict import (
     FEASIBLE,
     MOST_REPEATED,
     Decision,
-    Failed,
     Feasible,
     HeldBack,
     Rejected,
@@ -209,7 +208,7 @@ def report(decided: Decision, observer: Observer) -> None:
         if isinstance(verdict, HeldBack):
             observer.held_back(verdict.policy, verdict.clause, count)
             continue
-        if isinstance(verdict, Failed):
+        if verdict.error:
             observer.failed(verdict.policy, verdict.clause, verdict.error)
         observer.rejected(verdict.policy, verdict.clause, count)
 

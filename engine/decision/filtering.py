@@ -23,7 +23,7 @@ from engine.counting.node_groups import (
     PerGroup,
     counted_on_the_way,
 )
-from engine.decision.verdict import FEASIBLE, Codes, Decision, Failed, Rejected, Verdict, decision
+from engine.decision.verdict import FEASIBLE, Codes, Decision, Rejected, Verdict, decision
 from engine.errors import BriefWaitError, own_text
 from engine.program.columns import ByKind, Freshness, KindsOf, Moments, grown, no_kinds
 from engine.program.frame import Evaluation, Frame
@@ -52,13 +52,12 @@ class Rejection(msgspec.Struct, frozen=True):
         """
         return self.clause.message(evaluation) if self.known else UNKNOWN_NODE
 
-    def verdict(self, text: str) -> Rejected | Failed:
-        clause = self.clause
-        if not self.known:
-            return Rejected(text, clause.policy, clause.name, waits=True)
-        if self.error is not None:
-            return Failed(text, clause.policy, clause.name, self.error)
-        return Rejected(text, clause.policy, clause.name, clause.resolvable)
+    def verdict(self, text: str) -> Rejected:
+        clause, error = self.clause, self.error or ""
+        # No eviction helps where a clause cannot be evaluated.
+        resolvable = clause.resolvable and self.known and not error
+        name = clause.policy, clause.name
+        return Rejected(text, *name, resolvable, waits=not self.known, error=error)
 
 
 class FilterMemo:
@@ -71,7 +70,7 @@ class FilterMemo:
     def __init__(
         self,
         clauses: Sequence[FilterProgram],
-        failed: Failed | None = None,
+        failed: Rejected | None = None,
         kinds: KindsOf = no_kinds,
     ) -> None:
         """`failed` is the verdict of every node where a `for` cannot be evaluated."""

@@ -21,7 +21,7 @@ from engine.counting.groups import CountHeadroom
 from engine.decision.preemption import Victims
 from engine.decision.registry import Selection
 from engine.decision.verb_call import VerbCall
-from engine.decision.verdict import Decision, Failed, Feasible, Scores, Verdict
+from engine.decision.verdict import Decision, Feasible, Rejected, Scores, Verdict
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPod
 from grammar.values.format import show
@@ -346,7 +346,7 @@ def _text_size(verdict: Verdict) -> int:
     """The characters of a verdict's own texts; the names in it are shared."""
     if isinstance(verdict, Feasible):
         return 0
-    return len(verdict.reason) + (len(verdict.error) if isinstance(verdict, Failed) else 0)
+    return len(verdict.reason) + (len(verdict.error) if isinstance(verdict, Rejected) else 0)
 
 
 def _tables(record: DecisionRecord) -> Sequence[Mapping[str, int]]:

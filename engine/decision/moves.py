@@ -31,7 +31,7 @@ from engine.decision import filtering
 from engine.decision.placement import PlacingParts
 from engine.decision.plugin_filters import unknown_resources
 from engine.decision.verb_call import VerbCall
-from engine.decision.verdict import Failed, Rejected, full_reason
+from engine.decision.verdict import Rejected, full_reason
 from engine.objects.eligibility import unfit
 from engine.objects.peer import Peer, key_of
 from engine.objects.request_pod import RequestPod
@@ -233,7 +233,7 @@ class Moves:
         if allowed.any():
             return allowed, ""
         counts = Counter(dict(zip(decided.verdicts, decided.counts(), strict=True)))
-        worst = next((v for v, _ in counts.most_common() if isinstance(v, Rejected | Failed)), None)
+        worst = next((v for v, _ in counts.most_common() if isinstance(v, Rejected)), None)
         if worst is None:
             return allowed, NO_OTHER_NODE
         return allowed, full_reason(worst.policy, worst.clause, worst.reason)

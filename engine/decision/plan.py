@@ -23,7 +23,7 @@ from engine.decision import scoring
 from engine.decision.card_room import CardRoom
 from engine.decision.filtering import FilterMemo
 from engine.decision.registry import Registry, Selection
-from engine.decision.verdict import Failed
+from engine.decision.verdict import Rejected
 from engine.objects.codec import Namespace
 from engine.program.columns import KindedClause, NodeKinds
 from engine.program.frame import MEMO_BYTES, NO_GROUPS, Evaluation, Frame, unlimited
@@ -281,6 +281,7 @@ def _filters(selection: Selection, memos: SharedMemos, evaluation: Evaluation) -
     for broken in selection.unselectable:
         reason = shown(f"policy {broken.program.name}: its `for` cannot be evaluated")
         text = cut(reason, MOST_SHOWN)
-        return FilterMemo((), Failed(text, broken.program.address, "for", broken.error))
+        failed = Rejected(text, broken.program.address, "for", error=broken.error)
+        return FilterMemo((), failed)
     filters = [clause for program in selection.enforced for clause in program.filters]
     return memos.filters(filters, evaluation)

@@ -1,4 +1,4 @@
-"""Verdict: what evaluation says of one node: feasible, held back, rejected or failed.
+"""Verdict: what evaluation says of one node: feasible, held back or rejected.
 
 A Decision has a verdict for each node of a filter call, Scores a score for each node of a
 prioritize call. Both are immutable, and are dropped when the answer has been sent.
@@ -37,11 +37,12 @@ class Feasible:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A rejected node: a clause does not allow the pod there.
+    """A rejected node: a clause does not allow the pod there, or fails.
 
     `reason` is constant for the pod (C47: kube-scheduler retries without backoff when a text
     changes between calls). `resolvable` says that an eviction could help; the wire shows it only
-    on request (C48). `waits` says that the reason is that our own cache is late.
+    on request (C48). `waits` says that the reason is that our own cache is late. `error` is what
+    happened where the clause could not be evaluated, for explain and metrics, else empty.
     """
 
     reason: str
@@ -49,21 +50,7 @@ class Rejected:
     clause: str
     resolvable: bool = False
     waits: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A failed evaluation of a clause, and its policy rejects the node for that.
-
-    `reason` goes to kube-scheduler and is constant; `error` says what happened, for explain and
-    metrics. No eviction could help.
-    """
-
-    reason: str
-    policy: str
-    clause: str
-    error: str
-    resolvable: ClassVar[bool] = False
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +74,7 @@ class ClauseName:
     clause: str
 
 
-Verdict = Feasible | HeldBack | Rejected | Failed
+Verdict = Feasible | HeldBack | Rejected
 Codes = npt.NDArray[np.int32]
 FEASIBLE = Feasible()
 
@@ -165,7 +152,7 @@ def attributed(policy: str, reason: str) -> str:
     return cut(f"{_prefix(policy)}{reason}")
 
 
-def message_of(verdict: Rejected | Failed) -> str:
+def message_of(verdict: Rejected) -> str:
     """The reason as its clause has it: without what `attributed` adds."""
     prefix = _prefix(verdict.policy)
     is_default = verdict.reason == f"{prefix}{verdict.clause}"

@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.decision.audit_log import AuditedPod, AuditLog, PolicyAudits
 from engine.decision.journal import ConcernedPolicies, DecisionRecord
-from engine.decision.verdict import Failed, Feasible, HeldBack, Verdict, full_reason
+from engine.decision.verdict import Feasible, HeldBack, Verdict, full_reason
 from engine.explanation.document import (
     Applies,
     ClauseCounts,
@@ -112,7 +112,7 @@ def _group(verdict: Verdict, names: list[str]) -> NodeGroup:
     text = full_reason(verdict.policy, verdict.clause, verdict.reason)
     if isinstance(verdict, HeldBack):
         return NodeGroup([], len(names), names, text)
-    text = f"{text}: {verdict.error}" if isinstance(verdict, Failed) else text
+    text = f"{text}: {verdict.error}" if verdict.error else text
     return NodeGroup([RejectingClause(verdict.policy, verdict.clause, text)], len(names), names)
 
 

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.decision.preemption import Victims
-from engine.decision.verdict import Decision, Failed, Feasible, Rejected, decision
+from engine.decision.verdict import Decision, Feasible, Rejected, decision
 from server.errors import RequestError
 from server.verbs.bind import decode_binding
 from server.verbs.filter import NameFragments
@@ -25,7 +25,7 @@ names = st.lists(texts | st.sampled_from(["a", "b", "c"]), max_size=12)
 verdicts = st.one_of(
     st.just(Feasible()),
     st.builds(Rejected, texts, texts, texts, st.booleans()),
-    st.builds(Failed, texts, texts, texts, texts),
+    st.builds(Rejected, texts, texts, texts, error=texts),
 )
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | texts,

@@ -9,7 +9,7 @@ import pytest
 
 from engine.cache.node_table import KnownRows
 from engine.decision.filtering import UNKNOWN_NODE, FilterMemo, Rejection, rejections
-from engine.decision.verdict import FEASIBLE, Decision, Failed, Rejected, Verdict
+from engine.decision.verdict import FEASIBLE, Decision, Rejected, Verdict
 from engine.errors import DeadlineExceededError
 from engine.program.frame import Evaluation
 from engine.program.program import FilterProgram
@@ -207,7 +207,7 @@ def test_an_unknown_node_is_refused_by_the_first_clause_that_reads_it(
         pytest.param(
             f'filter "f" {{ require {NUMBER} < 2 message "no" }}',
             "c",
-            Failed("no", "p", "f", "`x` is not an int"),
+            Rejected("no", "p", "f", error="`x` is not an int"),
             id="an error",
         ),
         pytest.param(
@@ -218,7 +218,7 @@ def test_an_unknown_node_is_refused_by_the_first_clause_that_reads_it(
         ),
     ],
 )
-def test_verdict_of_a_rejection(clauses: str, name: str, wanted: Rejected | Failed) -> None:
+def test_verdict_of_a_rejection(clauses: str, name: str, wanted: Rejected) -> None:
     (found,) = refused(clauses, [name])
     assert found is not None
     assert found.verdict(found.text(evaluation_of(frame_of(ASKED)))) == wanted
@@ -264,7 +264,7 @@ def decided(
     return memo.decide(table, table.find(names), evaluation_of(frame_of(ASKED)), known_rows)
 
 
-def memo_of(clauses: str, failed: Failed | None = None) -> FilterMemo:
+def memo_of(clauses: str, failed: Rejected | None = None) -> FilterMemo:
     (program,) = programs_of(f"cluster policy p {{ {clauses} }}")
     return FilterMemo(program.filters, failed)
 
@@ -289,7 +289,7 @@ E, F = Rejected("policy p: e", "p", "e"), Rejected("policy p: f", "p", "f")
         pytest.param(
             f'filter "f" {{ require {NUMBER} > 0 }}',
             "ac",
-            [FEASIBLE, Failed("policy p: f", "p", "f", "`x` is not an int")],
+            [FEASIBLE, Rejected("policy p: f", "p", "f", error="`x` is not an int")],
             id="an error",
         ),
     ],
@@ -330,8 +330,8 @@ def test_a_message_is_made_only_for_a_clause_that_rejects_a_node() -> None:
 
 
 @pytest.mark.parametrize("node_name", ["a", "c"], ids=["accepted", "rejected"])
-@pytest.mark.parametrize("failed", [None, Failed("no", "p", "for", "division by zero")])
-def test_the_rows_of_the_request_are_handed_on(node_name: str, failed: Failed | None) -> None:
+@pytest.mark.parametrize("failed", [None, Rejected("no", "p", "for", error="division by zero")])
+def test_the_rows_of_the_request_are_handed_on(node_name: str, failed: Rejected | None) -> None:
     memo = memo_of('filter "f" { require node.name != "c" }', failed)
     table = SNAPSHOT.table
     known = KnownRows(table.find([node_name]), table.rows)
@@ -340,7 +340,7 @@ def test_the_rows_of_the_request_are_handed_on(node_name: str, failed: Failed | 
 
 
 def test_where_a_policy_cannot_be_selected_every_node_has_that_verdict() -> None:
-    failed = Failed("no", "p", "for", "division by zero")
+    failed = Rejected("no", "p", "for", error="division by zero")
     memo = memo_of('filter "f" { require node.name != "c" }', failed)
     assert list(decided(memo, ["a", "c", "unknown"])) == [failed] * 3
 
@@ -353,7 +353,7 @@ def test_a_memo_starts_over_when_it_has_too_many_rejections() -> None:
     rows = table.find(names)
     for asked in (rows, rows, rows[:2]):
         found = memo.decide(table, asked, evaluation_of(frame_of(ASKED)))
-        errors = [each.error for each in found if isinstance(each, Failed)]
+        errors = [each.error for each in found if isinstance(each, Rejected) and each.error]
         assert errors == [f"`x-n{row - 1}` is not an int" for row in asked]
     assert len(found.verdicts) == 3
 

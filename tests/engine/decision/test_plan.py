@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 from engine.decision.plan import Plan, SharedMemos
-from engine.decision.verdict import Failed, Feasible, Rejected, Verdict
+from engine.decision.verdict import Feasible, Rejected, Verdict
 from engine.program.program import Program
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import (
@@ -76,7 +76,8 @@ def test_guardrails_reject_before_the_governing_policy() -> None:
 
 def test_a_policy_that_cannot_be_selected_fails_on_every_node() -> None:
     text = 'cluster policy p { for pods where 1 / pod.priority > 0 filter "x" { require true } }'
-    failed = Failed("policy p: its `for` cannot be evaluated", "p", "for", "division by zero")
+    reason = "policy p: its `for` cannot be evaluated"
+    failed = Rejected(reason, "p", "for", error="division by zero")
     assert verdicts(plan_of(text, pod("asked", priority=0))) == [failed] * 4
 
 

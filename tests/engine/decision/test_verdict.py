@@ -12,7 +12,6 @@ from engine.decision.registry import Registry
 from engine.decision.verdict import (
     FEASIBLE,
     Decision,
-    Failed,
     Feasible,
     Rejected,
     Scores,
@@ -29,7 +28,7 @@ from tests.support.engines import CODEC, Known, Silent, cache_of, engine_of, pee
 
 A = Rejected("no", "p", "a")
 B = Rejected("no", "p", "b")
-BROKEN = Failed("no", "p", "a", "division by zero")
+BROKEN = Rejected("no", "p", "a", error="division by zero")
 
 
 @pytest.mark.parametrize(

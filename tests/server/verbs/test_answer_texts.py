@@ -19,7 +19,6 @@ from engine.decision.verdict import (
     MOST_REPEATED,
     MOST_TEXTS,
     Decision,
-    Failed,
     Rejected,
     Verdict,
     decision,
@@ -135,7 +134,7 @@ def test_the_text_of_a_clause_is_made_once_for_all_its_errors() -> None:
     """Each node has an error of its own."""
     engine = engine_of(policy("no {pod.name}", "int(node.name) == 1"), Silent())
     verdicts = engine.filter(raw(POD), NODES, None, math.inf)
-    failed = [v for v in verdicts if isinstance(v, Failed)]
+    failed = [v for v in verdicts if isinstance(v, Rejected) and v.error]
     assert len({v.error for v in failed}) == 200
     assert {v.reason for v in failed} == {"policy a: no p"}
     assert len({id(v.reason) for v in failed}) == 1
@@ -144,7 +143,8 @@ def test_the_text_of_a_clause_is_made_once_for_all_its_errors() -> None:
 def test_the_text_of_an_error_is_cut_and_escaped() -> None:
     rule = f"int({doubled('node.name + pod.labels[`app`]', 9)}) == 1"
     engine = engine_of(policy("no", rule.replace("[`app`]", '["app"]')), Silent())
-    failed = {v for v in engine.filter(raw(POD), NODES, None, math.inf) if isinstance(v, Failed)}
+    verdicts = engine.filter(raw(POD), NODES, None, math.inf)
+    failed = {v for v in verdicts if isinstance(v, Rejected) and v.error}
     assert failed
     assert all(len(v.error) <= MOST_SHOWN and v.error.isprintable() for v in failed)
 
@@ -167,7 +167,7 @@ def rejected(*reasons: str) -> list[Verdict]:
 
 
 def test_ordinary_texts_stay() -> None:
-    verdicts = [FEASIBLE, *rejected("no zone", "no disk"), Failed("no", "p", "f", "why")]
+    verdicts = [FEASIBLE, *rejected("no zone", "no disk"), Rejected("no", "p", "f", error="why")]
     assert texts(decision(verdicts)) == ["", "no zone", "no disk", "no"]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engine.cache.cache import Cache
 from engine.cache.node_table import KnownRows, ListedNames
 from engine.decision.registry import Registry
-from engine.decision.verdict import FEASIBLE, Decision, Failed, Rejected, Scores
+from engine.decision.verdict import FEASIBLE, Decision, Rejected, Scores
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
 from engine.program.policy_compiler import compile_policy
@@ -132,7 +132,7 @@ VERDICTS = (
     FEASIBLE,
     Rejected("no", "p", "a"),
     Rejected('not "that"', "p", "b", resolvable=True),
-    Failed("broken", "p", "c", "why"),
+    Rejected("broken", "p", "c", error="why"),
 )
 _names = st.lists(st.sampled_from(NAMES), unique=True, min_size=1)
 

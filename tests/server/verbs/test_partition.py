@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from engine.cache.node_table import KnownRows
 from engine.decision.preemption import Victims
-from engine.decision.verdict import FEASIBLE, Decision, Failed, Scores, decision
+from engine.decision.verdict import FEASIBLE, Decision, Rejected, Scores, decision
 from server.errors import RequestError
 from server.verbs.filter import NameFragments
 from server.verbs.preempt import decode_preemption
@@ -24,7 +24,7 @@ from tests.server.conftest import Serve
 from tests.support.scheduler_side import read_scores
 from tests.support.served import TableDecider, names_request, nodes_request, rejected
 
-FAILED = Failed("policy web: cannot be evaluated", "shop/web", "ssd", "no such key")
+FAILED = Rejected("policy web: cannot be evaluated", "shop/web", "ssd", error="no such key")
 VERDICTS = decision([rejected("full", resolvable=True), FEASIBLE, rejected("no ssd"), FAILED])
 
 
