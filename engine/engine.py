@@ -201,8 +201,8 @@ class Engine:
                 return on_their_nodes(victims, call.snapshot.table)
             return victims
         self.placement.check(call)
-        closed = partial(self.placement.closed_without, call)
-        preemption = Preemption(programs, call.snapshot.table, call.evaluation, closed)
+        by_counts = partial(self.placement.allows, call)
+        preemption = Preemption(programs, call.snapshot.table, call.evaluation, by_counts)
         kept = preemption.kept(victims)
         self._after.preempted(call, victims, kept)
         return kept

@@ -17,7 +17,6 @@ from engine.cards.node_cards import TAKEN, CardPod, Claim, Demand, Taken, annota
 from engine.counting.groups import Headroom
 from engine.counting.in_flight_pods import HeldCards, InFlightPod
 from engine.decision.scoring import ScoreMemo, value
-from engine.decision.verdict import ClauseName
 from engine.errors import RefusedError, WaitingError
 from engine.objects.peer import Peer, placed_pod, values_at
 from engine.objects.remembered import Remembered, bytes_of
@@ -206,15 +205,15 @@ class CardRoom:
             )
         return found
 
-    def closed_on(
+    def has_room(
         self,
         node: NodeWithPods,
         row: int,
         in_flight: Sequence[InFlightPod],
         group: str,
         evaluation: Evaluation,
-    ) -> ClauseName | None:
-        """The first clause without headroom on one node, which is not as the cache has it.
+    ) -> bool:
+        """Whether every clause has headroom on one node, which is not as the cache has it.
 
         `row` is that of the node in the table of the cache. See `headrooms`.
         """
@@ -224,7 +223,7 @@ class CardRoom:
             if pod.cards is not None and not pod.cards.are_of(group) and (pod.rows == row).any()
         ]
         if not others:
-            return None
+            return True
         frame = evaluation.frame()
         frame.node = node
         for each in self._clauses:
@@ -236,8 +235,8 @@ class CardRoom:
             spare = value(program.spare, frame, evaluation.report)
             evaluation.time.rest()
             if spare <= taken:
-                return ClauseName(program.policy, program.name)
-        return None
+                return False
+        return True
 
 
 # ---- cards at bind

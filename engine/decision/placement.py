@@ -35,7 +35,7 @@ from engine.counting.pod_counter import PodCounter
 from engine.decision.card_room import CardRoom
 from engine.decision.plugin_filters import PluginFilters
 from engine.decision.verb_call import CallOpener, ClusterState, VerbCall
-from engine.decision.verdict import ClauseName, Decision, HeldBack, Rejected, Verdict
+from engine.decision.verdict import Decision, HeldBack, Rejected, Verdict
 from engine.errors import BriefWaitError, HandoverError, WaitingError
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPod, RequestPodReader
@@ -297,10 +297,8 @@ class Placement:
         in_flight = self.in_flight.others(context.pod.uid, table)
         return PodCounter(self._cluster.pods, in_flight, table, context)
 
-    def closed_without(
-        self, call: VerbCall, left: NodeWithPods, gone: Collection[Peer]
-    ) -> ClauseName | None:
-        """The first strict clause that would keep the pod off a node, some pods gone.
+    def allows(self, call: VerbCall, left: NodeWithPods, gone: Collection[Peer]) -> bool:
+        """Whether every strict clause would allow the pod on a node with some pods gone.
 
         `left` is the node without them.
         """
@@ -309,14 +307,13 @@ class Placement:
         context = question.context
         if call.plan.counts.strict:
             pods = PodsExcluding(self._cluster.pods, gone)
-            for headroom in self.headrooms(call, question.rows, pods):
-                if not headroom.open.all():
-                    return ClauseName(headroom.rule.policy, headroom.rule.name)
+            if not all(each.open.all() for each in self.headrooms(call, question.rows, pods)):
+                return False
         if (cards := question.cards) is None or not cards:
-            return None
+            return True
         others, _ = self.in_flight.with_cards(context.pod.uid, table)
         row = int(question.rows[0])
-        return cards.closed_on(left, row, others, context.pod.own_group, question.evaluation)
+        return cards.has_room(left, row, others, context.pod.own_group, question.evaluation)
 
     def headrooms(self, call: VerbCall, rows: NodeRows, pods: KnownPods) -> Sequence[CountHeadroom]:
         """The headroom of each strict clause on these nodes, if these were the pods."""

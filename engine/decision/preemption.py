@@ -11,16 +11,14 @@ from dataclasses import dataclass, replace
 
 from engine.cache.node_table import NodeTable, NodeWithPods, without
 from engine.decision import filtering
-from engine.decision.verdict import ClauseName
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluate, Evaluation
 from engine.program.operations import magnitude
 from engine.program.program import PreemptProgram, Program
 from grammar.values.errors import EvaluationError, MissingError
 
-# The strict count that would keep the pod off a node, with some pods gone, which are not on it any
-# more.
-Closed = Callable[[NodeWithPods, Collection[Peer]], ClauseName | None]
+# Whether strict counts allow the pod on a node, with some pods gone, which are not on it any more.
+Allowed = Callable[[NodeWithPods, Collection[Peer]], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ class Preemption:
         programs: Sequence[Program],
         table: NodeTable,
         evaluation: Evaluation,
-        closed: Closed,
+        by_counts: Allowed,
     ) -> None:
         """`programs` are the policies that apply to the pod."""
         self._filters = [clause for program in programs for clause in program.filters]
@@ -83,7 +81,7 @@ class Preemption:
         self._frame = evaluation.frame()
         self._evaluation = evaluation
         self._report = evaluation.report
-        self._closed = closed
+        self._by_counts = by_counts
         preempts = (clause for program in programs for clause in program.preempts)
         # A `when` reads the pod. A clause whose `when` cannot be evaluated applies.
         self._preempts = [
@@ -134,7 +132,7 @@ class Preemption:
         left, self._frame.gone = without(candidate.node, gone), tuple(gone)
         (finding,) = filtering.rejections(self._filters, self._evaluation, [left])
         self._frame.node = left
-        return finding is None and self._closed(left, gone) is None
+        return finding is None and self._by_counts(left, gone)
 
     # ---- `preempt` clauses
 

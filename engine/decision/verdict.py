@@ -66,14 +66,6 @@ class HeldBack:
     resolvable: ClassVar[bool] = False
 
 
-@dataclass(frozen=True, slots=True)
-class ClauseName:
-    """The name of a clause, and the address of its policy."""
-
-    policy: str
-    clause: str
-
-
 Verdict = Feasible | HeldBack | Rejected
 Codes = npt.NDArray[np.int32]
 FEASIBLE = Feasible()
