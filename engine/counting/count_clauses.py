@@ -335,23 +335,15 @@ class CountClauses:
         evaluation: Evaluation,
         mutual: Sequence[MutualLimit] = (),
         leaders: Leaders = no_leader,
-        *,
-        counts_alone: bool = False,
     ) -> None:
-        """`leaders` gives groups that are the same for other pods, where some are kept.
-
-        With `counts_alone` they do not keep the counts in these groups.
-        """
+        """`leaders` gives groups that are the same for other pods, where some are kept."""
         applying = [clause for clause in clauses if applies(clause.count, evaluation)]
         self.clauses = applying
         every = list[CountGroups]()
         for clause in applying:
             alike = (each for each in every if same_groups(each.clause, clause))
             values = _values(clause.count, evaluation)
-            leader, is_alone = next(alike, None), False
-            if leader is None:
-                leader, is_alone = leaders(clause), counts_alone
-            every.append(CountGroups(clause, values, leader, counts_alone=is_alone))
+            every.append(CountGroups(clause, values, next(alike, None) or leaders(clause)))
         self._strict = [each for each in every if each.clause.count.weight is None]
         self._soft = [each for each in every if each.clause.count.weight is not None]
         self.mutual = mutual

@@ -411,8 +411,7 @@ class CountGroups:
     A number that the clause computes is computed with the group of each node. A node for which
     that fails is in no group.
 
-    With a `leader`, whose clause has the same groups, all that is of the groups is the
-    leader's; so are the counts, unless they are its own: `counts_alone`.
+    With a `leader`, whose clause has the same groups, all that is of the groups is the leader's.
     """
 
     def __init__(
@@ -420,13 +419,10 @@ class CountGroups:
         clause: CountClause,
         pod_values: Hashable | None = None,
         leader: CountGroups | None = None,
-        *,
-        counts_alone: bool = False,
     ) -> None:
         self.clause = clause
         self.pod_values = pod_values
         self._leader = leader
-        self._counts_alone = counts_alone or leader is None
         # Of the nodes that the last update evaluated, and the number of updates.
         self._failures: list[EvaluationError] = []
         self._updates = 0
@@ -551,8 +547,6 @@ class CountGroups:
 
     def count_of(self, tally: Tally, table: NodeTable) -> Counts:
         """What a tally has in each group. Earlier counts are updated by what has changed."""
-        if self._leader is not None and not self._counts_alone:
-            return self._leader.count_of(tally, table)
         return self.kept.count(tally, table, self.counted, max(self._size, 1))
 
     def domains(self) -> Mask:

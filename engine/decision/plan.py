@@ -47,10 +47,8 @@ class SharedMemos:
     """The memos of plans, for other plans of pods that are alike to the same clauses.
 
     Pods of different shapes may be alike to a clause: `pod.name != "zz"` is true for most of them.
-    A memo lives as long as a plan has it. `counts_alone`: each plan keeps its counts in groups.
+    A memo lives as long as a plan has it.
     """
-
-    counts_alone = True
 
     def __init__(self) -> None:
         self._filters: WeakValueDictionary[Hashable, FilterMemo] = WeakValueDictionary()
@@ -106,16 +104,6 @@ class SharedMemos:
         if found is None:
             found = self._leaders[clause] = CountGroups(clause)
         return found
-
-
-class SurveyMemos(SharedMemos):
-    """Memos for looks at pods of every shape, one after another: they share counts, too.
-
-    What is kept of the counts in groups is then of a few pods only, so a plan that decides keeps
-    its own.
-    """
-
-    counts_alone = False
 
 
 def _shared(
@@ -201,7 +189,6 @@ class Plan:
             evaluation,
             [m for m in reaching if not m.program.audit],
             memos.leader,
-            counts_alone=memos.counts_alone,
         )
         cards = [clause for program in enforced for clause in program.cards]
         self.gives_cards = bool(cards)

@@ -32,7 +32,7 @@ from engine.counting.named_counts import CallCounts
 from engine.counting.node_groups import CallGroups, KnownGroups
 from engine.counting.pod_counter import PodCounter
 from engine.decision.card_room import CardClaims
-from engine.decision.plan import Plan, SharedMemos, SurveyMemos
+from engine.decision.plan import Plan, SharedMemos
 from engine.decision.registry import Registry
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec, Pod
@@ -201,7 +201,7 @@ class CallOpener:
         self._time = time
         self._kept = KeptPlans(SharedMemos(), PLAN_BYTES)
         # Surveys of all pods must not take the place of plans that decide.
-        self._aside = KeptPlans(SurveyMemos(), ASIDE_BYTES)
+        self._aside = KeptPlans(SharedMemos(), ASIDE_BYTES)
 
     def adopt(self, registry: Registry) -> None:
         """Takes other policies; what was kept for those that stay is kept."""
@@ -218,7 +218,7 @@ class CallOpener:
     def forget(self) -> None:
         """Forgets what was kept for all policies."""
         self._kept = KeptPlans(SharedMemos(), PLAN_BYTES)
-        self._aside = KeptPlans(SurveyMemos(), ASIDE_BYTES)
+        self._aside = KeptPlans(SharedMemos(), ASIDE_BYTES)
 
     def measure_by(self, mixes: Mapping[str, Mix]) -> None:
         """Takes other usual pods of each clause, for the fragmentation of cards."""
