@@ -7,8 +7,8 @@ false behind a `!`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from math import inf
 
 from grammar.meaning.constants import fold
@@ -17,11 +17,11 @@ from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.rules.ranges import (
     NEGATED,
     PARTS_OF_TIME,
-    Allowed,
-    allowed_by,
+    Fact,
     conjuncts,
     exclude_each_other,
     extent,
+    fact,
     said,
     scale_of,
 )
@@ -262,110 +262,67 @@ def _used(tree: Tree) -> set[str]:
 # ---- filters that contradict each other
 
 
-@dataclass(frozen=True, slots=True)
-class _Comparison:
-    """A comparison of a path with constants, which a filter requires."""
-
-    path: str
-    allowed: Allowed
-    expr: ast.Expr
-    clause: Filter
-
-
 @rule("P0310")
 def no_node_passes(tree: Tree) -> Iterator[Diagnostic]:
     """Conditions that no node passes together."""
     for clause in _filters(tree):
-        for require in clause.requires if clause.when is not None else ():
+        for require in clause.requires:
             if clause.when is not None and exclude_each_other(clause.when, require):
                 message = "no node for which the `when` is true passes this"
                 hint = "correct one of them, or turn the `when` into the opposite `require`"
                 yield finding(message, require.span, hint)
-    for earlier, later, is_empty in _pairs(tree):
+    for said_before, later, is_empty in _pairs(tree):
         if is_empty:
-            message = "no node can pass both conditions"
             hint = "correct one of them: otherwise every pod of this policy stays pending"
-            notes = (_requirement(earlier, tree),)
-            found = finding(message, later.expr.span, hint)
-            yield replace(found, label="and this one", notes=notes)
+            none = finding("no node can pass both conditions", later.span, hint)
+            yield replace(none, label="and this one", notes=(said_before,))
 
 
 @rule("P0311")
 def never_rejects(tree: Tree) -> Iterator[Diagnostic]:
     """A filter that rejects no node, because an earlier one or its `when` says the same."""
     for clause in _filters(tree):
-        if clause.when is None or not clause.requires:
+        wanted = [fact(part) for part in conjuncts(*clause.requires)]
+        if clause.when is None or not wanted:
             continue
-        known = conjuncts(clause.when)
-        parts = (part for each in clause.requires for part in conjuncts(each))
-        if all(_implied_by(known, part) for part in parts):
+        known = [fact(part) for part in conjuncts(clause.when)]
+        if all(any(each.implies(part) for each in known) for part in wanted):
             message = "this is what the `when` says, so the filter rejects no node"
             hint = "leave out the `when`, or require something else"
             edit = Fix(Span(clause.name_span.end, clause.when.span.end), "")
             yield finding(message, clause.requires[0].span, hint, edit)
-    for earlier, later, is_empty in _pairs(tree):
+    for said_before, later, is_empty in _pairs(tree):
         if not is_empty:
-            hint = f"delete it: {_requirement(earlier, tree)}"
-            yield finding("this condition never rejects a node", later.expr.span, hint)
+            hint = f"delete it: {said_before}"
+            yield finding("this condition never rejects a node", later.span, hint)
 
 
 def _filters(tree: Tree) -> tuple[Filter, ...]:
     return tuple(c for c in of_kind(tree.written.items, Filter) if not c.at_bind)
 
 
-def _pairs(tree: Tree) -> Iterator[tuple[_Comparison, _Comparison, bool]]:
-    """Two comparisons of which no value passes both (true), or of which one implies the other."""
-    comparisons = [comparison for each in _filters(tree) for comparison in _comparisons(each)]
-    for number, later in enumerate(comparisons):
-        for earlier in comparisons[:number]:
+def _pairs(tree: Tree) -> Iterator[tuple[str, ast.Expr, bool]]:
+    """What an earlier filter says, and the condition that it excludes (true) or implies."""
+    parts = [
+        (clause, part, fact(part))
+        for clause in _filters(tree)
+        for part in conjuncts(*clause.requires)
+        if not isinstance(part, ast.Literal)
+    ]
+    for number, (clause, later, wanted) in enumerate(parts):
+        for other, earlier, known in parts[:number]:
             # Without a `when`, the earlier filter applies whenever the later one does.
-            together = earlier.clause.when in (None, later.clause.when)
-            if later.path != earlier.path or not together:
+            if other.when not in (None, clause.when):
                 continue
-            merged = earlier.allowed.both(later.allowed)
-            implied = merged == earlier.allowed and later.clause.missing == earlier.clause.missing
-            if merged.empty or implied:
-                yield earlier, later, merged.empty
+            is_empty = known.excludes(wanted)
+            if is_empty or (known.implies(wanted) and clause.missing == other.missing):
+                said_before = f"filter `{other.name}` already requires `{tree.shown(earlier)}`"
+                yield said_before, later, is_empty
                 break
-
-
-def _implied_by(known: Iterable[ast.Expr], part: ast.Expr) -> bool:
-    """Whether one of several conditions is never true without this one."""
-    wanted = allowed_by(part)
-    for each in known:
-        given = allowed_by(each)
-        if each == part:
-            return True
-        if given is None or wanted is None or given[0] != wanted[0]:
-            continue
-        if given[1].both(wanted[1]) == given[1]:
-            return True
-    return False
-
-
-def _comparisons(clause: Filter) -> Iterator[_Comparison]:
-    for require in clause.requires:
-        for part in conjuncts(require):
-            if (found := allowed_by(part) or _holding(part)) is not None:
-                yield _Comparison(found[0], found[1], part, clause)
-
-
-def _holding(expr: ast.Expr) -> tuple[str, Allowed] | None:
-    """A condition that is no comparison, and that it must be true, or false behind a `!`."""
-    if isinstance(expr, ast.Literal):
-        return None
-    holds = not (isinstance(expr, ast.Unary) and expr.op == "!")
-    inner = expr.operand if isinstance(expr, ast.Unary) else expr
-    return print_expression(inner), Allowed(frozenset({holds}))
-
-
-def _requirement(earlier: _Comparison, tree: Tree) -> str:
-    return f"filter `{earlier.clause.name}` already requires `{tree.shown(earlier.expr)}`"
 
 
 # ---- always true or false
 
-_BOTH = 2
 _OF_ALL_TEXTS = frozenset({"", ".*", "^", "$", "^.*", ".*$", "^.*$"})
 _OF_POD_ITSELF = ast.Select(ast.Ident("pod"), "metadata")
 
@@ -398,25 +355,16 @@ def _twice(parts: Sequence[ast.Expr]) -> Iterator[Diagnostic]:
 
 def _together(whole: ast.Chain, tree: Tree) -> Iterator[Diagnostic]:
     """`x >= 22 && x < 6`, which is never true, and `x != "a" || x != "b"`, which always is."""
-    known: dict[str, tuple[Allowed, ast.Expr]] = {}
+    known: dict[str, tuple[Fact, ast.Expr]] = {}
     for operand in whole.operands:
-        if isinstance(operand, ast.Unary) and operand.operand in whole.operands:
-            value = "true" if whole.op == "||" else "false"
-            shown = tree.shown(operand.operand)
-            message = f"this is always {value}: `{shown}` and its opposite are in it"
-            yield finding(message, whole.span, "leave one of them out")
-            return
         opposite = _opposite(operand)
-        found = allowed_by(_opposite(opposite) if whole.op == "&&" else opposite)
-        if found is None:
-            continue
-        path, allowed = found
-        before, first = known.get(path, (allowed, operand))
-        merged = before.both(allowed)
-        if merged.empty and not before.empty and not allowed.empty:
+        found = fact(_opposite(opposite) if whole.op == "&&" else opposite)
+        before, first = known.get(found.path, (found, operand))
+        merged = before.both(found)
+        if merged.empty and not before.empty and not found.empty:
             yield _never(first, operand, whole, tree)
             return
-        known[path] = merged, first
+        known[found.path] = merged, first
 
 
 def _never(first: ast.Expr, second: ast.Expr, whole: ast.Chain, tree: Tree) -> Diagnostic:
@@ -426,28 +374,28 @@ def _never(first: ast.Expr, second: ast.Expr, whole: ast.Chain, tree: Tree) -> D
         f"this is always {'false' if is_and else 'true'}: `{sides[0]}` and `{sides[1]}` are"
         f" never {'true' if is_and else 'false'} together"
     )
-    ranges = [found[1] for side in (first, second) if (found := allowed_by(side)) is not None]
-    if not is_and and len(ranges) == _BOTH and ranges[0].both(ranges[1]).empty:
+    one, other = (fact(_opposite(side) if is_and else side) for side in (first, second))
+    if one.excludes(other):
         # Each is the opposite of the other.
         return finding(message, whole.span, "leave one of them out")
     made = replace(whole, op="||" if is_and else "&&", operands=(first, second))
     rest = (o for o in whole.operands if o is not second)
     mended = replace(whole, operands=tuple(made if o is first else o for o in rest))
-    meant = tree.shown(mended if len(whole.operands) > _BOTH else made)
-    return instead(message, whole.span, f"({meant})" if _in_parentheses(whole) else meant)
+    meant = tree.shown(mended if len(whole.operands) > len(sides) else made)
+    # The span of a chain may begin with a parenthesis.
+    in_parentheses = whole.span.start < whole.operands[0].span.start
+    return instead(message, whole.span, f"({meant})" if in_parentheses else meant)
 
 
 def _alone(expr: ast.Binary, tree: Tree) -> Iterator[Diagnostic]:
     """`now.getHours() < 24`, `size(node.pods) >= 0`, another namespace than the policy's."""
-    found, opposite = allowed_by(expr), allowed_by(_opposite(expr))
-    if found is None or opposite is None:
-        return
+    found = fact(expr)
     for read in (expr.left, expr.right):
-        if isinstance(read, ast.Literal) or (known := _known(read, tree)) is None:
+        if found.path != print_expression(read) or (known := _known(read, tree)) is None:
             continue
         possible, why = known
-        is_false = found[1].both(possible).empty
-        if not is_false and not opposite[1].both(possible).empty:
+        is_false = found.excludes(possible)
+        if not is_false and not fact(_opposite(expr)).excludes(possible):
             continue
         if expr.op in ("==", "!=") and getattr(read, "function", "") in PARTS_OF_TIME:
             # A number that is out of range has a warning of its own.
@@ -455,7 +403,7 @@ def _alone(expr: ast.Binary, tree: Tree) -> Iterator[Diagnostic]:
         value = "false" if is_false else "true"
         message = f"this is always {value}: `{tree.shown(read)}` is {why}"
         hint = "correct it, or leave it out"
-        if expr.op == ">=" and found[1].low == possible.low:
+        if expr.op == ">=" and found.low == possible.low:
             near = tree.shown(replace(expr, op=">"))
             hint = f"correct it, as in `{near}`, or leave it out"
         yield finding(message, expr.span, hint)
@@ -495,22 +443,18 @@ def _opposite(expr: ast.Expr) -> ast.Expr:
             return ast.Unary("!", expr)
 
 
-def _known(read: ast.Expr, tree: Tree) -> tuple[Allowed, str] | None:
+def _known(read: ast.Expr, tree: Tree) -> tuple[Fact, str] | None:
     """What values an expression has, and how a message says it."""
+    path, namespace = print_expression(read), tree.policy.namespace
     match read:
         case ast.Select(
             ast.Ident("pod") | ast.Select(ast.Ident("pod"), "metadata"), "namespace"
-        ) if (namespace := tree.policy.namespace) is not None:
-            return Allowed(frozenset({namespace})), f"`{namespace}` in this policy"
+        ) if namespace is not None:
+            return Fact(path, frozenset({namespace})), f"`{namespace}` in this policy"
         case _ if (ends := extent(read)) is not None and ends != (-inf, inf):
             # What is left of a part of a node has a warning of its own.
             if ends[0] == -inf and scale_of(read) is not None:
                 return None
-            return Allowed(low=ends[0], high=ends[1]), said(*ends)
+            return Fact(path, low=ends[0], high=ends[1]), said(*ends)
         case _:
             return None
-
-
-def _in_parentheses(chain: ast.Chain) -> bool:
-    """Whether the span of a chain begins with a parenthesis."""
-    return chain.span.start < chain.operands[0].span.start

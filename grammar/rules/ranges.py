@@ -1,15 +1,15 @@
-"""Ranges: the values for which a comparison is true, and the numbers that an expression can be.
+"""Ranges: the values for which a condition is true, and the numbers that an expression can be.
 
-There is no solver: a condition of any other form has no allowed values, and what is not known has
-no extent. So what follows from them is right, and some of what could follow is not found. Hours go
-from 0 to 23, a size is never negative, and so is no sum of what is never negative. Amounts and
-durations are in billionths.
+There is no solver: of a condition that is no comparison, it is known that it is true, and what is
+not known has no extent. So what follows from them is right, and some of what could follow is not
+found. Hours go from 0 to 23, a size is never negative, and so is no sum of what is never negative.
+Amounts and durations are in billionths.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from math import inf, isfinite, isnan
 
@@ -19,50 +19,60 @@ from grammar.tree.printer import print_expression
 from grammar.tree.types import QUANTITY, TIMESTAMP
 from grammar.tree.walk import walk
 
-# ---- allowed values
+# ---- facts
 
 # A relation with its sides exchanged, and the relation that is true where another one is false.
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 
-def conjuncts(expr: ast.Expr) -> tuple[ast.Expr, ...]:
-    """The operands that must all be true for the expression to be true."""
-    if isinstance(expr, ast.Chain) and expr.op == "&&":
-        return tuple(part for operand in expr.operands for part in conjuncts(operand))
-    return (expr,)
-
-
-_INFINITY = float("inf")
+def conjuncts(*exprs: ast.Expr) -> tuple[ast.Expr, ...]:
+    """The operands that must all be true for the expressions to be true."""
+    return tuple(
+        part
+        for expr in exprs
+        for part in (
+            conjuncts(*expr.operands)
+            if isinstance(expr, ast.Chain) and expr.op == "&&"
+            else (expr,)
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
-    """The allowed values of a path: a set of constants, or an interval with exceptions."""
+class Fact:
+    """A fact about a path: its values for which a condition is true.
 
+    They are a set of constants, or an interval with exceptions.
+    """
+
+    path: str
     values: frozenset[object] | None = None
-    low: float = -_INFINITY
-    high: float = _INFINITY
+    low: float = -inf
+    high: float = inf
     open_low: bool = False
     open_high: bool = False
-    excluded: frozenset[object] = field(default_factory=frozenset)
+    excluded: frozenset[object] = frozenset()
 
     def admits(self, value: object) -> bool:
         if value in self.excluded or (self.values is not None and value not in self.values):
             return False
         if not isinstance(value, float):
-            return self.low == -_INFINITY and self.high == _INFINITY
+            return self.low == -inf and self.high == inf
         above = value > self.low if self.open_low else value >= self.low
         return above and (value < self.high if self.open_high else value <= self.high)
 
-    def both(self, other: Allowed) -> Allowed:
+    def both(self, other: Fact) -> Fact:
+        """What is true where this and another fact about the path are."""
         values = self.values if other.values is None else other.values
         if values is not None:
-            return Allowed(frozenset(v for v in values if self.admits(v) and other.admits(v)))
+            admitted = (v for v in values if self.admits(v) and other.admits(v))
+            return Fact(self.path, frozenset(admitted))
         # Of two equal ends, an open one is narrower.
         low, open_low = max((self.low, self.open_low), (other.low, other.open_low))
         high, closed = min((self.high, not self.open_high), (other.high, not other.open_high))
-        return Allowed(None, low, high, open_low, not closed, self.excluded | other.excluded)
+        excluded = self.excluded | other.excluded
+        return Fact(self.path, None, low, high, open_low, not closed, excluded)
 
     @property
     def empty(self) -> bool:
@@ -70,41 +80,49 @@ class Allowed:
             return not self.values
         return self.low > self.high or (self.low == self.high and (self.open_low or self.open_high))
 
+    def excludes(self, other: Fact) -> bool:
+        """Whether it is known that both are never true together."""
+        return self.path == other.path and self.both(other).empty
 
-def allowed_by(expr: ast.Expr) -> tuple[str, Allowed] | None:
-    """The compared path, and the values of it that pass."""
+    def implies(self, other: Fact) -> bool:
+        """Whether it is known that the other one is true where this one is."""
+        return self.path == other.path and self.both(other) == self
+
+
+def fact(expr: ast.Expr) -> Fact:
+    """The fact that a condition states; of any other than a comparison, that it is true."""
     match expr:
-        case ast.Binary("in", left, ast.ListLiteral(elements)):
+        case ast.Unary("!", operand):
+            return Fact(print_expression(operand), frozenset({False}))
+        case ast.Binary("in", path, ast.ListLiteral(elements)):
             if all(isinstance(e, ast.Literal) for e in elements):
-                return print_expression(left), Allowed(frozenset(value_of(e) for e in elements))
-        case ast.Binary(op, ast.Literal() as constant, right) if op in MIRRORED:
-            return _range(MIRRORED[op], right, constant)
-        case ast.Binary(op, left, ast.Literal() as constant) if op in MIRRORED:
-            return _range(op, left, constant)
-    return None
-
-
-def _range(op: str, path: ast.Expr, constant: ast.Literal) -> tuple[str, Allowed] | None:
-    if isinstance(path, ast.Literal):
-        return None
-    value, name = value_of(constant), print_expression(path)
-    if op == "==":
-        return name, Allowed(frozenset({value}))
-    if op == "!=":
-        return name, Allowed(excluded=frozenset({value}))
-    if not isinstance(value, float):
-        return None
-    if op in ("<", "<="):
-        return name, Allowed(high=value, open_high=op == "<")
-    return name, Allowed(low=value, open_low=op == ">")
+                return Fact(print_expression(path), frozenset(map(value_of, elements)))
+        case ast.Binary(_, ast.Literal(), ast.Literal()):
+            pass
+        case ast.Binary(op, ast.Literal() as constant, path) if op in MIRRORED:
+            return fact(ast.Binary(MIRRORED[op], path, constant))
+        case ast.Binary(op, path, ast.Literal() as constant):
+            name = print_expression(path)
+            match op, value_of(constant):
+                case "==", value:
+                    return Fact(name, frozenset({value}))
+                case "!=", value:
+                    return Fact(name, excluded=frozenset({value}))
+                case "<" | "<=", float(value):
+                    return Fact(name, high=value, open_high=op == "<")
+                case ">" | ">=", float(value):
+                    return Fact(name, low=value, open_low=op == ">")
+                case _:
+                    pass
+        case _:
+            pass
+    return Fact(print_expression(expr), frozenset({True}))
 
 
 def value_of(expr: ast.Expr) -> object:
     """A constant as the language compares it: numbers, amounts and times as floats."""
     value = getattr(expr, "value", None)
-    if isinstance(value, bool | str) or value is None:
-        return value
-    if isinstance(value, int | float):
+    if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     nanos = getattr(value, "nanos", None)
     return float(nanos) if nanos is not None else value
@@ -112,16 +130,8 @@ def value_of(expr: ast.Expr) -> object:
 
 def exclude_each_other(one: ast.Expr, other: ast.Expr) -> bool:
     """Whether it is known that two conditions are never true together."""
-    for part in conjuncts(one):
-        for opposite in conjuncts(other):
-            if ast.Unary("!", part) == opposite or ast.Unary("!", opposite) == part:
-                return True
-            first, second = allowed_by(part), allowed_by(opposite)
-            if first is None or second is None or first[0] != second[0]:
-                continue
-            if first[1].both(second[1]).empty:
-                return True
-    return False
+    known = [fact(part) for part in conjuncts(one)]
+    return any(each.excludes(fact(part)) for part in conjuncts(other) for each in known)
 
 
 # ---- extents
