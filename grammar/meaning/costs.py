@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from grammar.meaning.access import kept
 from grammar.meaning.constants import constant
-from grammar.meaning.environment import Environment
+from grammar.meaning.environment import Environment, inside
 from grammar.tree import ast
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import Bounds, PodSet, Template, WaitUntil
@@ -48,98 +48,58 @@ _CEILING = 10**15
 # The sizes of arguments for which the body of one `def` is examined by itself.
 _MOST_CALLS = 64
 
-# The most characters of texts that the API validates, by field name; then the most characters of
-# keys and of values.
-_TEXTS = {"nodeName": 253, "zone": 63, "region": 63, "phase": 63, "effect": 63, "operator": 63}
-_TEXTS |= {"name": 253, "namespace": 63, "uid": 63, "type": 316, "status": 63}
-_SOMETIMES = frozenset({"name", "namespace", "uid", "type", "status"})
-# The records in which the last ones have these limits; an `env` may have a name of any length.
-_NAMED = frozenset({"Pod", "Node", "Peer", "Namespace", "ObjectMeta", "Workload", "PeerWorkload"})
-_NAMED |= {"PeerContainer", "PeerGroup", "PodGroup", "NodeCondition", "PodCondition"}
-_KEY = Size(317)
-_VALUES = {"labels": Size(63), "matchLabels": Size(63), "nodeSelector": Size(63)}
-_VALUES |= {"namespaceLabels": Size(63)}
-_MAPS = frozenset({*_VALUES, "annotations", "requests", "limits", "allocatable", "capacity"})
-_MAPS |= {"free", "requested", "usage"}
-
-# The greatest length of lists and maps in the objects of a cluster, by field name: limits of the
-# kubelet and of the API, or more than objects have.
-_LENGTHS: Mapping[str, int] = {
-    "pods": 250,
-    "images": 100,
-    "names": 10,
-    "conditions": 20,
-    "taints": 20,
-    "addresses": 10,
-    "volumesAttached": 256,
-    "volumesInUse": 256,
-    "containers": 20,
-    "initContainers": 20,
-    "hostPorts": 8,
-    "tolerations": 30,
-    "preferredDuringSchedulingIgnoredDuringExecution": 20,
-    "nodeSelectorTerms": 20,
-    "matchExpressions": 20,
-    "matchFields": 20,
-    "victims": 250,
-    "failures": 10,
-    "labels": 60,
-    "namespaceLabels": 60,
-    "annotations": 60,
-    "allocatable": 30,
-    "capacity": 30,
-    "requests": 20,
-    "limits": 20,
-    "env": 200,
-    # A table of data: one row for each node. A group may have all nodes.
-    "data": 5000,
-    "group": 5000,
-}
+# The greatest lengths of variables: the pods that a node could evict, and tables of data with
+# a row for each node. A group may have all nodes, too.
+_OF_VARIABLES = {"victims": (250,), "data": (5000,)}
+_OF_GROUP = (5000,)
 
 
 @dataclass(frozen=True, slots=True)
 class Assumptions:
     """Assumptions about the sizes of what an object of the cluster holds.
 
-    `lengths` has the lengths of lists and maps by field name. Any other list or map has the length
-    `items`, and any other text has `characters`. What is inside a record counts as `record`.
+    A list or map without a length in the schema has the length `items`, and such a text has
+    `characters`. What is inside a record counts as `record`. If `pods`, a node has as many. If
+    `any_length`, a list or map may be longer than the schema says, which nobody validates.
     """
 
-    lengths: Mapping[str, int]
     items: int
     characters: int
     record: Size = RECORD
+    any_length: bool = False
+    pods: int = 0
 
-    def field(self, name: str, kind: Type) -> Size:
-        """The size of a field, or of any value of a type if the name is empty."""
+    def size(self, kind: Type, most: tuple[int, ...] = ()) -> Size:
+        """The size of a value of a type, with the greatest sizes of the schema."""
         match kind.name:
             case "string":
-                return Size(_TEXTS.get(name, self.characters))
+                return Size(most[0] if most else self.characters)
             case "list":
-                return Size(self.lengths.get(name, self.items), self.field(name, kind.args[0]))
+                return Size(self._length(most), self.size(kind.args[0]))
             case "map":
-                key = self.field("", kind.args[0]) if name not in _MAPS else _KEY
-                value = _VALUES.get(name) or self.field("", kind.args[1])
-                length = self.lengths.get(name.partition(".")[0], self.items)
-                return Size(length, value, key)
+                key, value = self.size(kind.args[0], most[1:2]), self.size(kind.args[1], most[2:])
+                return Size(self._length(most), value, key)
             case "optional":
-                return self.field(name, kind.args[0])
+                return self.size(kind.args[0], most)
             case "url":
                 return Size(self.characters)
             case "dyn" | "error":
                 text = Size(self.characters)
                 return Size(self.items, text, text)
             case _ if kind.is_parameter:
-                return self.field(name, DYN)
+                return self.size(DYN)
             case _ if is_group(kind):
-                return Size(self.lengths.get("group", self.items), self.record)
+                return Size(self._length(_OF_GROUP), self.record)
             case _:
                 return self.record if kind.is_record else ATOM
 
+    def _length(self, most: tuple[int, ...]) -> int:
+        return most[0] if most and not self.any_length else self.items
+
 
 # The usual sizes, for the cost of a policy; and the greatest that may be, for what runs.
-USUAL = Assumptions(_LENGTHS, 100, 256)
-GREATEST = Assumptions({}, ITEMS, CHARACTERS, Size(ITEMS, ATOM))
+USUAL = Assumptions(100, 256)
+GREATEST = Assumptions(ITEMS, CHARACTERS, Size(ITEMS, ATOM), any_length=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +152,7 @@ class Estimator:
         calls = self._defs.setdefault(name, {})
         sizes = tuple(map(_rounded, args))
         if not self.by_call or (sizes not in calls and len(calls) >= _MOST_CALLS):
-            sizes = tuple(GREATEST.field("", p.type) for p in known.parameters)
+            sizes = tuple(GREATEST.size(p.type) for p in known.parameters)
         if sizes not in calls:
             scope = dict(zip((p.name for p in known.parameters), sizes, strict=True))
             calls[sizes] = self._of(known.body, scope)
@@ -212,7 +172,8 @@ class Estimator:
             case ast.Literal(value):
                 return Estimate(size=_constant(value))
             case ast.Ident(name):
-                size = scope.get(name) or self.assumptions.field(name, expr.type)
+                most = _OF_VARIABLES.get(name.partition(".")[0], ())
+                size = scope.get(name) or self.assumptions.size(expr.type, most)
                 return Estimate(1, 1, size=size)
             case ast.LetReference(name):
                 return _defined(self.let(name), ())
@@ -230,14 +191,16 @@ class Estimator:
         work = 0
         match expr:
             case ast.Select(operand, name):
-                inside = operand.type.args[0] if operand.type.name == "optional" else operand.type
-                if inside.is_record:
-                    limited = name not in _SOMETIMES or inside.name in _NAMED
-                    size = self.assumptions.field(name if limited else "", expr.type)
+                if (record := inside(operand.type)).is_record:
+                    known = self.environment.field(record, name)
+                    most = known.most if known is not None else ()
+                    if name == "pods" and self.assumptions.pods:
+                        most = (self.assumptions.pods,)
+                    size = self.assumptions.size(expr.type, most)
                 else:
-                    size = sizes[0].item or self.assumptions.field("", expr.type)
+                    size = sizes[0].item or self.assumptions.size(expr.type)
             case ast.Index():
-                size = sizes[0].item or self.assumptions.field("", expr.type)
+                size = sizes[0].item or self.assumptions.size(expr.type)
             case ast.Call(function, target, args):
                 kinds = [a.type for a in ((target, *args) if target is not None else args)]
                 overload = self.environment.overload(function, kinds, member=target is not None)
@@ -275,7 +238,7 @@ class Estimator:
     def _comprehension(self, expr: ast.Comprehension, scope: Scope) -> Estimate:
         target = self._of(expr.target, scope)
         held, single = target.size, expr.macro in ("cel.bind", "optMap", "optFlatMap")
-        item = held.item or self.assumptions.field("", DYN)
+        item = held.item or self.assumptions.size(DYN)
         if single:
             variables: tuple[Size, ...] = (held,)
         elif len(expr.variables) == 2:
@@ -313,7 +276,7 @@ class Estimator:
             case "or" | "orValue":
                 return either(first, sizes[1])
             case "first" | "last" | "min" | "max":
-                return first.item or self.assumptions.field("", expr.type)
+                return first.item or self.assumptions.size(expr.type)
             case "math.least":
                 several = sizes if len(sizes) > 1 else (first.item or ATOM,)
                 ints = [each.greatest for each in several if each.greatest is not None]
@@ -340,7 +303,7 @@ class Estimator:
                     found if most is None or most < 0 else min(found, most), Size(first.length)
                 )
             case "flatten" if first.item is not None and len(sizes) == 1:
-                inner = first.item.item or self.assumptions.field("", DYN)
+                inner = first.item.item or self.assumptions.size(DYN)
                 return Size(min(ITEMS, first.length * max(1, first.item.length)), inner)
             case "format":
                 return Size(min(CHARACTERS, first.length + _shown(sizes[1])))
@@ -353,7 +316,7 @@ class Estimator:
                 most = self.assumptions.items if known is None else min(ITEMS, max(0, known))
                 return Size(most, Size(greatest=most))
             case _:
-                return self.assumptions.field("", expr.type)
+                return self.assumptions.size(expr.type)
 
 
 def _made(macro: str, held: Size, variable: Size, body: Size) -> Size:
@@ -541,6 +504,7 @@ STEP_SECONDS = 1e-7
 _COUNTED_STEPS, _CARD_STEPS = 20, 80
 # A mutual limit cannot tell this many pods apart, unless it reads the name or uid of each.
 _ALIKE = 150
+_MOST_PODS = 250
 _OF_ONE_POD = frozenset({("name",), ("uid",)})
 
 
@@ -607,9 +571,8 @@ def clause_steps(
 
 def _with_pods(size: ClusterSize) -> Assumptions:
     """The usual sizes, with as many pods on each node as there are in a cluster of this size."""
-    most = USUAL.lengths["pods"]
-    mean = -(-size.pods // size.nodes) if size.nodes else most
-    return replace(USUAL, lengths={**USUAL.lengths, "pods": min(most, max(1, mean))})
+    mean = -(-size.pods // size.nodes) if size.nodes else _MOST_PODS
+    return replace(USUAL, pods=min(_MOST_PODS, max(1, mean)))
 
 
 def _pairs(clause: Limit, environment: Environment, size: ClusterSize) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 
 from grammar.syntax.parser import parse_expression
@@ -22,6 +22,7 @@ from grammar.values.time import Duration, Timestamp
 # The kinds of lines in the file; all other lines are empty.
 _RECORD = re.compile(r"[A-Z]\w*")
 _FIELD = re.compile(r"  (\w+)(?:\[(\w+)\])? +(\w+(?:\([\w(), ]*\))?)(\??)(?: (computed)| = (.+))?")
+_VALUES = re.compile(r"(\w+)\.(\w+) +(?:most ([\d, ]+?))?(?: ?of (.+?)( …)?)?")
 _COMMENT = re.compile(r" *# ?(.*)")
 
 
@@ -32,6 +33,8 @@ class Field:
     If `optional`, an absent field is missing; otherwise it has the value `Schema.zero` of its type.
     If `native`, the engine computes it; it is not a part of the API object. `derived` is the
     expression over `self` of a short form, and `parameter` the name of its index in it, if any.
+    `most` is its greatest size, then those of its keys and values; `words` are those that it has,
+    and `open` says that others are possible.
     """
 
     name: str
@@ -41,6 +44,9 @@ class Field:
     derived: str | None = None
     parameter: str | None = None
     doc: str = ""
+    most: tuple[int, ...] = ()
+    words: tuple[str, ...] = ()
+    open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +119,7 @@ def parse_schema(text: str) -> Schema:
     docs: dict[str, str] = {}
     current: dict[str, Field] | None = None
     comment: list[str] = []
+    values: dict[int, re.Match[str]] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line:
             comment.clear()
@@ -126,12 +133,21 @@ def parse_schema(text: str) -> Schema:
             doc = " ".join(comment)
             comment.clear()
             current[name] = Field(name, type_, mark == "?", bool(native), derived, parameter, doc)
+        elif found := _VALUES.fullmatch(line):
+            values[number] = found
         elif _RECORD.fullmatch(line):
             current = fields.setdefault(line, {})
             docs[line] = docs.get(line) or " ".join(comment)
             comment.clear()
         else:
             raise ValueError(f"line {number}: neither a record nor a field: {line}")
+    for number, found in values.items():
+        record, name, most, words, more = found.groups()
+        if name not in (its := fields.get(record, {})):
+            raise ValueError(f"line {number}: there is no {record}.{name}")
+        sizes = tuple(map(int, most.split(", "))) if most else ()
+        known = tuple(words.split()) if words else ()
+        its[name] = replace(its[name], most=sizes, words=known, open=bool(more))
     return Schema({name: Record(name, its, docs[name]) for name, its in fields.items()})
 
 

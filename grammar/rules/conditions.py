@@ -357,8 +357,7 @@ def _together(whole: ast.Chain, tree: Tree) -> Iterator[Diagnostic]:
     """`x >= 22 && x < 6`, which is never true, and `x != "a" || x != "b"`, which always is."""
     known: dict[str, tuple[Fact, ast.Expr]] = {}
     for operand in whole.operands:
-        opposite = _opposite(operand)
-        found = fact(_opposite(opposite) if whole.op == "&&" else opposite)
+        found = fact(operand) if whole.op == "&&" else fact(operand).opposite
         before, first = known.get(found.path, (found, operand))
         merged = before.both(found)
         if merged.empty and not before.empty and not found.empty:
@@ -374,7 +373,7 @@ def _never(first: ast.Expr, second: ast.Expr, whole: ast.Chain, tree: Tree) -> D
         f"this is always {'false' if is_and else 'true'}: `{sides[0]}` and `{sides[1]}` are"
         f" never {'true' if is_and else 'false'} together"
     )
-    one, other = (fact(_opposite(side) if is_and else side) for side in (first, second))
+    one, other = (fact(side).opposite if is_and else fact(side) for side in (first, second))
     if one.excludes(other):
         # Each is the opposite of the other.
         return finding(message, whole.span, "leave one of them out")
@@ -395,7 +394,7 @@ def _alone(expr: ast.Binary, tree: Tree) -> Iterator[Diagnostic]:
             continue
         possible, why = known
         is_false = found.excludes(possible)
-        if not is_false and not fact(_opposite(expr)).excludes(possible):
+        if not is_false and not found.opposite.excludes(possible):
             continue
         if expr.op in ("==", "!=") and getattr(read, "function", "") in PARTS_OF_TIME:
             # A number that is out of range has a warning of its own.
@@ -430,17 +429,6 @@ def _by_form(expr: ast.Expr) -> str | None:
             return "this is always true: it is so of every text"
         case _:
             return None
-
-
-def _opposite(expr: ast.Expr) -> ast.Expr:
-    """The condition that is true where a comparison is false."""
-    match expr:
-        case ast.Binary(op) if op in NEGATED:
-            return replace(expr, op=NEGATED[op])
-        case ast.Unary("!", operand):
-            return operand
-        case _:
-            return ast.Unary("!", expr)
 
 
 def _known(read: ast.Expr, tree: Tree) -> tuple[Fact, str] | None:

@@ -80,6 +80,17 @@ class Fact:
             return not self.values
         return self.low > self.high or (self.low == self.high and (self.open_low or self.open_high))
 
+    @property
+    def opposite(self) -> Fact:
+        """What is true where the condition is false; it is no interval between two ends."""
+        if self.values is not None:
+            return Fact(self.path, excluded=self.values)
+        if self.excluded:
+            return Fact(self.path, self.excluded)
+        if self.low > -inf:
+            return Fact(self.path, high=self.low, open_high=not self.open_low)
+        return Fact(self.path, low=self.high, open_low=not self.open_high)
+
     def excludes(self, other: Fact) -> bool:
         """Whether it is known that both are never true together."""
         return self.path == other.path and self.both(other).empty
@@ -93,7 +104,7 @@ def fact(expr: ast.Expr) -> Fact:
     """The fact that a condition states; of any other than a comparison, that it is true."""
     match expr:
         case ast.Unary("!", operand):
-            return Fact(print_expression(operand), frozenset({False}))
+            return fact(operand).opposite
         case ast.Binary("in", path, ast.ListLiteral(elements)):
             if all(isinstance(e, ast.Literal) for e in elements):
                 return Fact(print_expression(path), frozenset(map(value_of, elements)))

@@ -9,13 +9,14 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from zoneinfo import available_timezones
 
 from grammar.checker.declarations import is_example
 from grammar.meaning.constants import constants
 from grammar.meaning.environment import Environment, inside
+from grammar.meaning.schema import Field
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, nearest
 from grammar.rules.ranges import PARTS_OF_TIME
@@ -27,86 +28,7 @@ from grammar.tree.types import QUANTITY, STRING, TIMESTAMP, Type, map_of
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 
-# ---- known words
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """The words of a field; `open` says that others are possible.
-
-    If a beginning is `reserved` for them, all that begin otherwise are possible.
-    """
-
-    values: tuple[str, ...]
-    open: bool = False
-    reserved: str = ""
-
-
-def _closed(words: str) -> Words:
-    return Words(tuple(words.split()))
-
-
-def _open(words: str) -> Words:
-    return Words(tuple(words.split()), open=True)
-
-
-_STATUS = _closed("True False Unknown")
-_EFFECTS = _closed("NoSchedule PreferNoSchedule NoExecute")
-_PHASES = _closed("Pending Running Succeeded Failed Unknown")
-_RESTART = _closed("Always OnFailure Never")
-_PULL = _closed("Always IfNotPresent Never")
-_PROTOCOLS = _closed("TCP UDP SCTP")
-_HONOR = _closed("Honor Ignore")
-_SELECTS = _closed("In NotIn Exists DoesNotExist")
-CONTROLLERS = _open("Deployment ReplicaSet StatefulSet DaemonSet Job CronJob Node")
-FIELDS: Mapping[tuple[str, str], Words] = {
-    ("Container", "imagePullPolicy"): _PULL,
-    ("Container", "restartPolicy"): _RESTART,
-    ("ContainerPort", "protocol"): _PROTOCOLS,
-    ("HostPort", "protocol"): _PROTOCOLS,
-    ("LabelSelectorRequirement", "operator"): _SELECTS,
-    ("Node", "kind"): _closed("Node"),
-    ("NodeAddress", "type"): _open("Hostname InternalIP ExternalIP InternalDNS ExternalDNS"),
-    ("NodeCondition", "status"): _STATUS,
-    ("NodeCondition", "type"): _open(
-        "Ready MemoryPressure DiskPressure PIDPressure NetworkUnavailable"
-    ),
-    ("NodeSelectorRequirement", "operator"): _closed("In NotIn Exists DoesNotExist Gt Lt"),
-    ("NodeStatus", "phase"): _closed("Pending Running Terminated"),
-    ("NodeSystemInfo", "architecture"): _open("amd64 arm64 arm 386 ppc64le riscv64 s390x"),
-    ("NodeSystemInfo", "operatingSystem"): _closed("linux windows"),
-    ("OwnerReference", "kind"): CONTROLLERS,
-    ("Peer", "phase"): _PHASES,
-    ("PeerWorkload", "kind"): CONTROLLERS,
-    ("Pod", "kind"): _closed("Pod"),
-    ("PodCondition", "status"): _STATUS,
-    ("PodCondition", "type"): _open(
-        "PodScheduled Initialized ContainersReady Ready PodReadyToStartContainers DisruptionTarget"
-        " PodResizePending PodResizeInProgress"
-    ),
-    ("PodOS", "name"): _closed("linux windows"),
-    ("PodSpec", "dnsPolicy"): _closed("ClusterFirst ClusterFirstWithHostNet Default None"),
-    ("PodSpec", "preemptionPolicy"): _closed("PreemptLowerPriority Never"),
-    ("PodSpec", "priorityClassName"): Words(
-        ("system-cluster-critical", "system-node-critical"), reserved="system-"
-    ),
-    ("PodSpec", "restartPolicy"): _RESTART,
-    ("PodStatus", "phase"): _PHASES,
-    ("PodStatus", "qosClass"): _closed("Guaranteed Burstable BestEffort"),
-    ("PodStatus", "resize"): _closed("Proposed InProgress Deferred Infeasible"),
-    ("Taint", "effect"): _EFFECTS,
-    ("Toleration", "effect"): _EFFECTS,
-    ("Toleration", "operator"): _closed("Exists Equal Lt Gt"),
-    ("TopologySpreadConstraint", "nodeAffinityPolicy"): _HONOR,
-    ("TopologySpreadConstraint", "nodeTaintsPolicy"): _HONOR,
-    ("TopologySpreadConstraint", "whenUnsatisfiable"): _closed("DoNotSchedule ScheduleAnyway"),
-    ("Workload", "kind"): CONTROLLERS,
-}
-
-LABELS: Mapping[str, Words] = {
-    "kubernetes.io/arch": FIELDS["NodeSystemInfo", "architecture"],
-    "kubernetes.io/os": FIELDS["NodeSystemInfo", "operatingSystem"],
-}
+# ---- what Kubernetes has
 
 # The resources without a domain, and the beginnings of the names of others.
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
@@ -181,9 +103,6 @@ def items_of(expr: ast.Expr) -> tuple[ast.Expr, ...]:
             return items_of(target)
         case ast.Call(function, target) if target is not None and function in _CHOOSING:
             return items_of(target)
-        case ast.Select(operand, name) if inside(operand.type).is_record:
-            # A list of words has them under its own name.
-            return (expr,) if (inside(operand.type).name, name) in FIELDS else ()
         case _:
             return ()
 
@@ -211,16 +130,21 @@ _MAPS = LABEL_MAPS | {"annotations", "namespaceLabels"}
 
 # ---- words of fields
 
+# The labels with the words of a field of a node.
+_OF_LABELS = {"kubernetes.io/arch": "architecture", "kubernetes.io/os": "operatingSystem"}
+_WORKLOAD, _SYSTEM = Type("Workload"), Type("NodeSystemInfo")
+
 
 @on("P0333", ast.Binary)
-def unknown_word(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
+def unknown_word(expr: ast.Binary, tree: Tree) -> Iterator[Diagnostic]:
     """A word that a field never has."""
+    of_workloads = tree.environment.field(_WORKLOAD, "kind")
     for read, values in compared(expr, tree.environment, items=True):
-        if (known := _words(read)) is None:
+        if (known := _words(read, tree.environment)) is None:
             continue
         for constant in values:
-            assert isinstance(expr, ast.Binary), "it compares"
-            if tree.shown(read) == "pod.kind" and constant.value in CONTROLLERS.values:
+            is_kind = tree.shown(read) == "pod.kind"
+            if is_kind and of_workloads is not None and constant.value in of_workloads.words:
                 message = f"`{constant.value}` is no `kind` of a Pod, but one of its workload"
                 meant = f'pod.workload.kind {expr.op} "{constant.value}"'
                 if expr.op == "in":
@@ -231,20 +155,21 @@ def unknown_word(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
                 yield from _unknown(*known, constant)
 
 
-def _unknown(name: str, words: Words, constant: ast.Literal) -> Iterator[Diagnostic]:
+def _unknown(name: str, field: Field, constant: ast.Literal) -> Iterator[Diagnostic]:
     text = constant.value
     # An absent field is an empty text.
-    if not isinstance(text, str) or text in ("", *words.values) or is_example(text):
+    if not isinstance(text, str) or text in ("", *field.words) or is_example(text):
         return
-    if not text.startswith(words.reserved):
-        return
-    folded = {_alphanumeric(word): word for word in words.values}
-    close = folded.get(_alphanumeric(text)) or nearest(text, words.values)
-    message = f"`{text}` is no {'known ' if words.open else ''}{name}"
-    if close is None and text.startswith("Not") and text[3:] in words.values:
+    folded = {_alphanumeric(word): word for word in field.words}
+    close = folded.get(_alphanumeric(text)) or nearest(text, field.words)
+    if field.open and close is not None and close[0].lower() != text[0].lower():
+        # `node-critical`, which is not meant as `system-node-critical`.
+        close = None
+    message = f"`{text}` is no {'known ' if field.open else ''}{name}"
+    if close is None and text.startswith("Not") and text[3:] in field.words:
         yield finding(message, constant.span, f'write `"{text[3:]}"`, and another `status`')
-    elif close is not None or not words.open:
-        meant = (close,) if close is not None else words.values
+    elif close is not None or not field.open:
+        meant = (close,) if close is not None else field.words
         hint = f"write {catalogue.listed(f'`{print_string(word)}`' for word in meant)}"
         yield finding(message, constant.span, hint)
 
@@ -254,21 +179,28 @@ def _alphanumeric(text: str) -> str:
     return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
-def _words(written: ast.Expr) -> tuple[str, Words] | None:
-    """The field or label that an expression reads, as a message names it, with its words."""
-    read = unwrapped(written)
+def _words(written: ast.Expr, environment: Environment) -> tuple[str, Field] | None:
+    """The field or label with known words that an expression reads, as a message names it."""
+    read, field = unwrapped(written), None
     if (key := key_of(read, _MAPS)) is not None:
-        return (f"value of `{key}`", LABELS[key]) if key in LABELS else None
+        name = f"value of `{key}`"
+        field = environment.field(_SYSTEM, _OF_LABELS[key]) if key in _OF_LABELS else None
+        return None if field is None else (name, field)
     match read:
-        case ast.Select(operand, name) if (record := inside(operand.type)).is_record:
-            words = FIELDS.get((record.name, name))
-            return (f"`{name}` of {catalogue.an(record)}", words) if words is not None else None
+        case ast.Select(operand, selected) if (record := inside(operand.type)).is_record:
+            field = environment.field(record, selected)
+            return (
+                (f"`{selected}` of {catalogue.an(record)}", field)
+                if field is not None and field.words
+                else None
+            )
         case ast.Index(listed) if inside(listed.type).name == "list":
-            return next(filter(None, map(_words, items_of(listed))), None)
+            items = items_of(listed)
         case ast.Call("first" | "last", target) if target is not None:
-            return next(filter(None, map(_words, items_of(target))), None)
+            items = items_of(target)
         case _:
             return None
+    return next(filter(None, (_words(item, environment) for item in items)), None)
 
 
 # ---- names of resources

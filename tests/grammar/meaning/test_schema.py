@@ -216,6 +216,22 @@ def test_a_record_may_be_continued() -> None:
     }
 
 
+def test_sizes_and_words_of_a_field() -> None:
+    text = "A.a  most 3, 4 of B C …\nA.b  of D\n\nA\n  a  string\n  b  string\n  c  string\n"
+    fields = parse_schema(text).records["A"].fields
+    assert fields == {
+        "a": Field("a", STRING, most=(3, 4), words=("B", "C"), open=True),
+        "b": Field("b", STRING, words=("D",)),
+        "c": Field("c", STRING),
+    }
+
+
+def test_words_of_a_field_differ(schema: Schema) -> None:
+    words = [field.words for _, field in all_fields(schema) if field.words]
+    assert words
+    assert all(len(set(each)) == len(each) for each in words)
+
+
 @pytest.mark.parametrize(
     ("text", "mistake"),
     [
@@ -223,6 +239,7 @@ def test_a_record_may_be_continued() -> None:
         ("A\n  a\n", "line 2: neither a record nor a field:   a"),
         ("A\n  a  int\n\nA\n  a  int\n", "line 5: `a` occurs twice"),
         ("pod\n", "line 1: neither a record nor a field: pod"),
+        ("A\n  a  int\nA.b  of C\n", "line 3: there is no A.b"),
     ],
 )
 def test_mistakes_in_the_file_name_their_line(text: str, mistake: str) -> None:
