@@ -67,7 +67,6 @@ DICTIONARIES = {
         "server/http/places.py: Places._addresses",
         "server/verbs/answering.py: DecisionQueue._waiting",
         "grammar/checker/policy_checker.py: _PolicyChecker._checked",
-        "grammar/rules/rule.py: _Writer._variables",
         "grammar/meaning/access.py: _Finder._guarded",
         "grammar/meaning/costs.py: Estimator._defs",
         "grammar/meaning/costs.py: Estimator._known",

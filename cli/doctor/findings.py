@@ -441,12 +441,6 @@ def no_binder(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Fo
     if at_bind := [name for name in needs.at_bind if name not in needs.waiting]:
         message = f"without a `bindVerb` {some(at_bind)} are not checked at binding"
         yield warning(at, message, hint)
-    if needs.amounts:
-        message = (
-            f"without a `bindVerb` the sums of {some(needs.amounts)} do not have the pods that "
-            "are still on their way, so their bounds can be passed"
-        )
-        yield warning(at, message, f"write each as a `limit` with a `sum`; or {hint}")
     if strict := [name for name in needs.strict if name not in needs.waiting]:
         message = (
             f"without a `bindVerb` the bounds of {some(strict)} are not checked "

@@ -13,7 +13,6 @@ from cli.world import in_force, read_policies
 from engine.objects.api_types import mapping
 from engine.objects.gate import ENABLED, GATE, OPT_IN, STRICT
 from grammar.checker.policy_checker import Checked
-from grammar.meaning.access import sum_of
 from grammar.meaning.schema import load_schema
 from grammar.tree.clause_parts import SchedulerNeed
 from grammar.tree.clauses import Filter, Gang, of_kind
@@ -26,7 +25,6 @@ NO_OBJECTS: Mapping[str, bytes] = {}
 class SchedulerRequirements:
     """Requirements of policies: the clauses that need more than a `filterVerb`, as `policy/clause`.
 
-    `amounts` are the filters that add up what pods ask for, with or without a check at binding;
     `cards` give pods cards when they are bound, and `waiting` hold bindings: for `longest_wait`
     seconds at most. `gangs` are some of these. `scores` has the bounds that are preferences.
     `namespaces` are the namespaces of policies, and `portable` the policies to tell to others.
@@ -34,7 +32,6 @@ class SchedulerRequirements:
     """
 
     strict: tuple[str, ...] = ()
-    amounts: tuple[str, ...] = ()
     at_bind: tuple[str, ...] = ()
     cards: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
@@ -115,7 +112,7 @@ def read_requirements(
 def _requirements(found: Sequence[Checked], *, is_whole: bool) -> SchedulerRequirements:
     policies = [policy.policy for policy in found]
     clauses = [
-        (f"{policy.policy.address}/{clause.name}", clause, part)
+        (f"{policy.policy.address}/{clause.name}", clause)
         for policy in found
         if policy.policy.setting("mode", "enforce") != "audit"
         for part in (policy, *policy.uses)
@@ -123,20 +120,17 @@ def _requirements(found: Sequence[Checked], *, is_whole: bool) -> SchedulerRequi
     ]
 
     def needing(need: SchedulerNeed) -> tuple[str, ...]:
-        return tuple(name for name, clause, _ in clauses if need in clause.scheduler_needs)
+        return tuple(name for name, clause in clauses if need in clause.scheduler_needs)
 
-    written = [clause for _, clause, _ in clauses]
+    written = [clause for _, clause in clauses]
     gang_seconds = [gang.seconds for gang in of_kind(written, Gang)]
     wait_seconds = [bind.wait.seconds for bind in of_kind(written, Filter) if bind.wait]
     return SchedulerRequirements(
         strict=needing("one decider"),
-        amounts=tuple(
-            name for name, clause, part in clauses if sum_of(clause, part.environment) is not None
-        ),
         at_bind=needing("check at binding"),
         cards=needing("binding with cards"),
         waiting=needing("waiting binding"),
-        gangs=tuple(name for name, clause, _ in clauses if of_kind([clause], Gang)),
+        gangs=tuple(name for name, clause in clauses if of_kind([clause], Gang)),
         # A pod may wait for a condition, and then for its gang.
         longest_wait=max(gang_seconds, default=0.0) + max(wait_seconds, default=0.0),
         scores=needing("scores"),

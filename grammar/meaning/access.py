@@ -12,18 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree import ast
 from grammar.tree.ast import Call, Comprehension, DefCall, Expr, Has, Ident, Index, Select
 from grammar.tree.clause_parts import PodSet
-from grammar.tree.clauses import Clause, Def, ForPods, Let, Policy, Setting, Use
+from grammar.tree.clauses import Def, ForPods, Let, Policy, Setting, Use
 from grammar.tree.data import Count, Data, Group
 from grammar.tree.source import Span
 from grammar.tree.types import Type
-from grammar.tree.walk import READ_BY_FUNCTIONS, Definitions, children, reads, rewritten, walk
+from grammar.tree.walk import READ_BY_FUNCTIONS, Definitions, children, reads, rewritten
 
 # The fields of pods of other namespaces that every policy may read.
 OPEN_FIELDS = (
@@ -254,36 +253,3 @@ def of_peer(expr: ast.Expr, name: str, new: str = "peer") -> ast.Expr:
         return node
 
     return rewritten(expr, change)
-
-
-_AMOUNTS = frozenset({"requests", "limits"})
-
-
-def sum_of(clause: Clause, environment: Environment) -> ast.Expr | None:
-    """The part of a requirement that adds up amounts of pods, or the name that stands for it."""
-    lets, defs = environment.lets, environment.defs
-    # Each name is looked at once inside sums and once outside: definitions may nest like towers.
-    seen: set[tuple[str, bool]] = set()
-
-    def inside(expr: ast.Expr, *, summed: bool) -> ast.Expr | None:
-        """The first part that adds up amounts; `summed` says that the whole is added up."""
-        for part in walk(expr):
-            match part:
-                case ast.Select(operand, name) if summed and name in _AMOUNTS:
-                    if operand.type.name == "Peer":
-                        return part
-                case ast.Call("sum", target, args) if not summed:
-                    added = (target, *args) if target is not None else args
-                    if any(inside(each, summed=True) is not None for each in added):
-                        return part
-                case ast.LetReference(name) | ast.DefCall(name) if (name, summed) not in seen:
-                    seen.add((name, summed))
-                    body = lets[name] if name in lets else defs[name].body
-                    if inside(body, summed=summed) is not None:
-                        return part
-                case _:
-                    pass
-        return None
-
-    found = (inside(each, summed=False) for each in clause.requirements)
-    return next((each for each in found if each is not None), None)

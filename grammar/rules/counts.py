@@ -12,7 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import floor
 
-from grammar.meaning.access import of_peer, sum_of
+from grammar.meaning.access import of_peer
 from grammar.meaning.constants import constants, literal
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix, Severity, nearest
@@ -20,7 +20,7 @@ from grammar.rules.ranges import MIRRORED, NEGATED, conjuncts
 from grammar.rules.rule import Tree, finding, instead, rule
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bound
-from grammar.tree.clauses import Filter, Gang, Limit, Score, Share, Spread, of_kind
+from grammar.tree.clauses import Filter, Gang, Limit, Share, Spread, of_kind
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, Type
@@ -287,21 +287,6 @@ def _is_round(number: float) -> bool:
 
 # ---- without effect
 
-
-# What is the same for all nodes.
-_OF_POD = frozenset({"pod", "now", "namespaceObject"})
-
-
-@rule("P0350")
-def equal_score(tree: Tree) -> Iterator[Diagnostic]:
-    """A score that is the same for all nodes."""
-    for clause in of_kind(tree.written.items, Score):
-        if not tree.read_by(clause.value, *clause.ends) - _OF_POD:
-            message = "this reads nothing of the node, so all nodes get the same score"
-            hint = "write a value of the node, or a `when` if it is about the pod"
-            yield finding(message, clause.value.span, hint)
-
-
 # A node has 110 pods by default, and no kubelet is run with as many as this.
 _MOST_PODS = 500
 
@@ -429,11 +414,26 @@ _Conditions = tuple[tuple[str, ast.Expr], ...]
 @rule("P0318")
 def sum_in_filter(tree: Tree) -> Iterator[Diagnostic]:
     """A filter that adds up what pods ask for, without those still on their way to the node."""
-    for clause in of_kind(tree.written.items, Filter):
-        if not clause.at_bind and (sums := sum_of(clause, tree.environment)):
-            message = "this sum does not have the pods that are still on their way to the node"
-            limit = "`limit … { sum … of all pods where … per node at most … strict }`"
-            yield finding(message, sums.span, f"write a {limit} instead, which counts them")
+    message = "this sum does not have the pods that are still on their way to the node"
+    limit = "`limit … { sum … of all pods where … per node at most … strict }`"
+    for clause in (c for c in tree.clauses(Filter) if not c.at_bind):
+        for call in walk(clause.requires):
+            if (
+                isinstance(call, ast.Call)
+                and call.function == "sum"
+                and any(map(_asked, walk(call)))
+            ):
+                yield finding(message, call.span, f"write a {limit} instead, which counts them")
+                break
+
+
+def _asked(expr: ast.Expr) -> bool:
+    """Whether an expression is what a pod asks for."""
+    match expr:
+        case ast.Select(operand, "requests" | "limits"):
+            return operand.type.name == "Peer"
+        case _:
+            return False
 
 
 @rule("P0319")

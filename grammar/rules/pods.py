@@ -8,6 +8,7 @@ that of their `pod`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from grammar.checker.policy_checker import Checked
@@ -20,35 +21,41 @@ from grammar.rules.rule import Tree, finding, instead, on, rule, write_out
 from grammar.rules.words import compared, reads_field, unwrapped
 from grammar.tree import ast
 from grammar.tree.ast import Expr
-from grammar.tree.clauses import Filter, Gang, Limit, Policy, of_kind
+from grammar.tree.clauses import Filter, Gang, Limit, Policy, Score, of_kind
 from grammar.tree.source import Span
 from grammar.tree.walk import reads, walk
 
 # ---- which pods
 
-# What a condition is about, and what it says if it reads the pod alone.
-_ABOUT_OTHERS = {
-    "on nodes where": ("node", "it is about all nodes or none"),
-    "protect": ("victim", "it protects every victim or none"),
+# What is the same for all nodes, and for all pods that are counted.
+OF_POD = frozenset({"pod", "now", "namespaceObject"})
+# `pod.labels["app"] == "web"`
+_OF_ONE = re.compile(r'pod\.(?:name|namespace|labels\[.*\]) == "[^"]*"\Z')
+_OR_WHEN = ", or a `when` if it is about the pod"
+# What a condition is about, what it says if it reads the pod alone, and what its hint adds.
+_ABOUT = {
+    "pods where": ("peer", "it counts every pod or none", ", in which `peer` is a counted pod"),
+    "on nodes where": ("node", "it is about all nodes or none", _OR_WHEN),
+    "protect": ("victim", "it protects every victim or none", _OR_WHEN),
 }
 
 
 @rule("P0340")
 def pods_that_never_count(tree: Tree) -> Iterator[Diagnostic]:
     """A `pods where` or a filter that reads the pod alone, or counts pods that never count."""
-    counted = [clause.counted for clause in tree.policy.clauses if clause.counted is not None]
-    for pods in (*counted, *(each.pods for each in tree.environment.counts.values())):
-        where = pods.where
-        if where is None or isinstance(where, ast.Literal):
-            continue
-        read = tree.read_by(where)
-        if "pod" in read and "peer" not in read:
-            meant = tree.shown(where).replace("pod.", "peer.")
-            message = "this reads the pod alone, so it counts every pod or none"
-            hint = f"write `{meant}`, in which `peer` is a counted pod"
-            yield finding(message, where.span, hint)
-        if not pods.all:
-            yield from _of_other_namespaces(where, tree)
+    named = [each.pods for each in tree.environment.counts.values()]
+    conditions = [(c.expr, c.word) for c in tree.conditions()]
+    conditions += [(pods.where, "pods where") for pods in named if pods.where is not None]
+    for expr, word in conditions:
+        read = tree.read_by(expr)
+        if word in _ABOUT and "pod" in read <= OF_POD:
+            name, why, more = _ABOUT[word]
+            meant = tree.shown(expr).replace("pod.", f"{name}.")
+            message = f"this reads the pod alone, so {why}"
+            yield finding(message, expr.span, f"write `{meant}`{more}")
+    for each in (*(clause.counted for clause in tree.policy.clauses), *named):
+        if each is not None and each.where is not None and not each.all:
+            yield from _of_other_namespaces(each.where, tree)
 
 
 def _of_other_namespaces(where: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
@@ -84,18 +91,6 @@ def _chosen(tree: Tree) -> Iterator[str]:
 
 
 @rule("P0340")
-def about_the_pod_alone(tree: Tree) -> Iterator[Diagnostic]:
-    """A condition about the pod alone, in an `on nodes where` or `protect victim where`."""
-    for condition in tree.conditions():
-        name, why = _ABOUT_OTHERS.get(condition.word, ("", ""))
-        if name and tree.read_by(condition.expr) == {"pod"}:
-            meant = tree.shown(condition.expr).replace("pod.", f"{name}.")
-            message = f"this reads the pod alone, so {why}"
-            hint = f"write `{meant}`, or a `when` if it is about the pod"
-            yield finding(message, condition.expr.span, hint)
-
-
-@rule("P0340")
 def filter_of_one_pod(tree: Tree) -> Iterator[Diagnostic]:
     """A filter without a message that only asks for a label of the pod.
 
@@ -105,28 +100,25 @@ def filter_of_one_pod(tree: Tree) -> Iterator[Diagnostic]:
         # A message tells the owners of the pods that they are meant.
         if clause.message is not None or clause.at_bind:
             continue
-        if tree.read_by(*clause.requires, clause.when) != {"pod"}:
-            continue
-        parts = [part for require in clause.requires for part in conjuncts(require)]
-        shown = [_of_pod(part, tree) for part in parts]
-        if None not in shown:
+        parts = conjuncts(*clause.requires)
+        is_of_pod = tree.read_by(*parts, clause.when) == {"pod"}
+        if is_of_pod and all(map(_OF_ONE.match, map(tree.shown, parts))):
+            meant = tree.shown(parts[0]).replace("pod.name ", "pod.workload.name ")
             message = (
                 "this reads nothing of the node, so every other pod of the policy stays pending"
             )
-            meant = (shown[0] or "").replace("pod.name ", "pod.workload.name ")
-            hint = f"write `for pods where {meant}`, or a `when` and what it requires of the"
-            yield finding(message, parts[0].span, f"{hint} node")
+            hint = f"write `for pods where {meant}`, or a `when` and what it requires of the node"
+            yield finding(message, parts[0].span, hint)
 
 
-def _of_pod(part: ast.Expr, tree: Tree) -> str | None:
-    """`pod.labels["app"] == "web"` as it is written; None for anything else."""
-    match part:
-        case ast.Binary("==", read, ast.Literal(str())):
-            shown = tree.shown(read)
-            is_name = shown in ("pod.name", "pod.namespace") or shown.startswith("pod.labels[")
-            return tree.shown(part) if is_name else None
-        case _:
-            return None
+@rule("P0350")
+def equal_score(tree: Tree) -> Iterator[Diagnostic]:
+    """A score that is the same for all nodes."""
+    for clause in of_kind(tree.written.items, Score):
+        if tree.read_by(clause.value, *clause.ends) <= OF_POD:
+            message = "this reads nothing of the node, so all nodes get the same score"
+            hint = "write a value of the node, or a `when` if it is about the pod"
+            yield finding(message, clause.value.span, hint)
 
 
 # ---- the pod that is being placed

@@ -20,7 +20,7 @@ from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix, Severity
 from grammar.tree import ast
 from grammar.tree.clause_parts import WrittenCondition
-from grammar.tree.clauses import Clause, Def, ForPods, Item, Let, Policy, of_kind
+from grammar.tree.clauses import Clause, Def, ForPods, Let, Policy, of_kind
 from grammar.tree.source import Span
 from grammar.tree.types import STRING
 from grammar.tree.walk import rewritten, roots, walk
@@ -153,8 +153,8 @@ _MOST_OF_ONE = 5_000
 _MOST_OF_ALL = 50_000
 
 
-class _TooLargeError(Exception):
-    """Too large to be written out: the expression stays as it is."""
+class _KeptError(Exception):
+    """The expression stays as it is: it is too large, or a name would be another one in a macro."""
 
 
 def write_out(policy: Policy, environment: Environment) -> Policy:
@@ -167,14 +167,10 @@ def write_out(policy: Policy, environment: Environment) -> Policy:
     def change(node: object) -> object:
         return writer.whole(node) if isinstance(node, ast.Expr) else node
 
-    items: tuple[Item, ...] = tuple(
-        rewritten(item, change) if any(map(_is_written_out, walk(item))) else item
-        for item in policy.items
-        if not isinstance(item, Let | Def)
-    )
-    if any(isinstance(e, ast.LetReference | ast.DefCall) for e in walk(items)):
-        items += tuple(i for i in policy.items if isinstance(i, Let | Def))
-    return replace(policy, items=items)
+    definitions = tuple(i for i in policy.items if isinstance(i, Let | Def))
+    items = tuple(rewritten(i, change) for i in policy.items if not isinstance(i, Let | Def))
+    is_needed = any(isinstance(e, ast.LetReference | ast.DefCall) for e in walk(items))
+    return replace(policy, items=items + definitions if is_needed else items)
 
 
 def _is_written_out(expr: ast.Expr) -> bool:
@@ -194,8 +190,6 @@ class _Writer:
         self._environment = environment
         self._left_of_all = _MOST_OF_ALL
         self._left = 0
-        # The variables of the macros in the body of each `def`.
-        self._variables: dict[str, frozenset[str]] = {}
 
     def whole(self, expr: ast.Expr) -> ast.Expr:
         """A whole expression written out, always a new node."""
@@ -204,7 +198,7 @@ class _Writer:
         self._left = before = min(_MOST_OF_ONE, self._left_of_all)
         try:
             return self._of(expr, {})
-        except _TooLargeError:
+        except _KeptError:
             return replace(expr)
         finally:
             self._left_of_all -= before - self._left
@@ -212,12 +206,17 @@ class _Writer:
     def _take(self, nodes: int) -> None:
         if nodes > self._left:
             self._left = 0
-            raise _TooLargeError
+            raise _KeptError
         self._left -= nodes
 
     def _of(self, expr: ast.Expr, names: Mapping[str, ast.Expr]) -> ast.Expr:
         """The expression with `names` of local variables replaced by what they stand for."""
         self._take(1)
+
+        def change(node: object) -> object:
+            inner = isinstance(node, ast.Expr) and node is not expr
+            return self._of(node, names) if inner else node  # type: ignore[arg-type]
+
         match expr:
             case ast.LetReference(name):
                 return self._of(self._environment.lets[name], {})
@@ -225,10 +224,6 @@ class _Writer:
                 known = self._environment.defs[name]
                 values = [self._of(a, names) for a in args]
                 bound = dict(zip((p.name for p in known.parameters), values, strict=False))
-                if name not in self._variables:
-                    self._variables[name] = _variables(known.body)
-                if not _apart(self._variables[name], values):
-                    return expr
                 body = self._of(known.body, bound)
                 return self._moved(body, expr.span) if args else body
             case ast.Ident(name, absolute=False) if name in names:
@@ -236,52 +231,19 @@ class _Writer:
                 return names[name]
             case ast.Comprehension(_, target, variables, bodies):
                 free = {name: value for name, value in names.items() if name not in variables}
+                read = {e.name for e in walk(tuple(free.values())) if isinstance(e, ast.Ident)}
+                if not read.isdisjoint(variables):
+                    raise _KeptError
                 made = tuple(self._of(part, free) for part in bodies)
                 return replace(expr, target=self._of(target, names), body=made)
-            case ast.Literal() | ast.Ident():
-                return expr
             case ast.Select(operand, name) if _is_written_out(expr):
                 key = ast.Literal(name, STRING, expr.name_span)
                 inner = self._of(operand, names)
                 return ast.Index(inner, key, expr.optional, expr.span, expr.type)
-            # The usual ones, for the time that a general rewriting takes.
-            case ast.Select(operand):
-                return replace(expr, operand=self._of(operand, names))
-            case ast.Index(operand, index):
-                return replace(expr, operand=self._of(operand, names), index=self._of(index, names))
-            case ast.Binary(_, left, right):
-                return replace(expr, left=self._of(left, names), right=self._of(right, names))
-            case ast.Chain(_, operands):
-                return replace(expr, operands=tuple(self._of(o, names) for o in operands))
-            case ast.Call(_, target, args):
-                called = self._of(target, names) if target is not None else None
-                return replace(expr, target=called, args=tuple(self._of(a, names) for a in args))
             case _:
-                return self._parts(expr, names)
+                return rewritten(expr, change)
 
     def _moved(self, body: ast.Expr, span: Span) -> ast.Expr:
         """The body of a call at the span of the call, which alone can be corrected for it."""
         self._take(sum(1 for _ in walk(body)))
         return rewritten(body, lambda node: span if node == body.span else node)
-
-    def _parts(self, expr: ast.Expr, names: Mapping[str, ast.Expr]) -> ast.Expr:
-        """The node with its parts written out."""
-
-        def change(node: object) -> object:
-            inner = isinstance(node, ast.Expr) and node is not expr
-            return self._of(node, names) if inner else node  # type: ignore[arg-type]
-
-        return rewritten(expr, change)
-
-
-def _variables(body: object) -> frozenset[str]:
-    """The variables of all macros in the body."""
-    macros = (e for e in walk(body) if isinstance(e, ast.Comprehension))
-    return frozenset(name for macro in macros for name in macro.variables)
-
-
-def _apart(variables: frozenset[str], values: list[ast.Expr]) -> bool:
-    """Whether the values read none of these variables, which would be other ones in a body."""
-    return not variables or not any(
-        isinstance(e, ast.Ident) and e.name in variables for value in values for e in walk(value)
-    )

@@ -25,7 +25,7 @@ CPU = 'node.pods.map(p, p.requests["cpu"]).sum()'
             id="of some pods",
         ),
         pytest.param(
-            f'let used = {CPU} filter "f" {{ require used <= "4" }}', ["P0318 used"], id="a let"
+            f'let used = {CPU} filter "f" {{ require used <= "4" }}', [f"P0318 {CPU}"], id="a let"
         ),
         pytest.param(
             "def used(r: string): quantity = node.pods.map(p, p.requests[r]).sum()"
