@@ -186,10 +186,9 @@ def _put_costs(checked: Checked, source: Source, limit: int) -> None:
 
     rows = table("steps", "at", "expression", right=("steps",))
     for each in describe(checked.policy, checked.environment):
-        parts = [(part.steps, part.span, "  ") for part in each.parts]
-        for steps, span, indent in [(each.steps, each.expr.span, ""), *parts]:
-            text = f"{indent}{excerpt(source.slice(span), _LONGEST)}"
-            rows.add_row(f"{steps:,}", _line_and_column(source, span), text)
+        for cost in (each, *each.parts):
+            text = f"{'' if cost is each else '  '}{excerpt(source.slice(cost.span), _LONGEST)}"
+            rows.add_row(f"{cost.steps:,}", _line_and_column(source, cost.span), text)
     address = checked.policy.address
     put([f"cost of {address} in steps for one node, of {limit:,}", rows, ""])
 

@@ -58,7 +58,7 @@ from grammar.checker.policy_checker import Checked
 from grammar.meaning import card_forms as cards
 from grammar.meaning.access import kept
 from grammar.meaning.constants import constant, literal
-from grammar.meaning.costs import Costs
+from grammar.meaning.costs import Estimator
 from grammar.tree.ast import Expr, Ident, Literal
 from grammar.tree.clause_parts import Bound, Bounds, Order, PodSet, Template, WaitUntil
 from grammar.tree.clauses import (
@@ -193,7 +193,7 @@ class _PolicyCompiler:
         self._items = policy.items
         self._clauses = policy.clauses
         self._selector = policy.selector
-        self._costs = Costs(checked.environment)
+        self._estimator = Estimator(checked.environment)
         self._compiler = Compiler(checked.environment)
         self._environment = environment = self._compiler.environment
         self._definitions = environment.definitions
@@ -603,7 +603,7 @@ class _PolicyCompiler:
 
     def _nodes_per_look(self, clause: Clause) -> int:
         """The number of nodes for which the clause takes about a millisecond at most."""
-        steps = sum(map(self._costs.steps, children(clause, skip=_UNDECIDING)))
+        steps = sum(map(self._estimator.steps, children(clause, skip=_UNDECIDING)))
         return max(1, _STEPS_PER_LOOK // max(1, steps))
 
     def _condition(self, when: Expr | None) -> Condition | None:

@@ -130,8 +130,8 @@ class Estimator:
     """
 
     environment: Environment
-    assumptions: Assumptions
-    by_call: bool
+    assumptions: Assumptions = USUAL
+    by_call: bool = True
     _known: dict[int, tuple[ast.Expr, Estimate]] = field(default_factory=dict)
     _lets: dict[str, Estimate] = field(default_factory=dict)
     _defs: dict[str, dict[tuple[Size, ...], Estimate]] = field(default_factory=dict)
@@ -140,6 +140,17 @@ class Estimator:
         """The estimate of an expression, or of a part of one that was examined."""
         known = self._known.get(id(expr))
         return known[1] if known is not None else self._of(expr, _NO_SCOPE)
+
+    def steps(self, expr: ast.Expr) -> int:
+        """The greatest number of steps of an expression, or of a part of one that was examined."""
+        return self.of(expr).steps
+
+    def dearest(self, expr: ast.Expr) -> ast.Expr:
+        """The innermost part that causes more than half of the steps."""
+        total = self.steps(expr)
+        dear = (child for child in children(expr) if self.steps(child) * 2 > total)
+        child = next(dear, None)
+        return expr if child is None else self.dearest(child)
 
     def let(self, name: str) -> Estimate:
         if name not in self._lets:
@@ -160,9 +171,16 @@ class Estimator:
 
     def _of(self, expr: ast.Expr, scope: Scope) -> Estimate:
         found = self._examined(expr, scope)
-        known = self._known.get(id(expr))
-        if known is not None and known[1] != found:
-            found = _greater(known[1], found)
+        if found.steps > _CEILING:
+            found = replace(found, steps=_CEILING, own=min(found.own, _CEILING))
+        _, known = self._known.get(id(expr), (expr, found))
+        if known != found:
+            found = Estimate(
+                max(known.steps, found.steps),
+                max(known.own, found.own),
+                known.charged or found.charged,
+                either(known.size, found.size),
+            )
         # The expression is kept too, so that no other one gets its id.
         self._known[id(expr)] = expr, found
         return found
@@ -229,8 +247,8 @@ class Estimator:
                 size = ATOM
         charged = work > FREE
         return Estimate(
-            _capped(1 + sum(p.steps for p in parts) + work),
-            _capped(1 + sum(p.own for p in parts) + (0 if charged else work)),
+            1 + sum(p.steps for p in parts) + work,
+            1 + sum(p.own for p in parts) + (0 if charged else work),
             charged,
             size,
         )
@@ -250,15 +268,13 @@ class Estimator:
         steps, own = sum(b.steps for b in body), sum(b.own for b in body)
         size = _made(expr.macro, held, variables[0], body[-1].size)
         if single:
-            return Estimate(
-                _capped(1 + target.steps + steps), _capped(1 + target.own + own), size=size
-            )
+            return Estimate(1 + target.steps + steps, 1 + target.own + own, size=size)
         after = 0
         if expr.macro == "sortBy":
             after = ordered(Size(held.length, body[-1].size))
         elif expr.macro == "transformMapEntry":
             after = 4 * held.length * body[-1].size.length
-        whole = _capped(1 + target.steps + held.length * (1 + steps) + after)
+        whole = 1 + target.steps + held.length * (1 + steps) + after
         return Estimate(whole, 1 + target.own, charged=True, size=size)
 
     def _result(self, expr: ast.Call, function: str, sizes: Sequence[Size]) -> Size:
@@ -340,8 +356,8 @@ def _defined(body: Estimate, given: Sequence[Estimate]) -> Estimate:
     """The estimate of the use of a definition; one of many steps charges by itself."""
     many = body.own > _MANY
     return Estimate(
-        _capped(sum(g.steps for g in given) + body.steps),
-        _capped(sum(g.own for g in given) + (1 if many else body.own)),
+        sum(g.steps for g in given) + body.steps,
+        sum(g.own for g in given) + (1 if many else body.own),
         many,
         body.size,
     )
@@ -375,15 +391,6 @@ def _any(sizes: Sequence[Size]) -> Size:
     return found
 
 
-def _greater(left: Estimate, right: Estimate) -> Estimate:
-    return Estimate(
-        max(left.steps, right.steps),
-        max(left.own, right.own),
-        left.charged or right.charged,
-        either(left.size, right.size),
-    )
-
-
 def _constant(value: object) -> Size:
     if isinstance(value, str):
         return Size(len(value), constant=value)
@@ -409,47 +416,10 @@ def _rounded(size: Size) -> Size:
     )
 
 
-def _capped(steps: int) -> int:
-    return min(steps, _CEILING)
-
-
 # ---- costs of a policy
 
 # The most steps that an expression may take for one node: as many as it gets when it runs.
 LIMIT = STEPS
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """The cost of one sub-expression: its greatest number of steps."""
-
-    span: Span
-    steps: int
-
-
-class Costs:
-    """Costs of the expressions of one environment."""
-
-    def __init__(self, environment: Environment, assumptions: Assumptions = USUAL) -> None:
-        self._estimator = Estimator(environment, assumptions, by_call=True)
-
-    def steps(self, expr: ast.Expr) -> int:
-        """The greatest number of steps of an expression, or of a part of one that was computed."""
-        return self._estimator.of(expr).steps
-
-    def table(self, expr: ast.Expr) -> Iterator[Cost]:
-        """Every part that costs something, the most expensive first."""
-        self.steps(expr)
-        parts = (Cost(part.span, self.steps(part)) for part in walk(expr))
-        yield from sorted((p for p in parts if p.steps), key=lambda c: -c.steps)
-
-    def dearest(self, expr: ast.Expr) -> ast.Expr:
-        """The innermost part that causes more than half of the cost."""
-        total = self.steps(expr)
-        for child in children(expr):
-            if self.steps(child) * 2 > total:
-                return self.dearest(child)
-        return expr
 
 
 def expressions(policy: Policy, environment: Environment) -> Iterator[ast.Expr]:
@@ -470,27 +440,27 @@ def expressions(policy: Policy, environment: Environment) -> Iterator[ast.Expr]:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """A described expression: its greatest number of steps for a node, and the dearest parts."""
+class Cost:
+    """The cost of an expression: its greatest number of steps for a node, and its dearest parts."""
 
-    expr: ast.Expr
+    span: Span
     steps: int
-    parts: tuple[Cost, ...]
+    parts: tuple[Cost, ...] = ()
 
 
-def describe(policy: Policy, environment: Environment, most: int = 3) -> Iterator[Described]:
+def describe(policy: Policy, environment: Environment, most: int = 3) -> list[Cost]:
     """Each expression, the most expensive first, with its `most` most expensive parts."""
-    costs = Costs(environment)
-    whole = sorted(
-        ((costs.steps(e), e) for e in expressions(policy, environment)), key=lambda c: -c[0]
-    )
-    for steps, expr in whole:
-        parts: list[Cost] = []
-        for part in costs.table(expr):
-            # All parts of a short form have its span.
-            if part.span != expr.span and part.span not in [p.span for p in parts]:
-                parts.append(part)
-        yield Described(expr, steps, tuple(parts[:most]))
+    estimator = Estimator(environment)
+    found: list[Cost] = []
+    for expr in expressions(policy, environment):
+        parts = sorted(walk(expr), key=estimator.steps, reverse=True)
+        # All parts of a short form have its span.
+        by_span = {part.span: part for part in reversed(parts) if estimator.steps(part)}
+        by_span.pop(expr.span, None)
+        dear = sorted(by_span.values(), key=parts.index)[:most]
+        costs = tuple(Cost(part.span, estimator.steps(part)) for part in dear)
+        found.append(Cost(expr.span, estimator.steps(expr), costs))
+    return sorted(found, key=lambda cost: -cost.steps)
 
 
 # The budget of a policy: the seconds that a verb may spend on all its clauses at once.
@@ -544,26 +514,25 @@ def clause_steps(
     policy: Policy, environment: Environment, size: ClusterSize
 ) -> list[tuple[Clause, int]]:
     """The greatest number of steps of each clause for the first pod of its kind."""
-    definitions = environment.definitions
-    costs, reads_node = Costs(environment, _with_pods(size)), _node_readers(environment)
-    items, selector = policy.items, policy.selector
-    pairs = {c.name_span: _pairs(c, environment, size) for c in of_kind(items, Limit) if c.mutual}
-    taken = {c.name_span: (selector, c.when, c.take, c.number) for c in of_kind(items, Cards)}
-    members = {c.name_span: c.by for c in of_kind(items, Gang)}
-    found: list[tuple[Clause, int]] = []
+    definitions, found = environment.definitions, list[tuple[Clause, int]]()
+    estimator, reads_node = Estimator(environment, _with_pods(size)), _node_readers(environment)
     for clause in policy.clauses:
         steps = 0
         for expr in children(clause, skip=(Template, PodSet, WaitUntil)):
-            steps += costs.steps(expr) * (size.nodes if reads_node(expr) else 1)
+            steps += estimator.steps(expr) * (size.nodes if reads_node(expr) else 1)
         named = roots(children(clause), definitions) & environment.counts.keys()
-        for pods in (clause.counted, *(environment.counts[name].pods for name in sorted(named))):
-            each = sum(map(costs.steps, children(pods)))
-            compared = size.pods + (pairs.get(clause.name_span, 0) if pods is clause.counted else 0)
-            steps += (each + _COUNTED_STEPS) * compared if pods is not None else 0
-        if (by := members.get(clause.name_span)) is not None:
-            steps += (costs.steps(by) + _COUNTED_STEPS) * size.pods
-        if (rules := taken.get(clause.name_span)) is not None:
-            each = sum(costs.steps(expr) for expr in rules if expr is not None)
+        pods = [environment.counts[name].pods for name in sorted(named)]
+        for counted in pods if clause.counted is None else (clause.counted, *pods):
+            each = sum(map(estimator.steps, children(counted))) + _COUNTED_STEPS
+            own = of_kind((clause,), Limit) if counted is clause.counted else ()
+            pairs = sum(_pairs(limit, environment, size) for limit in own)
+            steps += each * (size.pods + pairs)
+        for gang in of_kind((clause,), Gang):
+            if gang.by is not None:
+                steps += (estimator.steps(gang.by) + _COUNTED_STEPS) * size.pods
+        for cards in of_kind((clause,), Cards):
+            rules = (policy.selector, cards.when, cards.take, cards.number)
+            each = sum(estimator.steps(expr) for expr in rules if expr is not None)
             steps += _CARD_STEPS * size.pods + each * (size.pods // _ALIKE)
         found.append((clause, steps))
     return found
@@ -578,7 +547,7 @@ def _with_pods(size: ClusterSize) -> Assumptions:
 def _pairs(clause: Limit, environment: Environment, size: ClusterSize) -> int:
     """For how many pairs of pods a mutual limit is evaluated, of those that differ to it."""
     where = clause.pods.where if clause.pods is not None else None
-    if where is None:
+    if where is None or not clause.mutual:
         return 0
     definitions = environment.definitions
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from grammar.meaning.costs import (
     POLICY_SECONDS,
     STEP_SECONDS,
-    Costs,
+    Estimator,
     budget_factor,
     clause_steps,
     expressions,
@@ -26,19 +26,19 @@ _VERBS: tuple[ClauseVerb, ...] = ("filter", "prioritize")
 @rule("P0401")
 def expensive_expression(tree: Tree) -> Iterator[Diagnostic]:
     """An expression that can take too many steps."""
-    costs = Costs(tree.environment)
+    estimator = Estimator(tree.environment)
     for expr in expressions(tree.written, tree.environment):
-        steps = costs.steps(expr)
+        steps = estimator.steps(expr)
         if steps <= tree.cost_limit:
             continue
         # The compiler keeps what reads the pod alone, so all nodes of a call share its cost.
         once = tree.read_by(expr) == {"pod"}
         most = tree.cost_limit * _NODES_OF_A_CALL if once else tree.cost_limit
         if steps > most:
-            dearest = costs.dearest(expr)
+            dearest = estimator.dearest(expr)
             scope = "call" if once else "node"
             message = f"this can take {steps:,} steps for one {scope}, more than {most:,}"
-            label = f"{costs.steps(dearest):,} of them here"
+            label = f"{estimator.steps(dearest):,} of them here"
             nest = "nest fewer macros and `def`s inside each other"
             hint = f"{nest}, or make shorter texts and lists"
             found = finding(message, dearest.span, hint, severity="error")

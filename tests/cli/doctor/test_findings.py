@@ -134,8 +134,7 @@ def test_both_sides_must_agree_on_bind(binds: bool, asked: bool) -> None:
             UNSCORED,
             [("no-binder", "warning")],
         ),
-        (SUM.format("filter"), UNSCORED, [("no-binder", "warning")]),
-        (SUM.format("bind"), UNSCORED, [("no-binder", "warning"), ("no-binder", "warning")]),
+        (SUM.format("bind"), UNSCORED, [("no-binder", "warning")]),
         (SUM.format("bind"), UNSCORED | BIND, []),
         (
             'policy s in namespace "web" { score "x" weight 1 { value 1 } }',
@@ -168,7 +167,6 @@ def test_both_sides_must_agree_on_bind(binds: bool, asked: bool) -> None:
     ids=[
         *["all", "no bind", "ignorable", "best effort", "audit", "bind clause"],
         *[
-            "sum",
             "sum at binding",
             "sum that is checked",
             "score",
