@@ -514,8 +514,16 @@ def _further(checked: Checked, cost_limit: int, *, filled: bool = False) -> Chec
     return replace(checked, diagnostics=(*checked.diagnostics, *found))
 
 
-def in_cluster(checked: Checked, cluster: ClusterFacts) -> Checked:
-    """The policy with the warnings that follow from a cluster among its diagnostics."""
+def in_cluster(validation: Validation, cluster: ClusterFacts) -> Validation:
+    """The validation with the warnings that follow from a cluster among its diagnostics."""
+    files = (
+        replace(file, policies=tuple(_in_cluster(checked, cluster) for checked in file.policies))
+        for file in validation.files
+    )
+    return Validation(tuple(files))
+
+
+def _in_cluster(checked: Checked, cluster: ClusterFacts) -> Checked:
     found = rules.run_in_cluster(checked, cluster)
     # What the nodes say of a label is more than what Kubernetes says of it.
     spans = [each.span for each in found if each.code != "P0402"]

@@ -33,7 +33,7 @@ from grammar.messages.diagnostics import Mended, mend
 from grammar.messages.texts import counted, excerpt, named
 from grammar.tree.source import Source, Span
 from policies.loader import Loaded, load
-from policies.validation import Validation, Validator, check_source
+from policies.validation import Validation, Validator, check_source, in_cluster
 
 if TYPE_CHECKING:
     from cli.world import World
@@ -145,10 +145,7 @@ def _put(
 ) -> Sequence[Finding]:
     """Prints what is found of files, and what they do in a world; the findings."""
     if world is not None:
-        # Importing the engine takes as long as the rest of a check.
-        from cli.cluster_warnings import ClusterWarnings  # noqa: PLC0415
-
-        validation = ClusterWarnings(world.cluster, world.codec).added(validation)
+        validation = in_cluster(validation, world.cluster.facts())
     findings = list(validation.findings())
     names = (file.source.name for file in validation.files)
     put_report(findings, args.output, cases_of(findings, names))

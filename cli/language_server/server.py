@@ -19,7 +19,6 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 from pygls.workspace import PositionCodec
 
-from cli.cluster_warnings import ClusterWarnings
 from cli.expressions import ClusterSamples, Subject
 from engine.cache.cluster_copy import ClusterCopy
 from engine.objects.codec import ObjectCodec
@@ -34,7 +33,7 @@ from policies.editor.edited_text import EditedDocument, complete, document
 from policies.editor.meaning import meaning
 from policies.loader import SUFFIX, Search, is_manifest, read_source
 from policies.manifest_text import GROUP
-from policies.validation import LIBRARY, Validation, Validator
+from policies.validation import LIBRARY, Validation, Validator, in_cluster
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
@@ -103,7 +102,7 @@ class PolicyServer:
     ) -> None:
         self._cluster = cluster
         self._codec = codec
-        self._warnings = ClusterWarnings(cluster, codec) if cluster is not None else None
+        self._facts = cluster.facts() if cluster is not None else None
         self._samples = ClusterSamples(Subject(cluster, codec))
         self._texts: dict[str, str] = {}
         self._uris: dict[str, str] = {}
@@ -176,8 +175,8 @@ class PolicyServer:
         validation = self._validation(path)
         if validation is None:
             return None, positions
-        if warned and self._warnings is not None:
-            validation = self._warnings.added(validation, quick=True)
+        if warned and self._facts is not None:
+            validation = in_cluster(validation, self._facts)
         return document(path, validation, load_schema()), positions
 
     def _validation(self, path: str) -> Validation | None:

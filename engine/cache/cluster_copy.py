@@ -7,6 +7,7 @@ replaces as a whole.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ from engine.objects.codec import ObjectCodec
 from engine.objects.defaulting import Json
 from engine.objects.peer import TEMPLATE_HASH, Peer, Workload, decode_controller
 from engine.objects.workload_pods import WorkloadError, pods_of
+from grammar.meaning.costs import ClusterFacts
 from grammar.messages.catalogue import listed
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import counted, named
@@ -173,6 +175,12 @@ class ClusterCopy:
     @property
     def pods(self) -> Cache:
         return self._cache
+
+    def facts(self) -> ClusterFacts:
+        """What the rules ask of a cluster."""
+        nodes = self.snapshot().nodes
+        labels = Counter(k for node in nodes.values() for k in node.metadata.labels or {})
+        return ClusterFacts(labels, len(nodes), self.pods.size)
 
     def lacks(self, needs: Needs) -> str:
         """A note about what policies read and the copy lacks, which counts as absent; or empty."""

@@ -19,7 +19,7 @@ from grammar.meaning.environment import Environment, inside
 from grammar.tree import ast
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import Bounds, PodSet, Template, WaitUntil
-from grammar.tree.clauses import Cards, Clause, ForPods, Gang, Limit, Policy, Share, of_kind
+from grammar.tree.clauses import Cards, Clause, ForPods, Gang, Limit, Policy, of_kind
 from grammar.tree.data import Count, Group, is_group
 from grammar.tree.source import Span
 from grammar.tree.types import DYN, Type
@@ -491,16 +491,11 @@ UNKNOWN_SIZE = ClusterSize(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """One cluster: the number of nodes by label key, of all nodes, and its size.
-
-    `replicas` gives the replicas of each workload that a share is about, by name; None leaves out
-    what is found by them.
-    """
+    """One cluster: the number of nodes by label key, of all nodes, and its size."""
 
     labels: Mapping[str, int]
     nodes: int
     size: ClusterSize
-    replicas: Callable[[Share], Mapping[str, int]] | None = None
 
 
 def budget_factor(nodes: int) -> float:

@@ -15,7 +15,7 @@ from grammar.rules import amounts, conditions, costs, counts, pods, texts, words
 from grammar.rules.rule import Rule, Tree, tree_of
 
 # The rules about a policy in a cluster.
-IN_CLUSTER = (counts.unknown_label, counts.vanishing_percentage, costs.slow_policy)
+IN_CLUSTER = (words.unknown_label, costs.slow_policy)
 # All others. Of those with the same code, the first one's line is the heading in the book.
 RULES = tuple(
     each

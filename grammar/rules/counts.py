@@ -7,31 +7,30 @@ these pods.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
-from fractions import Fraction
-from math import floor
+from math import inf
 
 from grammar.meaning.access import of_peer
 from grammar.meaning.constants import constants, literal
 from grammar.messages import catalogue
-from grammar.messages.diagnostics import Diagnostic, Fix, Severity, nearest
-from grammar.rules.ranges import MIRRORED, NEGATED, conjuncts
+from grammar.messages.diagnostics import Diagnostic, Fix, Severity
+from grammar.messages.plain_words import DOMAINS
+from grammar.rules.ranges import MIRRORED, NEGATED, Fact, conjuncts
 from grammar.rules.rule import Tree, finding, instead, rule
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bound
-from grammar.tree.clauses import Filter, Gang, Limit, Share, Spread, of_kind
+from grammar.tree.clauses import Filter, Gang, Limit, Policy, Share, Spread, of_kind
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
-from grammar.tree.types import BOOL, Type
+from grammar.tree.types import BOOL
 from grammar.tree.walk import reads, walk
 from grammar.values.quantity import Quantity
 
 # ---- numbers
 
 _WHOLE = 100
-
-# ---- numbers
 
 
 @rule("P0204")
@@ -40,51 +39,35 @@ def bad_number(tree: Tree) -> Iterator[Diagnostic]:
 
     The parser has looked at the numbers that are no expressions.
     """
-    items = tree.written.items
-    for share in of_kind(items, Share):
-        yield from _no_part(share.bound, tree)
-    for limit in of_kind(items, Limit):
-        if limit.added is not None:
-            yield from _no_sum(limit.bound, tree)
-        else:
-            yield from _no_count(limit.bound.amount, "number of pods", 0, tree)
+    for amount, percent, what, least, span in _numbers(tree.written):
+        if not isinstance(amount, ast.Expr) or (value := tree.constant(amount)) is None:
+            continue
+        if percent and not 0 <= value <= _WHOLE:
+            allowed = "a number from 0 to 100"
+            yield catalogue.bad_number(f"{value}%", "percentage of pods", allowed, span)
+        elif not percent and (value < least or value % 1):
+            yield catalogue.bad_number(
+                str(value), what, f"a whole number from {least}", amount.span
+            )
+    for limit in of_kind(tree.written.items, Limit):
+        given = limit.bound.amount
+        added = literal(given, tree.environment) if isinstance(given, ast.Expr) else given
+        size = added.nanos if isinstance(added, Quantity) else added
+        if limit.added is not None and isinstance(size, int | float) and size < 0:
+            yield catalogue.bad_number(str(added), "sum", "an amount from 0", limit.bound.span)
+
+
+def _numbers(policy: Policy) -> Iterator[tuple[float | ast.Expr | None, bool, str, int, Span]]:
+    """The numbers of pods and the like: whether each is a percentage, what it is, and its least."""
+    items = policy.items
+    bounds = [limit.bound for limit in of_kind(items, Limit) if limit.added is None]
+    for bound in (*(share.bound for share in of_kind(items, Share)), *bounds):
+        yield bound.amount, bound.percent, "number of pods", 0, bound.span
     for spread in of_kind(items, Spread):
-        yield from _no_count(spread.skew, "skew", 1, tree)
-        if spread.min_domains is not None:
-            yield from _no_count(spread.min_domains, "number of domains", 1, tree)
+        yield spread.skew, False, "skew", 1, spread.name_span
+        yield spread.min_domains, False, "number of domains", 1, spread.name_span
     for gang in of_kind(items, Gang):
-        if gang.percent and gang.at_least is not None:
-            part = Bound("at least", gang.at_least, percent=True, span=gang.name_span)
-            yield from _no_part(part, tree)
-        elif gang.at_least is not None:
-            yield from _no_count(gang.at_least, "number of members", 1, tree)
-
-
-def _no_part(bound: Bound, tree: Tree) -> Iterator[Diagnostic]:
-    """The error for a constant that is no part of the pods, or no number of them."""
-    if not bound.percent:
-        yield from _no_count(bound.amount, "number of pods", 0, tree)
-        return
-    found = tree.constant(bound.amount)
-    if found is not None and not 0 <= found <= _WHOLE:
-        allowed = "a number from 0 to 100"
-        yield catalogue.bad_number(f"{found}%", "percentage of pods", allowed, bound.span)
-
-
-def _no_sum(bound: Bound, tree: Tree) -> Iterator[Diagnostic]:
-    """The error for a constant that no amounts can add up to."""
-    given = bound.amount
-    value = literal(given, tree.environment) if isinstance(given, ast.Expr) else given
-    size = value.nanos if isinstance(value, Quantity) else value
-    if isinstance(size, int | float) and size < 0:
-        yield catalogue.bad_number(str(value), "sum", "an amount from 0", bound.span)
-
-
-def _no_count(number: float | ast.Expr, what: str, least: int, tree: Tree) -> Iterator[Diagnostic]:
-    """The error for a constant that is not a whole number from `least`."""
-    found = tree.constant(number)
-    if isinstance(number, ast.Expr) and found is not None and (found < least or found % 1):
-        yield catalogue.bad_number(str(found), what, f"a whole number from {least}", number.span)
+        yield gang.at_least, gang.percent, "number of members", 1, gang.name_span
 
 
 @rule("P0208")
@@ -101,11 +84,7 @@ def empty_range(tree: Tree) -> Iterator[Diagnostic]:
 # ---- limits that keep their own pods out
 
 # What leaves out the pod itself.
-_OTHERS = frozenset(
-    f"{one}.{field} != {other}.{field}"
-    for field in ("name", "uid")
-    for one, other in (("peer", "pod"), ("pod", "peer"))
-)
+_OTHERS = re.compile(r"(?:peer\.(name|uid) != pod|pod\.(name|uid) != peer)\.(?:\1|\2)\Z")
 
 
 @rule("P0339")
@@ -113,9 +92,7 @@ def deadlocked_limit(tree: Tree) -> Iterator[Diagnostic]:
     """A strict limit that lets in no pod of its own, or only the first, or one too many."""
     for clause in tree.clauses(Limit):
         bound, amount = clause.bound, tree.constant(clause.bound.amount)
-        if not clause.strength.strict or clause.per.of_nodes or amount is None:
-            continue
-        if clause.added is not None:
+        if not clause.strength.strict or clause.per.of_nodes or amount is None or clause.added:
             continue
         where = clause.pods.where if clause.pods is not None else None
         if where is not None and not _counts_itself(where, tree):
@@ -143,7 +120,7 @@ def deadlocked_limit(tree: Tree) -> Iterator[Diagnostic]:
 def _without_itself(where: ast.Expr, number: str, tree: Tree) -> Iterator[Diagnostic]:
     """`peer.name != pod.name && …` with `at most 1`: a pod is one of the counted ones."""
     parts = conjuncts(where)
-    rest = tuple(p for p in parts if tree.shown(p) not in _OTHERS)
+    rest = tuple(p for p in parts if not _OTHERS.match(tree.shown(p)))
     if not rest or len(rest) == len(parts):
         return
     counted = rest[0] if len(rest) == 1 else ast.Chain("&&", rest, where.span, BOOL)
@@ -158,28 +135,15 @@ def _counts_itself(where: ast.Expr, tree: Tree) -> bool:
     known = {tree.shown(each) for each in (conjuncts(selector) if selector is not None else ())}
     if namespace is not None:
         known.add(f"pod.namespace == {print_string(namespace)}")
-    return all(
-        part == _TRUE or _is_itself(part, tree) or tree.shown(part) in known
-        for part in conjuncts(of_peer(where, "peer", "pod"))
-    )
-
-
-_TRUE = ast.Literal(True, BOOL)
-
-
-def _is_itself(part: ast.Expr, tree: Tree) -> bool:
-    """Whether a condition compares a value with itself."""
-    match part:
-        case ast.Binary("==", left, right):
-            return tree.shown(left) == tree.shown(right)
-        case _:
+    for part in conjuncts(of_peer(where, "peer", "pod")):
+        if isinstance(part, ast.Binary) and part.op == "==":
+            known.add(f"{tree.shown(part.left)} == {tree.shown(part.left)}")
+        if part != ast.Literal(True, BOOL) and tree.shown(part) not in known:
             return False
+    return True
 
 
 # ---- shares
-
-
-# ---- two shares
 
 
 @rule("P0312")
@@ -193,8 +157,9 @@ def conflicting_shares(tree: Tree) -> Iterator[Diagnostic]:
     strict = [c for c in of_kind(tree.written.items, Share) if c.strength.strict]
     for number, later in enumerate(strict):
         for earlier in strict[:number]:
-            about = [(s.pods, s.when, s.on) for s in (earlier, later)]
-            if about[0] != about[1] or not _clash(earlier.bound, later.bound, tree):
+            about = [(s.pods, s.when, s.on, s.bound.percent) for s in (earlier, later)]
+            one, other = (_kept(share.bound, tree) for share in (earlier, later))
+            if about[0] != about[1] or one is None or other is None or not one.excludes(other):
                 continue
             percent = "%" if earlier.bound.percent else ""
             says = f"{earlier.bound.kind} {tree.constant(earlier.bound.amount)}{percent}"
@@ -205,53 +170,13 @@ def conflicting_shares(tree: Tree) -> Iterator[Diagnostic]:
             yield finding(message, later.bound.span, hint, severity=severity)
 
 
-def _clash(one: Bound, other: Bound, tree: Tree) -> bool:
-    """Whether no amount is within both bounds; a computed one contradicts nothing."""
-    if one.percent != other.percent:
-        return False
-    low, high = 0.0, float("inf")
-    for bound in (one, other):
-        if (amount := tree.constant(bound.amount)) is None:
-            return False
-        low = max(low, amount) if bound.kind != "at most" else low
-        high = min(high, amount) if bound.kind != "at least" else high
-    return low > high
-
-
-# ---- percentages of few pods
-
-
-@rule("P0313")
-def vanishing_percentage(tree: Tree) -> Iterator[Diagnostic]:
-    """A percentage that is 0 of a workload of the cluster."""
-    of_share = tree.cluster.replicas if tree.cluster is not None else None
-    for clause in tree.clauses(Share) if of_share is not None else ():
-        if not clause.strength.strict or not clause.counts_by_workload or of_share is None:
-            continue
-        found = sorted(of_share(clause).items())
-        first = next((each for each in found if _vanishes(clause, each[1], tree)), None)
-        if first is not None:
-            name, replicas = first
-            amount, bound = tree.constant(clause.bound.amount), clause.bound
-            meant = f"{bound.kind} {amount}% rounding up"
-            message = f"{amount}% of the {replicas} pod{'s' * (replicas > 1)} of `{name}` is 0"
-            hint = f"write `{meant}` if such a workload may have a pod there"
-            yield finding(message, bound.span, hint, Fix(bound.span, meant))
-
-
-def _vanishes(clause: Share, replicas: int, tree: Tree) -> bool:
-    """Whether the percentage of a share is 0 of so many pods: 40% of 2 pods is 0.
-
-    `at most` and `exactly` round down. No percentage of no pods is meant, and 0% is, as is what
-    `rounding` says.
-    """
-    bound = clause.bound
-    if bound.rounding is not None or not bound.percent or bound.kind == "at least":
-        return False
-    amount = tree.constant(bound.amount)
-    if amount is None or not 0 < amount < _WHOLE:
-        return False
-    return replicas > 0 and floor(Fraction(str(amount)) / _WHOLE * replicas) == 0
+def _kept(bound: Bound, tree: Tree) -> Fact | None:
+    """The amounts within a bound; None for a computed one, which contradicts nothing."""
+    if (amount := tree.constant(bound.amount)) is None:
+        return None
+    ends = {"at most": (-inf, amount), "at least": (amount, inf), "exactly": (amount, amount)}
+    low, high = ends[bound.kind]
+    return Fact("", low=low, high=high)
 
 
 # ---- percent signs
@@ -320,19 +245,6 @@ def _always_kept(said: str, meant: str, span: Span) -> Diagnostic:
 
 # ---- domains
 
-# The fields of a node that people name in the place of its value.
-_FIELDS = {
-    "hostname": "node.name",
-    "kubernetes.io/hostname": "node.name",
-    "name": "node.name",
-    "node": "node.name",
-    "nodename": "node.name",
-    "region": "node.region",
-    "topology.kubernetes.io/region": "node.region",
-    "topology.kubernetes.io/zone": "node.zone",
-    "zone": "node.zone",
-}
-
 
 @rule("P0157")
 def constant_domain(tree: Tree) -> Iterator[Diagnostic]:
@@ -347,60 +259,13 @@ def constant_domain(tree: Tree) -> Iterator[Diagnostic]:
         if domain is None or whole is None or any(domain is group.by for group in groups):
             continue
         if "node" not in tree.read_by(domain):
-            hint = _domain_hint(domain, whole, tree)
+            keys = [c.value for c in constants(whole, tree.environment)]
+            hint = "write what differs from node to node, such as `node.zone`"
+            if keys and isinstance(keys[0], str):
+                meant = f"node.labels[{print_expression(domain)}]`, the value of the label"
+                field = DOMAINS.get(keys[0].lower())
+                hint = f"write `{meant if field is None else f'{field}`'}"
             yield catalogue.one_domain(hint, domain.span)
-
-
-def _domain_hint(domain: ast.Expr, whole: ast.Expr, tree: Tree) -> str:
-    keys = [c.value for c in constants(whole, tree.environment) if isinstance(c.value, str)]
-    if keys and (field := _FIELDS.get(keys[0].lower())) is not None:
-        return f"write `{field}`"
-    if keys:
-        return f"write `node.labels[{print_expression(domain)}]`, the value of the label"
-    return "write what differs from node to node, such as `node.zone`"
-
-
-@rule("P0320")
-def unknown_label(tree: Tree) -> Iterator[Diagnostic]:
-    """A label key that no node of the given cluster has."""
-    if tree.cluster is None:
-        return
-    known, nodes = tree.cluster.labels, tree.cluster.nodes
-    for expr in walk(tree.written):
-        key, span = _key(expr)
-        if not key or key in known:
-            continue
-        hint = remedy = None
-        if (close := nearest(key, known)) is not None:
-            is_text = not isinstance(expr, ast.Select)
-            remedy = Fix(span, print_string(close)) if is_text else None
-            hint = f"a similar label exists: {known[close]:,} of {nodes:,} nodes have `{close}`"
-        found = finding(f"0 of {nodes:,} nodes have the label `{key}`", span, "", remedy)
-        yield replace(found, label="no node has it", hint=hint)
-
-
-_NODE = Type("Node")
-
-
-def _key(expr: ast.Expr) -> tuple[str, Span]:
-    """The constant key of `node.labels["k"]`, `node.labels[?"k"]`, `"k" in node.labels`."""
-    match expr:
-        case ast.Index(holder, ast.Literal(str() as key, _, span)) if _node_labels(holder):
-            return key, span
-        case ast.Binary("in", ast.Literal(str() as key, _, span), holder) if _node_labels(holder):
-            return key, span
-        case ast.Select(holder, name) if _node_labels(holder):
-            return name, expr.name_span
-        case _:
-            return "", expr.span
-
-
-def _node_labels(expr: ast.Expr) -> bool:
-    match expr:
-        case ast.Select(ast.Select(node, "metadata"), "labels"):
-            return node.type == _NODE
-        case _:
-            return False
 
 
 # ---- filters that count

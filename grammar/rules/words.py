@@ -18,7 +18,7 @@ from grammar.meaning.constants import constants
 from grammar.meaning.environment import Environment, inside
 from grammar.meaning.schema import Field
 from grammar.messages import catalogue
-from grammar.messages.diagnostics import Diagnostic, nearest
+from grammar.messages.diagnostics import Diagnostic, Fix, nearest
 from grammar.rules.ranges import PARTS_OF_TIME
 from grammar.rules.rule import Tree, finding, instead, on
 from grammar.tree import ast
@@ -70,6 +70,19 @@ def compared(
         if found and items:
             inner = read.elements if isinstance(read, ast.ListLiteral) else ()
             yield from ((each, found) for each in (*inner, *items_of(read)))
+
+
+def _keys(expr: ast.Expr, tree: Tree) -> Iterator[tuple[ast.Expr, str, Span]]:
+    """The keys that `m[k]`, `m.k` or `k in m` can read: the map, and each key with its place."""
+    match expr:
+        case ast.Index(holder, key) | ast.Binary("in", key, holder):
+            for each in constants(key, tree.environment):
+                if isinstance(each.value, str):
+                    yield holder, each.value, each.span
+        case ast.Select(holder, name):
+            yield holder, name, expr.name_span
+        case _:
+            return
 
 
 def key_of(read: ast.Expr, maps: Container[str]) -> str | None:
@@ -125,7 +138,7 @@ def root_of(expr: ast.Expr) -> str | None:
 
 # ---- unknown ones
 
-_RESOURCES = map_of(STRING, QUANTITY)
+_RESOURCES, _NODE = map_of(STRING, QUANTITY), Type("Node")
 _MAPS = LABEL_MAPS | {"annotations", "namespaceLabels"}
 
 # ---- words of fields
@@ -212,26 +225,17 @@ def unknown_resource(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
 
     A resource is one of Kubernetes, or has a domain in its name, as `example.com/gpu` has.
     """
-    match expr:
-        case ast.Index(holder, key) | ast.Binary("in", key, holder) if _of_resources(holder):
-            names = constants(key, tree.environment)
-            found = [(name.value, name.span, True) for name in names]
-        case ast.Select(holder, field) if _of_resources(holder):
-            found = [(field, expr.name_span, False)]
-        case _:
-            return
-    for name, span, quoted in found:
-        if isinstance(name, str) and not _is_resource(name, holder):
-            yield _unknown_of_unknown_resource(name, span, quoted=quoted)
-
-
-def _unknown_of_unknown_resource(name: str, span: Span, *, quoted: bool) -> Diagnostic:
-    meant = RESOURCE_HABITS.get(name.lower()) or nearest(name, (*RESOURCES, *RESOURCE_PREFIXES))
-    hint = "a resource that is not of Kubernetes has a domain, as in `example.com/gpu`"
-    if meant is not None:
-        key = print_string(meant)
-        hint = f"write `{key if quoted else meant if meant.isidentifier() else f'[{key}]'}`"
-    return finding(f"no pod and no node has a resource `{name}`", span, hint)
+    for holder, name, span in _keys(expr, tree):
+        if not _of_resources(holder) or _is_resource(name, holder):
+            continue
+        meant = RESOURCE_HABITS.get(name.lower()) or nearest(name, (*RESOURCES, *RESOURCE_PREFIXES))
+        hint = "a resource that is not of Kubernetes has a domain, as in `example.com/gpu`"
+        if meant is not None:
+            key = print_string(meant)
+            if isinstance(expr, ast.Select):
+                key = meant if meant.isidentifier() else f"[{key}]"
+            hint = f"write `{key}`"
+        yield finding(f"no pod and no node has a resource `{name}`", span, hint)
 
 
 def _of_resources(expr: ast.Expr) -> bool:
@@ -249,6 +253,29 @@ def _is_resource(name: str, holder: ast.Expr) -> bool:
     if isinstance(holder, ast.Select) and inside(holder.operand.type) == claims:
         return name == OF_CLAIMS or "/" in name
     return "/" in name or name in RESOURCES or name.startswith(RESOURCE_PREFIXES)
+
+
+# ---- labels that no node has
+
+
+@on("P0320", ast.Binary, ast.Index, ast.Select)
+def unknown_label(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
+    """A label key that no node of the given cluster has."""
+    known, nodes = (tree.cluster.labels, tree.cluster.nodes) if tree.cluster else ({}, 0)
+    for holder, key, span in _keys(expr, tree):
+        match holder:
+            case ast.Select(ast.Select(node, "metadata"), "labels") if node.type == _NODE:
+                pass
+            case _:
+                continue
+        if key in known:
+            continue
+        hint = remedy = None
+        if (close := nearest(key, known)) is not None:
+            remedy = Fix(span, print_string(close)) if not isinstance(expr, ast.Select) else None
+            hint = f"a similar label exists: {known[close]:,} of {nodes:,} nodes have `{close}`"
+        found = finding(f"0 of {nodes:,} nodes have the label `{key}`", span, hint, remedy)
+        yield replace(found, label="no node has it")
 
 
 # ---- labels under another name
@@ -278,27 +305,22 @@ _ARCH = "kubernetes.io/arch"
 @on("P0346", ast.Binary, ast.Index)
 def label_of_other_name(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
     """A label or a value that Kubernetes has under another name."""
-    match expr:
-        case ast.Index(ast.Select(_, holder), ast.Literal(str() as key) as where) | ast.Binary(
-            "in", ast.Literal(str() as key) as where, ast.Select(_, holder)
-        ) if holder in LABEL_MAPS:
-            yield from _of_key("label", key, where)
-        case ast.Binary("==" | "!=", ast.Select() as field, ast.Literal(str() as key)) if (
-            reads_field(field, "key", "Taint", "Toleration")
-        ):
-            yield from _of_key("taint", key, expr.right)
-        case ast.Binary():
-            for read, values in compared(expr, tree.environment, items=True):
-                for found in values:
-                    if isinstance(found.value, str):
-                        yield from _of_value(expr, unwrapped(read), found, tree)
-        case _:
-            return
+    for holder, key, span in _keys(expr, tree):
+        if isinstance(holder, ast.Select) and holder.name in LABEL_MAPS:
+            yield from _of_key("label", key, span)
+    for read, values in compared(expr, tree.environment, items=True):
+        for found in values:
+            if not isinstance(found.value, str):
+                continue
+            if reads_field(read, "key", "Taint", "Toleration"):
+                yield from _of_key("taint", found.value, found.span)
+            else:
+                yield from _of_value(expr, unwrapped(read), found, tree)
 
 
-def _of_key(what: str, key: str, where: ast.Expr) -> Iterator[Diagnostic]:
+def _of_key(what: str, key: str, span: Span) -> Iterator[Diagnostic]:
     if (now := _FORMER.get(key)) is not None:
-        yield instead(f"the {what} `{key}` is gone", where.span, print_string(now))
+        yield instead(f"the {what} `{key}` is gone", span, print_string(now))
     elif key not in _KEYS and not is_example(key):
         close = get_close_matches(key, _KEYS, 1, _NEARLY)
         domain, _, name = key.rpartition("/")
@@ -306,16 +328,17 @@ def _of_key(what: str, key: str, where: ast.Expr) -> Iterator[Diagnostic]:
             close += [known for known in _KEYS if known.rpartition("/")[2] == name]
         if close and what == "label":
             message = f"the label `{key}` is not one of Kubernetes"
-            yield instead(message, where.span, print_string(close[0]))
+            yield instead(message, span, print_string(close[0]))
 
 
 def _of_value(
-    expr: ast.Binary, read: ast.Expr, found: ast.Literal, tree: Tree
+    expr: ast.Expr, read: ast.Expr, found: ast.Literal, tree: Tree
 ) -> Iterator[Diagnostic]:
     """The name of a constant that a label or a field has in its place."""
     text, key = str(found.value), key_of(read, LABEL_MAPS)
     if key is not None and key.startswith(_ROLE) and text:
         assert isinstance(read, ast.Index | ast.Select), "it has a key"
+        assert isinstance(expr, ast.Binary), "it compares"
         shown = tree.shown(replace(read, optional=False))
         is_there = (expr.op != "!=") is (text.lower() not in ("false", "no"))
         meant = f"{'' if is_there else '!'}has({shown})"
@@ -335,23 +358,16 @@ def _of_value(
 _ROUND = frozenset({"getHours", "getMinutes", "getSeconds"})
 
 
-def _part(expr: ast.Expr) -> str | None:
-    """The name of the function that reads a part of a time."""
-    match expr:
-        case ast.Call(name, moment) if name in PARTS_OF_TIME and moment is not None:
-            return name if moment.type == TIMESTAMP else None
-        case _:
-            return None
-
-
 @on("P0333", ast.Binary)
 def unknown_time(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
     """An unknown time: a number that no hour, day or the like is ever equal to."""
     for read, found in compared(expr, tree.environment):
-        if (part := _part(read)) is None:
-            continue
-        least, most = PARTS_OF_TIME[part]
-        for constant in found:
+        match read:
+            case ast.Call(part, moment) if part in PARTS_OF_TIME and moment is not None:
+                least, most = PARTS_OF_TIME[part]
+            case _:
+                continue
+        for constant in found if moment.type == TIMESTAMP else ():
             number = constant.value
             if isinstance(number, int) and not least <= number <= most:
                 hint = f"write a number from {least} to {most}"

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grammar.meaning.costs import UNKNOWN_SIZE, ClusterFacts
-from grammar.rules import run_in_cluster
-from grammar.tree.source import Source
-from policies.validation import check_source
-from tests.grammar.rules.helpers import SCHEMA, diagnostics, found
+from tests.grammar.rules.helpers import diagnostics, found
 
 SPOT = 'node.labels["cap"] == "spot"'
 
@@ -216,29 +212,3 @@ def test_constants_that_are_no_bound(items: str, wanted: list[str]) -> None:
 )
 def test_what_a_bound_may_read(items: str, wanted: list[str]) -> None:
     assert found(items, ["P0101", "P0105", "P0111"]) == wanted
-
-
-# ---- P0313: percentages that are none of few pods
-
-
-@pytest.mark.parametrize(
-    ("bound", "replicas", "wanted"),
-    [
-        pytest.param("at most 40%", {"a": 5, "b": 2}, ["40% of the 2 pods of `b` is 0"], id="one"),
-        pytest.param("exactly 99.9%", {"a": 1}, ["99.9% of the 1 pod of `a` is 0"], id="of 1"),
-        pytest.param(
-            "at most 1%", {"a": 99, "b": 3}, ["1% of the 99 pods of `a` is 0"], id="first"
-        ),
-        pytest.param("at most 40%", {"a": 3}, [], id="not of more"),
-        pytest.param("at most 40%", {"a": 0}, [], id="not of none"),
-        pytest.param("at most 40%", {}, [], id="not without workloads"),
-    ],
-)
-def test_percentages_that_are_none_of_a_workload(
-    bound: str, replicas: dict[str, int], wanted: list[str]
-) -> None:
-    text = f"cluster policy p {{ {share(bound)} }}"
-    (checked,) = check_source(Source("p.policy", text), SCHEMA).policies
-    cluster = ClusterFacts({"cap": 1}, 1, UNKNOWN_SIZE, lambda _: replicas)
-    warnings = run_in_cluster(checked, cluster)
-    assert [d.message for d in warnings] == wanted
