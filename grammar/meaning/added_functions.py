@@ -13,14 +13,17 @@ not called for a while.
 from __future__ import annotations
 
 import logging
-import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import cleandoc
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from grammar.syntax.parser import parse_expression
+from grammar.tree import ast
+from grammar.tree.printer import print_expression
+from grammar.tree.source import Source
 from grammar.tree.types import BOOL, DOUBLE, INT, STRING, Overload, Type, list_of, map_of
 from grammar.values.errors import EvaluationError
 
@@ -32,9 +35,6 @@ SLOW, CLOSED = 0.05, 60.0
 _STEPS = 100
 _LONGEST_ERROR = 200
 _LONGEST_DOC = 1000
-_SIGNATURE = re.compile(
-    r"\s*([a-zA-Z_]\w*(?:\.[a-zA-Z_]\w*)+)\s*\((.*)\)\s*([^()]+(?:\(.*\))?)\s*", re.ASCII
-)
 _PLAIN = {str(each): each for each in (BOOL, INT, DOUBLE, STRING)}
 _PYTHON: Mapping[Type, type] = {BOOL: bool, INT: int, DOUBLE: float, STRING: str}
 _INT64 = range(-(2**63), 2**63)
@@ -120,41 +120,36 @@ def function(
 
 def parsed(signature: str) -> Signature:
     """The name, the types of the parameters and the type of the result. Raises SignatureError."""
-    match = _SIGNATURE.fullmatch(signature)
-    if match is None:
-        raise SignatureError(
-            f"`{signature}` is not a signature: write `acme.rackOf(string, int) string`, with the "
-            "name of your package before the dot"
-        )
-    name, params, result = match[1], match[2], match[3]
-    return name, tuple(map(_type, _split(params))), _type(result)
-
-
-def _split(text: str) -> Iterator[str]:
-    """The parts between commas that are in no brackets."""
-    depth, start = 0, 0
-    for at, sign in enumerate(text):
-        depth += (sign == "(") - (sign == ")")
-        if sign == "," and depth == 0:
-            yield text[start:at]
-            start = at + 1
-    if text[start:].strip():
-        yield text[start:]
-
-
-def _type(text: str) -> Type:
-    written = text.strip()
-    if (plain := _PLAIN.get(written)) is not None:
-        return plain
-    outer, _, rest = written.partition("(")
-    inner = tuple(map(_type, _split(rest[:-1]))) if rest.endswith(")") else ()
-    match outer, inner:
-        case "list", (item,):
-            return list_of(item)
-        case "map", (key, value) if key in (STRING, INT, BOOL):
-            return map_of(key, value)
+    head, end, result = signature.strip().rpartition(") ")
+    match _expression(f"{head}{end}"):
+        case ast.Call(name, ast.Ident() | ast.Select() as package, args):
+            types = tuple(map(_type, args))
+            return f"{print_expression(package)}.{name}", types, _type(_expression(result))
+        case _:
+            pass
     raise SignatureError(
-        f"`{written}` is no type of a function: they are bool, int, double, string, `list(string)` "
+        f"`{signature}` is not a signature: write `acme.rackOf(string, int) string`, with the "
+        "name of your package before the dot"
+    )
+
+
+def _expression(text: str) -> ast.Expr | None:
+    return parse_expression(Source("signature", text))[0]
+
+
+def _type(written: ast.Expr | None) -> Type:
+    match written:
+        case ast.Ident(name) if name in _PLAIN:
+            return _PLAIN[name]
+        case ast.Call("list", None, (item,)):
+            return list_of(_type(item))
+        case ast.Call("map", None, (key, value)) if _type(key) in (STRING, INT, BOOL):
+            return map_of(_type(key), _type(value))
+        case _:
+            pass
+    shown = print_expression(written) if written is not None else ""
+    raise SignatureError(
+        f"`{shown}` is no type of a function: they are bool, int, double, string, `list(string)` "
         "and `map(string, int)`"
     )
 
