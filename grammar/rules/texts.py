@@ -17,9 +17,8 @@ from grammar.meaning.environment import inside
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, either
 from grammar.rules.rule import Tree, finding, instead, on, rule
-from grammar.rules.words import compared, key_of, unwrapped
+from grammar.rules.words import compared, unwrapped
 from grammar.tree import ast
-from grammar.tree.clause_parts import Template
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.types import INT, STRING
 from grammar.tree.walk import children, walk
@@ -67,38 +66,42 @@ _NAMES = frozenset({"name", "zone", "region", "namespace", "nodeName"})
 _IN_SLASHES = re.compile(r"/(.+)/\Z")
 # A glob that RE2 accepts: its star repeats the sign before it.
 _GLOB_AT_END = re.compile(r"[\w-]*-\*\Z")
-_STARRED = re.compile(r"(?:\*[\w./:-]+\*?|[\w./:-]+\*)\Z")
+_STARRED = re.compile(r"\A(?:\*[\w./:-]+\*?|[\w./:-]+\*)\Z")
+_NOTHING = re.compile(r"(?!)")
 _KEEPING = frozenset({"orValue", "value", "lowerAscii"})
 
 
 @on("P0344", ast.Binary, ast.Call)
 def pattern_as_text(expr: ast.Expr, tree: Tree) -> Iterator[Diagnostic]:
     """A pattern that is compared as a text, or that has another meaning in RE2."""
+    for read, values in compared(expr, tree.environment):
+        texts = [v.value for v in values if isinstance(v.value, str)]
+        never = _never_in(read)
+        if len(texts) == len(values) and (never is _SIGNS or any(map(never.search, texts))):
+            yield from _compared(expr, read, texts, tree)
     match expr:
-        case ast.Binary():
-            for read, values in compared(expr, tree.environment):
-                texts = [v.value for v in values if isinstance(v.value, str)]
-                if len(texts) == len(values):
-                    yield from _compared(expr, read, texts, tree)
         case ast.Call(
             "startsWith" | "endsWith" | "contains" as name, target, (ast.Literal() as text,)
-        ) if target is not None and _is_pattern(target, str(text.value)):
-            written = str(text.value)
+        ) if target is not None and _never_in(target).search(written := str(text.value)):
             if (meant := _meant(name, tree.shown(target), written)) is not None:
                 sign = _SIGNS.findall(written)[0]
                 message = f"`{written}` has a `{sign}`, and `{name}` takes no patterns"
                 yield instead(message, expr.span, meant)
         case ast.Call("matches" | "find", _, (ast.Literal(str() as text) as literal,)):
-            yield from _matched(literal, text)
+            if (slashes := _IN_SLASHES.match(text)) is not None:
+                message = f"`{text}` has slashes, which the text must have too"
+                yield instead(message, literal.span, print_string(slashes[1]))
+            elif _GLOB_AT_END.match(text) and (glob := _glob_as_pattern(text)) is not None:
+                message = f"`{text}` is a pattern in which `*` repeats the `{text[-2]}`"
+                yield instead(message, literal.span, print_string(glob))
         case _:
             return
 
 
 def _compared(
-    expr: ast.Binary, read: ast.Expr, texts: Sequence[str], tree: Tree
+    expr: ast.Expr, read: ast.Expr, texts: Sequence[str], tree: Tree
 ) -> Iterator[Diagnostic]:
-    if not _has_no_signs(read) and not (_has_no_star(read) and any(map(_STARRED.match, texts))):
-        return
+    assert isinstance(expr, ast.Binary), "it compares"
     patterns = [_as_pattern(text) for text in texts]
     first = next((t for t, p in zip(texts, patterns, strict=True) if p is not None), None)
     listed = expr.right.elements if isinstance(expr.right, ast.ListLiteral) else ()
@@ -117,40 +120,23 @@ def _compared(
     yield instead(f"`{first}` is compared as a text{why}", expr.span, meant)
 
 
-def _matched(literal: ast.Literal, text: str) -> Iterator[Diagnostic]:
-    if (slashes := _IN_SLASHES.match(text)) is not None:
-        message = f"`{text}` has slashes, which the text must have too"
-        yield instead(message, literal.span, print_string(slashes[1]))
-    elif _GLOB_AT_END.match(text) and (glob := _glob_as_pattern(text)) is not None:
-        message = f"`{text}` is a pattern in which `*` repeats the `{text[-2]}`"
-        yield instead(message, literal.span, print_string(glob))
-
-
-def _has_no_signs(expr: ast.Expr) -> bool:
-    """Whether an expression is a name or the value of a label."""
+def _never_in(expr: ast.Expr) -> re.Pattern[str]:
+    """What an expression never has: no sign in a name or a label, no star at an end of a field."""
+    while isinstance(expr, ast.Call) and expr.target is not None and expr.function in _KEEPING:
+        expr = expr.target
     match expr:
         case ast.Select(_, name) if expr.type == STRING and name in _NAMES:
-            return True
-        case ast.Index(ast.Select(_, holder)):
-            return holder in _MAPS
-        case ast.Call(name, target) if target is not None and name in _KEEPING:
-            return _has_no_signs(target)
+            return _SIGNS
+        case ast.Index(ast.Select(_, holder)) | ast.Select(ast.Select(_, holder)) if (
+            holder in _MAPS
+        ):
+            return _SIGNS
+        case ast.Index(ast.Select(_, "annotations")):
+            return _STARRED
+        case ast.Select(_, name) if expr.type == STRING and name not in _WITH_ANY_SIGN:
+            return _STARRED
         case _:
-            return key_of(expr, _MAPS) is not None
-
-
-def _has_no_star(expr: ast.Expr) -> bool:
-    """Whether an expression is a field of a text, as that of an image, that no `*` is in."""
-    if isinstance(expr, ast.Index) and isinstance(expr.operand, ast.Select):
-        return expr.operand.name == "annotations"
-    return isinstance(expr, ast.Select) and expr.type == STRING and expr.name not in _WITH_ANY_SIGN
-
-
-def _is_pattern(target: ast.Expr, text: str) -> bool:
-    """Whether a text has a sign that what it is compared with never has."""
-    if _has_no_signs(target):
-        return _SIGNS.search(text) is not None
-    return "*" in text and _has_no_star(target)
+            return _NOTHING
 
 
 def _as_pattern(text: str) -> str | None:
@@ -191,29 +177,26 @@ _READ = re.compile(rf"{_ROOTS}(?:\.\w+|\[\"[^\"]*\"\])+")
 @rule("P0345")
 def template_in_text(tree: Tree) -> Iterator[Diagnostic]:
     """The sign of a template, such as `{{x}}`, in a text."""
-    # Where a parameter is written, its value is a number.
-    for clause in (tree.checked.template or tree.written).clauses:
-        for part in ("message", "detail"):
-            if isinstance(text := getattr(clause, part, None), Template):
-                yield from _template(text, tree, is_detail=part == "detail")
-
-
-def _template(text: Template, tree: Tree, *, is_detail: bool) -> Iterator[Diagnostic]:
     such = "write an expression such as `{pod.name}`"
-    for part, following in pairwise((*text.parts, "")):
-        if isinstance(part, ast.Literal) and part.type == INT:
-            message = f"`{{{part.value}}}` is shown as `{part.value}`"
-            yield finding(message, part.span, such)
-        elif isinstance(part, str):
-            found = _BRACES.search(part) or _OTHER_SIGN.search(part)
-            if found is not None:
-                shown = f"{{{found[0]}}}" if found[0].startswith("{") else found[0]
-                read = _READ.search(found[0])
+    # Where a parameter is written, its value is a number.
+    clauses = (tree.checked.template or tree.written).clauses
+    texts = [(word, text) for each in clauses for word, text in each.texts if text is not None]
+    for word, text in texts:
+        for part, following in pairwise((*text.parts, "")):
+            if isinstance(part, ast.Literal) and part.type == INT:
+                message = f"`{{{part.value}}}` is shown as `{part.value}`"
+                yield finding(message, part.span, such)
+            if not isinstance(part, str):
+                continue
+            if found := _BRACES.search(part) or _OTHER_SIGN.search(part):
+                is_braces, read = found[0].startswith("{"), _READ.search(found[0])
+                shown = f"{{{found[0]}}}" if is_braces else found[0]
                 message = f"`{shown}` is shown as it stands: an expression is in single braces"
+                hint = such
                 # A message says the same of all nodes.
-                is_read = read is not None and (is_detail or not read[0].startswith("node"))
-                hint = f"write `{{{read[0]}}}`" if is_read and read is not None else such
-                if read is None and found[0].startswith("{"):
+                if read is not None and (word == "detail" or not read[0].startswith("node")):
+                    hint = f"write `{{{read[0]}}}`"
+                elif read is None and is_braces:
                     hint = "fill it in before: nothing here reads templates"
                 yield finding(message, text.span, hint)
             elif part.endswith("$") and isinstance(following, ast.Expr):
