@@ -13,7 +13,7 @@ from grammar.checker.declarations import Definition, name_used, reads_cards, too
 from grammar.checker.expression_checker import DATA, Checker
 from grammar.meaning import access
 from grammar.meaning import card_forms as cards
-from grammar.meaning.constants import coerce
+from grammar.meaning.constants import coerce, literal
 from grammar.meaning.environment import FUNCTIONS_OF_CARDS, Environment
 from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
@@ -406,7 +406,8 @@ class _PolicyChecker:
             if not (agrees(kind, edge.type) or {kind.name, edge.type.name} <= {*_NUMBERS}):
                 written = str(edge.value) if isinstance(edge, Literal) else ""
                 self._found.append(catalogue.range_type(edge.type, kind, edge.span, written))
-        if isinstance(low, Literal) and isinstance(high, Literal) and low.value == high.value:
+        ends = [literal(edge, self._environment) for edge in (low, high)]
+        if ends[0] is not None and ends[0] == ends[1]:
             self._found.append(catalogue.empty_range(low.span))
         return Bounds(low, high)
 

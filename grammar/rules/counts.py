@@ -70,17 +70,6 @@ def _numbers(policy: Policy) -> Iterator[tuple[float | ast.Expr | None, bool, st
         yield gang.at_least, gang.percent, "number of members", 1, gang.name_span
 
 
-@rule("P0208")
-def empty_range(tree: Tree) -> Iterator[Diagnostic]:
-    """A range whose computed ends are the same."""
-    for clause in tree.written.clauses:
-        if all(isinstance(end, ast.Literal) for end in clause.ends):
-            continue
-        low, high = (literal(end, tree.environment) for end in clause.ends)
-        if low is not None and low == high:
-            yield catalogue.empty_range(clause.ends[0].span)
-
-
 # ---- limits that keep their own pods out
 
 # What leaves out the pod itself.
