@@ -33,8 +33,8 @@ class Field:
     If `optional`, an absent field is missing; otherwise it has the value `Schema.zero` of its type.
     If `native`, the engine computes it; it is not a part of the API object. `derived` is the
     expression over `self` of a short form, and `parameter` the name of its index in it, if any.
-    `most` is its greatest size, then those of its keys and values; `words` are those that it has,
-    and `open` says that others are possible.
+    `most` is its greatest size, then the size of each key and value. `words` are the words that it
+    has, all of them unless it is `open`.
     """
 
     name: str

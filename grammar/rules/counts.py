@@ -58,7 +58,7 @@ def bad_number(tree: Tree) -> Iterator[Diagnostic]:
 
 
 def _numbers(policy: Policy) -> Iterator[tuple[float | ast.Expr | None, bool, str, int, Span]]:
-    """The numbers of pods and the like: whether each is a percentage, what it is, and its least."""
+    """Numbers of pods and the like: percentage or not, the name in a message, the least one."""
     items = policy.items
     bounds = [limit.bound for limit in of_kind(items, Limit) if limit.added is None]
     for bound in (*(share.bound for share in of_kind(items, Share)), *bounds):

@@ -1,7 +1,7 @@
 """Ranges: the values for which a condition is true, and the numbers that an expression can be.
 
-There is no solver: of a condition that is no comparison, it is known that it is true, and what is
-not known has no extent. So what follows from them is right, and some of what could follow is not
+There is no solver: any condition but a comparison is known to be true, and a number without a known
+range has no extent. So what follows from them is right, and some of what could follow is not
 found. Hours go from 0 to 23, a size is never negative, and so is no sum of what is never negative.
 Amounts and durations are in billionths.
 """
@@ -96,7 +96,7 @@ class Fact:
         return self.path == other.path and self.both(other).empty
 
     def implies(self, other: Fact) -> bool:
-        """Whether it is known that the other one is true where this one is."""
+        """Whether this fact includes the other."""
         return self.path == other.path and self.both(other) == self
 
 

@@ -154,7 +154,7 @@ _MOST_OF_ALL = 50_000
 
 
 class _KeptError(Exception):
-    """The expression stays as it is: it is too large, or a name would be another one in a macro."""
+    """Kept as it is: an expression that is too large, or in which a macro hides a name."""
 
 
 def write_out(policy: Policy, environment: Environment) -> Policy:
