@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from grammar.meaning.access import kept
 from grammar.meaning.constants import constant
-from grammar.meaning.environment import Environment, inside
+from grammar.meaning.environment import Environment
 from grammar.tree import ast
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import Bounds, PodSet, Template, WaitUntil
@@ -209,8 +209,11 @@ class Estimator:
         work = 0
         match expr:
             case ast.Select(operand, name):
-                if (record := inside(operand.type)).is_record:
-                    known = self.environment.field(record, name)
+                kind, schema = operand.type, self.environment.schema
+                record = kind.args[0] if kind.name == "optional" else kind
+                if record.is_record:
+                    holder = schema.records.get(record.name) if schema is not None else None
+                    known = holder.fields.get(name) if holder is not None else None
                     most = known.most if known is not None else ()
                     if name == "pods" and self.assumptions.pods:
                         most = (self.assumptions.pods,)

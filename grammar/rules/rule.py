@@ -168,7 +168,11 @@ def write_out(policy: Policy, environment: Environment) -> Policy:
         return writer.whole(node) if isinstance(node, ast.Expr) else node
 
     definitions = tuple(i for i in policy.items if isinstance(i, Let | Def))
-    items = tuple(rewritten(i, change) for i in policy.items if not isinstance(i, Let | Def))
+    items = tuple(
+        rewritten(item, change) if any(map(_is_written_out, walk(item))) else item
+        for item in policy.items
+        if not isinstance(item, Let | Def)
+    )
     is_needed = any(isinstance(e, ast.LetReference | ast.DefCall) for e in walk(items))
     return replace(policy, items=items + definitions if is_needed else items)
 
@@ -240,6 +244,17 @@ class _Writer:
                 key = ast.Literal(name, STRING, expr.name_span)
                 inner = self._of(operand, names)
                 return ast.Index(inner, key, expr.optional, expr.span, expr.type)
+            # The usual ones, for the time that a general rewriting takes.
+            case ast.Select(operand):
+                return replace(expr, operand=self._of(operand, names))
+            case ast.Index(operand, index):
+                return replace(expr, operand=self._of(operand, names), index=self._of(index, names))
+            case ast.Binary(_, left, right):
+                return replace(expr, left=self._of(left, names), right=self._of(right, names))
+            case ast.Chain(_, operands):
+                return replace(expr, operands=tuple(self._of(o, names) for o in operands))
+            case ast.Literal() | ast.Ident():
+                return expr
             case _:
                 return rewritten(expr, change)
 

@@ -151,10 +151,10 @@ _WORKLOAD, _SYSTEM = Type("Workload"), Type("NodeSystemInfo")
 @on("P0333", ast.Binary)
 def unknown_word(expr: ast.Binary, tree: Tree) -> Iterator[Diagnostic]:
     """A word that a field never has."""
-    of_workloads = tree.environment.field(_WORKLOAD, "kind")
     for read, values in compared(expr, tree.environment, items=True):
         if (known := _words(read, tree.environment)) is None:
             continue
+        of_workloads = tree.environment.field(_WORKLOAD, "kind")
         for constant in values:
             is_kind = tree.shown(read) == "pod.kind"
             if is_kind and of_workloads is not None and constant.value in of_workloads.words:
