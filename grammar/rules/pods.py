@@ -30,7 +30,7 @@ from grammar.tree.walk import reads, walk
 # What is the same for all nodes, and for all pods that are counted.
 OF_POD = frozenset({"pod", "now", "namespaceObject"})
 # `pod.labels["app"] == "web"`
-_OF_ONE = re.compile(r'pod\.(?:name|namespace|labels\[.*\]) == "[^"]*"\Z')
+_OF_ONE = re.compile(r'pod\.(?:name|namespace|labels\[.*) == "[^"]*"\Z')
 _OR_WHEN = ", or a `when` if it is about the pod"
 # What a condition is about, what it says if it reads the pod alone, and what its hint adds.
 _ABOUT = {
@@ -102,7 +102,8 @@ def filter_of_one_pod(tree: Tree) -> Iterator[Diagnostic]:
             continue
         parts = conjuncts(*clause.requires)
         is_of_pod = tree.read_by(*parts, clause.when) == {"pod"}
-        if is_of_pod and all(map(_OF_ONE.match, map(tree.shown, parts))):
+        is_one = (isinstance(p, ast.Binary) and _OF_ONE.match(tree.shown(p)) for p in parts)
+        if is_of_pod and all(is_one):
             meant = tree.shown(parts[0]).replace("pod.name ", "pod.workload.name ")
             message = (
                 "this reads nothing of the node, so every other pod of the policy stays pending"
