@@ -145,7 +145,8 @@ class TaskStatus(msgspec.Struct, frozen=True):
 class WatchedResource(msgspec.Struct, frozen=True, kw_only=True):
     """A watched resource: its objects, and how the watch goes.
 
-    `failure` is what fails now, and `lastUnreadable` the last object that could not be read.
+    `failure` is what fails now, and `failures` are all so far by kind. `lastUnreadable` is the last
+    object that could not be read.
     """
 
     objects: int
@@ -154,21 +155,19 @@ class WatchedResource(msgspec.Struct, frozen=True, kw_only=True):
     secondsSinceLastEvent: float | None
     relists: Mapping[str, int] = {}
     failure: str = ""
-    failures: int = 0
-    failuresByKind: Mapping[str, int] = {}
+    failures: Mapping[str, int] = {}
     unreadable: int = 0
     lastUnreadable: str = ""
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The status of a watched cluster; `missing` says what is not known of it yet.
+    """The status of a watched cluster; `missing` says what is not known yet.
 
     `lease` is null for the only replica. Only the leader knows `drift`, by policy and kind of
     clause, `repairs`, and by policy how many pods are `beyondBounds`; null is not known. `failing`
     has the work with the API server that fails now, and `background` the tasks by name.
     """
 
-    synced: bool = True
     missing: str = ""
     lease: LeaseStatus | None = None
     rejected: RejectedStatus | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -67,25 +68,20 @@ def failure_of(error: Exception) -> CallFailure:
 
     The text names Placet as its author, unless a clause has written it.
     """
-    match error:
-        case RequestError():
-            outcome = error.outcome
-        case NotSyncedError():
-            outcome = Outcome.NOT_SYNCED
-        case DeadlineExceededError():
-            outcome = Outcome.DEADLINE
-        case ExpensivePolicyError():
-            outcome = Outcome.EXPENSIVE_POLICY
-        case BadObjectError():
-            outcome = Outcome.BAD_OBJECT
-        case RefusedError():
-            outcome = Outcome.REFUSED
-        case WaitedInVainError():
-            outcome = Outcome.WAITED_IN_VAIN
-        case EngineError():
-            outcome = Outcome.UNDECIDED
-        case _:
-            # kube-scheduler copies the text into events: a traceback belongs in our log only.
-            error, outcome = RequestError("internal error: see the log of Placet"), Outcome.INTERNAL
-    text = error.answer if isinstance(error, EngineError) else own_text(str(error))
-    return CallFailure(shown(text, MOST_ERROR), outcome)
+    if not isinstance(error, RequestError | EngineError):
+        # kube-scheduler copies the text into events: a traceback belongs in our log only.
+        error = RequestError("internal error: see the log of Placet", Outcome.INTERNAL)
+    if isinstance(error, RequestError):
+        return CallFailure(shown(own_text(str(error)), MOST_ERROR), error.outcome)
+    outcome = next((o for kind, o in _OUTCOMES.items() if isinstance(error, kind)), None)
+    return CallFailure(shown(error.answer, MOST_ERROR), outcome or Outcome.UNDECIDED)
+
+
+_OUTCOMES: Mapping[type[EngineError], Outcome] = {
+    NotSyncedError: Outcome.NOT_SYNCED,
+    DeadlineExceededError: Outcome.DEADLINE,
+    ExpensivePolicyError: Outcome.EXPENSIVE_POLICY,
+    BadObjectError: Outcome.BAD_OBJECT,
+    RefusedError: Outcome.REFUSED,
+    WaitedInVainError: Outcome.WAITED_IN_VAIN,
+}

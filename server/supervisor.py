@@ -37,7 +37,7 @@ _PAUSES = Timing(backoff_most=30.0, backoff_reset=120.0)
 
 
 @dataclass(slots=True, eq=False)
-class _Background:
+class _Task:
     """A background task: its work, when this last began (None in a pause), the last failure."""
 
     name: str
@@ -70,7 +70,7 @@ class Supervisor:
         self._clock = clock
         self._sleep = sleep
         self._random = random
-        self._running: dict[asyncio.Task[None], _Background] = {}
+        self._running: dict[asyncio.Task[None], _Task] = {}
 
     @property
     def tasks(self) -> frozenset[asyncio.Task[None]]:
@@ -83,7 +83,7 @@ class Supervisor:
         Answers are wrong without a task that `is_vital`.
         """
         backoff = Backoff(_PAUSES, self._clock, self._random)
-        background = _Background(name, work, backoff, is_vital)
+        background = _Task(name, work, backoff, is_vital)
         task = asyncio.create_task(self._run(background), name=name)
         self._running[task] = background
         task.add_done_callback(self._running.pop)
@@ -114,11 +114,11 @@ class Supervisor:
             for each in self._running.values()
         }
 
-    def _is_steady(self, background: _Background) -> bool:
+    def _is_steady(self, background: _Task) -> bool:
         began = background.began
         return began is not None and self._clock() - began >= STEADY_SECONDS
 
-    async def _run(self, background: _Background) -> None:
+    async def _run(self, background: _Task) -> None:
         while True:
             background.began = self._clock()
             try:
@@ -142,7 +142,7 @@ class Supervisor:
             background.restarts += 1
             self._restarted(background.name)
 
-    def _note(self, background: _Background, error: BaseException, seconds: float) -> None:
+    def _note(self, background: _Task, error: BaseException, seconds: float) -> None:
         """Logs a failure: with its traceback if it is a fault of ours, and not the same again."""
         is_known = isinstance(error, EngineError | OSError)
         text = str(error) if is_known else f"{type(error).__name__}: {error}"

@@ -349,7 +349,7 @@ def _cluster(cluster: ClusterStatus) -> Iterator[Sample]:
         if (age := resource.secondsSinceLastEvent) is not None:
             yield "placet_cache_last_event_age_seconds", [name], age
         yield "placet_cache_unreadable_objects_total", [name], resource.unreadable
-        for reason, number in resource.failuresByKind.items():
+        for reason, number in resource.failures.items():
             yield "placet_cache_watch_failures_total", [name, reason], number
         for reason, number in resource.relists.items():
             yield "placet_cache_relists_total", [name, reason], number

@@ -6,12 +6,12 @@ CardReport and UsualPods belong to a server with a cluster and live as long as i
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from engine.cache.cache import Cache
-from engine.cache.node_table import NodeWithPods, Snapshot
+from engine.cache.node_table import Snapshot
 from engine.cards.fragmentation import CardShape
 from engine.cards.node_cards import Card
 from engine.decision.card_questions import CardQuestions, CardUse, taken_shapes
@@ -35,41 +35,30 @@ _PODS_OF_TURN = 2_000
 
 @dataclass(slots=True)
 class _CardSums:
-    """The cards of one clause in the cluster, and the pods that are named in a report.
+    """The cards of one clause in the cluster by state and amount, and the pods in a report."""
 
-    `amounts` has, for each amount, the sum of all cards and the sum that pods take.
-    """
-
-    idle: int = 0
-    split: int = 0
-    full: int = 0
-    amounts: dict[str, list[int]] = field(default_factory=dict)
+    states: Counter[str] = field(default_factory=Counter)
+    capacity: Counter[str] = field(default_factory=Counter)
+    used: Counter[str] = field(default_factory=Counter)
     placed: int = 0
     guessed: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
 
     def add(self, use: CardUse) -> None:
         for card in use.cards:
-            match _state(card):
-                case "idle":
-                    self.idle += 1
-                case "split":
-                    self.split += 1
-                case _:
-                    self.full += 1
-            for name, has in card.capacity.items():
-                sums = self.amounts.setdefault(name, [0, 0])
-                sums[0] += has
-                sums[1] += card.used.get(name, 0)
+            self.states[_state(card)] += 1
+            self.capacity.update(card.capacity)
+            self.used.update({name: card.used.get(name, 0) for name in card.capacity})
         self.placed += use.placed
         self.guessed += map(key_of, use.guessed)
         self.lost += map(key_of, use.lost)
 
     def status(self) -> CardsOfClause:
-        amounts = {name: AmountOfCards(*sums) for name, sums in self.amounts.items()}
+        idle, split, full = (self.states[name] for name in ("idle", "split", "full"))
+        amounts = {name: AmountOfCards(has, self.used[name]) for name, has in self.capacity.items()}
         guessed, lost = sorted(self.guessed)[:_MOST_NAMED], sorted(self.lost)[:_MOST_NAMED]
         pods = self.placed, len(self.guessed), guessed, len(self.lost), lost
-        return CardsOfClause(self.idle, self.split, self.full, amounts, *pods)
+        return CardsOfClause(idle, split, full, amounts, *pods)
 
 
 def _state(card: Card) -> str:
@@ -102,14 +91,11 @@ class CardReport:
         found: dict[str, _CardSums] = {}
         views = [view for view in self._snapshot().table.nodes if view is not None]
         for begin in range(0, len(views), _NODES_OF_TURN):
-            self._add(found, views[begin : begin + _NODES_OF_TURN])
+            for uses in self._cards.uses(views[begin : begin + _NODES_OF_TURN]):
+                for clause, use in uses.items():
+                    found.setdefault(clause, _CardSums()).add(use)
             await asyncio.sleep(0)
         return found
-
-    def _add(self, found: dict[str, _CardSums], views: Iterable[NodeWithPods]) -> None:
-        for uses in self._cards.uses(views):
-            for clause, use in uses.items():
-                found.setdefault(clause, _CardSums()).add(use)
 
 
 class UsualPods:

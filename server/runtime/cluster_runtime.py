@@ -363,9 +363,10 @@ class ClusterRuntime(ClusterSource):
         # Only the leader counts them.
         statuses = self._statuses if self._led.leads() else None
         return ClusterStatus(
-            synced=not missing,
             missing=missing,
-            lease=_lease_status(lease) if lease is not None else None,
+            lease=LeaseStatus(lease.identity, lease.holder, lease.held, lease.failure)
+            if lease is not None
+            else None,
             rejected=self._rejected.status() if self._rejected is not None else None,
             cards=self._cards.status() if self._cards is not None else {},
             drift=drift.by_policy() if drift is not None else None,
@@ -447,10 +448,6 @@ class ClusterRuntime(ClusterSource):
         self._background.log.info("this replica decides by counts from now on%s", cost)
 
 
-def _lease_status(lease: Lease) -> LeaseStatus:
-    return LeaseStatus(lease.identity, lease.holder, lease.held, lease.failure)
-
-
 def _status(informer: Informer) -> WatchedResource:
     reflector = informer.reflector
     return WatchedResource(
@@ -460,8 +457,7 @@ def _status(informer: Informer) -> WatchedResource:
         secondsSinceLastEvent=reflector.last_event_age,
         relists=dict(reflector.relists),
         failure=reflector.failure,
-        failures=reflector.failures.total(),
-        failuresByKind=dict(reflector.failures),
+        failures=dict(reflector.failures),
         unreadable=reflector.bad_objects,
         lastUnreadable=reflector.bad_object,
     )

@@ -37,8 +37,7 @@ RESOURCE = WatchedResource(
     synced=True,
     secondsSinceLastEvent=2.0,
     unreadable=1,
-    failures=4,
-    failuresByKind={"unreachable": 3, "denied": 1},
+    failures={"unreachable": 3, "denied": 1},
     relists={"first": 1, "expired": 2},
 )
 CARDS = CardsOfClause(

@@ -76,7 +76,7 @@ class Server:
 
     async def synced(self) -> None:
         async with asyncio.timeout(20):
-            while not (await self.known())["synced"]:  # noqa: ASYNC110 - no event says so
+            while (await self.known())["missing"]:  # noqa: ASYNC110 - no event says so
                 await asyncio.sleep(0.05)
 
     async def until(self, path: str, holds: Callable[[str], bool]) -> str:
