@@ -56,16 +56,16 @@ class EarlyPods:
         self._counted: dict[str, tuple[str, int]] = {}
 
     def part(self, policy: ReportedPolicy) -> None:
-        program, selection = policy.program, policy.selection
-        if selection is None or program is None or program.audit:
+        selection = policy.selection
+        if selection is None or policy.program is None or policy.program.audit:
             return
-        policy.fields["earlyPods"] = self.count(
-            policy.address,
-            policy.metadata,
-            policy.written,
-            policy.snapshot.pods,
-            lambda pod: selection.scope.holds(pod) and selection.has(pod),
-        )
+
+        def selects(pod: Peer) -> bool:
+            return selection.scope.holds(pod) and selection.has(pod)
+
+        every = policy.snapshot.pods
+        number = self.count(policy.address, policy.metadata, policy.written, every, selects)
+        policy.fields["earlyPods"] = number
 
     def count(
         self,
@@ -82,32 +82,29 @@ class EarlyPods:
         uid, number = self._counted.get(address, ("", 0))
         if uid == metadata.uid:
             return number
-        created = _parsed(metadata.creationTimestamp)
-        if created is None or created.nanos // SECOND < self._started:
+        try:
+            created = Timestamp.parse(metadata.creationTimestamp)
+        except EvaluationError:
             return written.earlyPods
-        every = pods().values()
-        number = sum(self._is_early(pod, address, created) and selects(pod) for pod in every)
+        if created.nanos // SECOND < self._started:
+            return written.earlyPods
+        # Younger than the policy, with a node that the policy did not see.
+        number = sum(
+            pod.nodeName != ""
+            and pod.created is not None
+            and pod.created.nanos >= created.nanos
+            and selects(pod)
+            and not self._decided(pod, address)
+            for pod in pods().values()
+        )
         self._counted[address] = metadata.uid, number
         return number
-
-    def _is_early(self, pod: Peer, address: str, created: Timestamp) -> bool:
-        """Whether a pod is younger than the policy, and has a node that the policy did not see."""
-        if not pod.nodeName or pod.created is None or pod.created.nanos < created.nanos:
-            return False
-        return not self._decided(pod, address)
 
 
 def early_text(pods: int) -> str:
     """The note of the event about so many pods."""
     was = "1 pod was" if pods == 1 else f"{pods} pods were"
     return f"{was} placed before this policy was in force: delete them to have them placed again"
-
-
-def _parsed(text: str) -> Timestamp | None:
-    try:
-        return Timestamp.parse(text)
-    except EvaluationError:
-        return None
 
 
 class UngatedPods:

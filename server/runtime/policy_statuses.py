@@ -186,28 +186,25 @@ class Statuses:
         files = {file.source.name: file for file in enforced.validation.files}
         parts = [topic() for topic in self._topics]
         for name, checked in enforced.objects.items():
-            if name not in objects:
+            if (raw := objects.get(name)) is None:
                 continue
             program, file = enforced.programs.get(name), files.get(name, checked.file)
             decided = _decided(name, program, known)
-            seen = objects[name], file, program, *decided.values()
+            seen = raw, file, program, *decided.values()
             if name not in again and self._seen.get(name) == seen:
                 continue
             self._seen[name] = seen
-            metadata, written = reported(objects[name])
-            manifest, selection = checked.manifest, None
-            if manifest is not None:
-                if manifest.metadata.generation != metadata.generation:
-                    continue
-                selection = PodSelection(manifest, self._cache)
+            metadata, written = reported(raw)
+            manifest = checked.manifest
+            if manifest is not None and manifest.metadata.generation != metadata.generation:
+                continue
+            selection = PodSelection(manifest, self._cache) if manifest is not None else None
             policy = ReportedPolicy(
                 name, checked, file, metadata, written, program, selection, snapshot
             )
             _readiness(policy, enforced)
             policy.conditions |= decided
-            self._count(policy)
-            _effect(policy)
-            for part in parts:
+            for part in (self._count, _effect, *parts):
                 part(policy)
             yield Reported(object_path(name), metadata.resourceVersion, written, policy.status)
 
