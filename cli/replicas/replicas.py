@@ -156,8 +156,7 @@ class Replica:
 
     async def decision(self, namespace: str, name: str) -> PodDecision | None:
         """Its last decision about a pod, or None. Raises CommandError."""
-        path = f"/decisions/{quote(namespace, '')}/{quote(name, '')}"
-        return await self._get(path, PodDecision)
+        return await self._get(f"/decisions/{_path(namespace, name)}", PodDecision)
 
     async def audit(self) -> AuditList:
         """What its policies in audit mode would have rejected. Raises CommandError."""
@@ -169,8 +168,7 @@ class Replica:
 
     async def explanation(self, namespace: str, name: str) -> PodExplanation | None:
         """What it would decide about a pod now, or None. Raises CommandError."""
-        path = f"/explain/{quote(namespace, '')}/{quote(name, '')}"
-        return await self._get(path, PodExplanation)
+        return await self._get(f"/explain/{_path(namespace, name)}", PodExplanation)
 
     async def status(self) -> ReplicaStatus:
         """Raises CommandError."""
@@ -223,6 +221,10 @@ class Replica:
             reason = text[:1].lower() + text[1:]
         hint = "check that `placet serve` runs there with this --view-port"
         return CommandError(f"cannot reach `{self.name}`: {reason}", hint)
+
+
+def _path(namespace: str, name: str) -> str:
+    return f"{quote(namespace, '')}/{quote(name, '')}"
 
 
 def _refused(pod: str, forward: PortForward) -> CommandError:
@@ -280,23 +282,6 @@ async def _through(
     return Replica(pod, await stack.enter_async_context(session), forward)
 
 
-class _ListedMetadata(msgspec.Struct):
-    name: str
-
-
-class _PodStatus(msgspec.Struct):
-    phase: str = ""
-
-
-class _ListedPod(msgspec.Struct):
-    metadata: _ListedMetadata
-    status: _PodStatus = msgspec.field(default_factory=_PodStatus)
-
-
-class _ListedPods(msgspec.Struct):
-    items: list[_ListedPod]
-
-
 async def _pods(client: ApiClient, target: ReplicaTarget) -> Sequence[str]:
     """The running pods with the labels. Raises CommandError and EngineError."""
     params = [("labelSelector", target.selector), ("limit", "500")]
@@ -304,11 +289,12 @@ async def _pods(client: ApiClient, target: ReplicaTarget) -> Sequence[str]:
     with waiting_for(client.host, REQUEST_SECONDS):
         body = await client.request("GET", path, params=params)
     try:
-        found = msgspec.json.decode(body, type=_ListedPods).items
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        items = msgspec.json.decode(body)["items"]
+        running = [each for each in items if each.get("status", {}).get("phase") == "Running"]
+        names = sorted(str(each["metadata"]["name"]) for each in running)
+    except (ValueError, AttributeError, LookupError, TypeError):
         hint = "check that the kubeconfig has the address of an API server"
         raise CommandError("the answer of the API server is not a list of pods", hint) from None
-    names = sorted(pod.metadata.name for pod in found if pod.status.phase == "Running")
     if not names:
         where = f"namespace `{target.namespace}` has no running pod with `{target.selector}`"
         hint = "give --placet-namespace and --selector, or one pod with --replica"
