@@ -7,7 +7,6 @@ all keys, in the spelling of kube-scheduler (C5).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -24,34 +23,19 @@ _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY = msgspec.json.Decoder(list[Raw])
 
 
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """An object with these keys in canonical spelling; each value has the shape given."""
+# An object has these keys in canonical spelling, and its values these shapes. A list has the shape
+# of each value of a list, or of an object whose keys are data. None is not respelled.
+Shape = Mapping[str, "Shape"] | list["Shape"] | None
 
-    of: Mapping[str, Shape]
-
-
-@dataclass(frozen=True, slots=True)
-class Each:
-    """Each value of a list, or of an object whose keys are data, has this shape."""
-
-    value: Shape
-
-
-# None stands for a value that is not respelled.
-Shape = Keys | Each | None
-
-FILTER = Keys({"Pod": None, "Nodes": Keys({"items": None}), "NodeNames": None})
-PREEMPT = Keys(
-    {
-        "Pod": None,
-        "NodeNameToVictims": Each(Keys({"Pods": None, "NumPDBViolations": None})),
-        "NodeNameToMetaVictims": Each(
-            Keys({"Pods": Each(Keys({"UID": None})), "NumPDBViolations": None})
-        ),
-    }
-)
-BIND = Keys({"PodName": None, "PodNamespace": None, "PodUID": None, "Node": None})
+FILTER: Shape = {"Pod": None, "Nodes": {"items": None}, "NodeNames": None}
+_VICTIMS: Shape = {"Pods": None, "NumPDBViolations": None}
+_META_VICTIMS: Shape = {"Pods": [{"UID": None}], "NumPDBViolations": None}
+PREEMPT: Shape = {
+    "Pod": None,
+    "NodeNameToVictims": [_VICTIMS],
+    "NodeNameToMetaVictims": [_META_VICTIMS],
+}
+BIND: Shape = {"PodName": None, "PodNamespace": None, "PodUID": None, "Node": None}
 
 
 def respell(value: bytes, shape: Shape) -> bytes:
@@ -62,13 +46,13 @@ def respell(value: bytes, shape: Shape) -> bytes:
     """
     first = value.lstrip()[:1]
     match shape:
-        case Keys(of) if first == b"{":
-            return msgspec.json.encode(_respelled(_OBJECT.decode(value), of))
-        case Each(inner) if first == b"{":
+        case dict() if first == b"{":
+            return msgspec.json.encode(_respelled(_OBJECT.decode(value), shape))
+        case [inner] if first == b"{":
             members = _OBJECT.decode(value).items()
             respelled = {key: Raw(respell(bytes(member), inner)) for key, member in members}
             return msgspec.json.encode(respelled)
-        case Each(inner) if first == b"[":
+        case [inner] if first == b"[":
             items = _ARRAY.decode(value)
             return msgspec.json.encode([Raw(respell(bytes(item), inner)) for item in items])
         case _:

@@ -88,28 +88,6 @@ class _ReviewRequest(Struct, rename="camel"):
     request: Review | None = None
 
 
-class _Status(Struct, frozen=True, kw_only=True):
-    status: str = "Failure"
-    code: int
-    reason: str
-    message: str
-
-
-class _Response(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    uid: str
-    allowed: bool
-    status: _Status | None = None
-    patch: bytes | None = None  # as base64
-    patch_type: str | None = None
-    warnings: tuple[str, ...] = ()
-
-
-class _ReviewAnswer(Struct, frozen=True, rename="camel"):
-    response: _Response
-    api_version: str = API_VERSION
-    kind: str = KIND
-
-
 class _PodSpec(Struct, rename="camel"):
     scheduler_name: str = ""
 
@@ -121,7 +99,6 @@ class _ReviewedPod(Struct):
 _REVIEW = msgspec.json.Decoder(_ReviewRequest)
 _POD = msgspec.json.Decoder(_ReviewedPod)
 _NEW_POD = msgspec.json.Decoder(NewPod)
-_ENCODER = msgspec.json.Encoder()
 
 
 def decode_review(body: bytes) -> Review:
@@ -133,38 +110,6 @@ def decode_review(body: bytes) -> Review:
     if review.request is None:
         raise RequestError("the review has no `request`")
     return review.request
-
-
-def allow(review: Review, warnings: Sequence[str] = (), patch: Sequence[Any] = ()) -> bytes:
-    """The answer that allows an object, changed by a JSON patch if there is one."""
-    response = _Response(
-        uid=review.uid,
-        allowed=True,
-        patch=_ENCODER.encode(patch) if patch else None,
-        patch_type="JSONPatch" if patch else None,
-        warnings=_few(warnings, MOST_WARNINGS, WARNING_LENGTH),
-    )
-    return _ENCODER.encode(_ReviewAnswer(response))
-
-
-def deny(
-    review: Review,
-    errors: Sequence[str],
-    warnings: Sequence[str] = (),
-    *,
-    code: int = 422,
-    reason: str = "Invalid",
-) -> bytes:
-    """The answer that refuses an object; the user sees each error as one line."""
-    # kubectl does not show the message if the status has `details`.
-    message = "\n".join(_few(errors, MOST_LINES, LINE_LENGTH))
-    response = _Response(
-        uid=review.uid,
-        allowed=False,
-        status=_Status(code=code, reason=reason, message=message),
-        warnings=_few(warnings, MOST_WARNINGS, WARNING_LENGTH),
-    )
-    return _ENCODER.encode(_ReviewAnswer(response))
 
 
 def _present(raw: Raw) -> bytes:
@@ -186,11 +131,29 @@ def _few(texts: Sequence[str], most: int, length: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """The ruling of a review: an answer; `error` says why the object is refused, if it is."""
+    """The ruling of a review: with `errors` an object is refused, else allowed and patched."""
 
-    answer: bytes
-    error: str = ""
+    errors: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    patch: Sequence[Any] = ()
     outcome: Outcome = Outcome.ANSWERED
+
+    def answer(self, review: Review) -> bytes:
+        """The answer; the user sees each error as one line."""
+        response: dict[str, Any] = {"uid": review.uid, "allowed": not self.errors}
+        if self.errors:
+            is_late = self.outcome is Outcome.DEADLINE
+            code, reason = (504, "Timeout") if is_late else (422, "Invalid")
+            # kubectl does not show the message if the status has `details`.
+            message = "\n".join(_few(self.errors, MOST_LINES, LINE_LENGTH))
+            status = {"status": "Failure", "code": code, "reason": reason, "message": message}
+            response["status"] = status
+        if self.patch:
+            response |= {"patch": msgspec.json.encode(self.patch), "patchType": "JSONPatch"}
+        if self.warnings:
+            response["warnings"] = _few(self.warnings, MOST_WARNINGS, WARNING_LENGTH)
+        whole = {"apiVersion": API_VERSION, "kind": KIND, "response": response}
+        return msgspec.json.encode(whole)
 
 
 # The JSON patch of a new pod by portable policies.
@@ -260,52 +223,42 @@ class AdmissionWebhooks:
             failure = call.fail(error)
             status = 500 if failure.outcome is Outcome.INTERNAL else 400
             return web.Response(status=status, text=f"{failure.text}\n")
-        call.outcome, call.error = ruling.outcome, ruling.error
-        call.reviewed = ReviewedObject(review.operation, review.key, allowed=not ruling.error)
+        call.outcome, call.error = ruling.outcome, next(iter(ruling.errors), "")
+        call.reviewed = ReviewedObject(review.operation, review.key, allowed=not ruling.errors)
         self._metrics.reviewed(call.verb, call.reviewed)
-        return web.Response(body=ruling.answer, content_type="application/json")
+        return web.Response(body=ruling.answer(review), content_type="application/json")
 
     async def _marked(self, review: Review, _deadline: float) -> Ruling:
         if not review.is_new_pod:
-            return Ruling(allow(review))
-        patch = [*marking(decode(_NEW_POD, review.new)), *self._tell(review.new)]
-        return Ruling(allow(review, patch=patch))
+            return Ruling()
+        return Ruling(patch=[*marking(decode(_NEW_POD, review.new)), *self._tell(review.new)])
 
     async def _assigned(self, review: Review, _deadline: float) -> Ruling:
         # The scheduler of a pod never changes.
         if not review.is_new_pod:
-            return Ruling(allow(review))
+            return Ruling()
         named = decode(_POD, review.new).spec.scheduler_name
         if named not in ("", DEFAULT_SCHEDULER) or self._scheduler == DEFAULT_SCHEDULER:
-            return Ruling(allow(review))
+            return Ruling()
         change = {"op": "add", "path": "/spec/schedulerName", "value": self._scheduler}
-        return Ruling(allow(review, patch=[change]))
+        return Ruling(patch=[change])
 
     async def _ruling(self, review: Review, deadline: float) -> Ruling:
         if review.resource.group != GROUP:
             # A webhook whose rules match too much must not stop the cluster.
             group = review.resource.group or "the core group"
-            return Ruling(allow(review, [f"Placet does not check objects of {group}"]))
+            return Ruling(warnings=[f"Placet does not check objects of {group}"])
         if review.operation not in {"CREATE", "UPDATE"} or review.sub_resource:
-            return Ruling(allow(review))
+            return Ruling()
         try:
-            return await self._validated(review, deadline)
-        except CheckTimeoutError as error:
-            text = f"{error.message}: {error.hint}"
-            answer = deny(review, [text], code=504, reason="Timeout")
-            return Ruling(answer, text, Outcome.DEADLINE)
+            file = await self._in_turn(review, deadline)
         except CheckStoppedError as error:
-            text = f"{error.message}: {error.hint}"
-            return Ruling(deny(review, [text]), text)
-
-    async def _validated(self, review: Review, deadline: float) -> Ruling:
-        file = await self._in_turn(review, deadline)
+            is_late = isinstance(error, CheckTimeoutError)
+            outcome = Outcome.DEADLINE if is_late else Outcome.ANSWERED
+            return Ruling([f"{error.message}: {error.hint}"], outcome=outcome)
         if file is None:
-            return Ruling(allow(review))
-        warnings = lines(file, "warning")
-        if errors := lines(file, "error"):
-            return Ruling(deny(review, errors, warnings), errors[0])
-        return Ruling(allow(review, warnings))
+            return Ruling()
+        return Ruling(lines(file, "error"), lines(file, "warning"))
 
     async def _in_turn(self, review: Review, deadline: float) -> CheckedFile | None:
         """The result of a thread that waits for a process. Raises CheckStoppedError."""

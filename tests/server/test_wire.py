@@ -16,9 +16,8 @@ from server.wire import (
     BIND,
     FILTER,
     PREEMPT,
-    Each,
     ExtenderArgs,
-    Keys,
+    Shape,
     decode_args,
     pod_key,
     respell,
@@ -75,7 +74,7 @@ def test_values_of_other_shapes_are_unchanged(body: bytes) -> None:
 
 
 def test_members_of_other_shapes_are_unchanged() -> None:
-    shape = Each(Keys({"A": None}))
+    shape: Shape = [{"A": None}]
     assert respell(b'[{"a":1},null,[2]]', shape) == b'[{"A":1},null,[2]]'
     assert respell(b'{"x":{"a":1},"y":null}', shape) == b'{"x":{"A":1},"y":null}'
 
