@@ -202,8 +202,7 @@ class Statuses:
             policy = ReportedPolicy(
                 name, checked, file, metadata, written, program, selection, snapshot
             )
-            _readiness(policy, enforced)
-            policy.conditions |= decided
+            _readiness(policy, enforced, decided)
             for part in (self._count, _effect, *parts):
                 part(policy)
             yield Reported(object_path(name), metadata.resourceVersion, written, policy.status)
@@ -271,8 +270,10 @@ def object_path(name: str) -> str:
 # ---- the parts of every policy
 
 
-def _readiness(policy: ReportedPolicy, enforced: EnforcedPolicies) -> None:
-    """What is in force of an object, and its mistakes."""
+def _readiness(
+    policy: ReportedPolicy, enforced: EnforcedPolicies, decided: Mapping[str, Outcome]
+) -> None:
+    """What is in force of an object, its mistakes, and what decisions have shown."""
     manifest, errors = policy.checked.manifest, lines(policy.file, "error")
     good = policy.checked.holds and not errors
     in_force = policy.written.inForce
@@ -288,6 +289,7 @@ def _readiness(policy: ReportedPolicy, enforced: EnforcedPolicies) -> None:
         ready = ("False", reason, f"{instead}: {first}" if first else instead)
     policy.conditions["Ready"] = ready
     policy.conditions["Compiled"] = compiled if good else ("False", "Errors", first)
+    policy.conditions |= decided
     source = next((each.policy for each in policy.file.policies), None)
     texts = tuple(line[:_MOST_TEXT] for line in (*errors, *lines(policy.file, "warning")))
     policy.fields["inForce"] = in_force
