@@ -143,7 +143,6 @@ DICTIONARIES = {
         "engine/decision/audit_log.py: AuditLog._owners",
         "engine/decision/filtering.py: _RowMemo._known",
         "engine/decision/journal.py: Journal._records",
-        "engine/decision/journal.py: Journal._selected",
         "engine/decision/plugin_filters.py: _Memo._known",
         "engine/decision/verb_call.py: OfferedNodes._rows",
         "engine/drift/survey.py: Survey._since",
