@@ -79,7 +79,6 @@ DICTIONARIES = {
         "grammar/mistakes/readings.py: _Reader._known",
         "grammar/mistakes/trial.py: HintTrial._after",
         "grammar/mistakes/trial.py: HintTrial._before",
-        "server/runtime/card_report.py: _CardSums.amounts",
     ),
     CLUSTER: (
         "engine/cache/cache.py: Cache._assumed",
