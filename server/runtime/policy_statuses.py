@@ -273,7 +273,7 @@ def object_path(name: str) -> str:
 def _readiness(
     policy: ReportedPolicy, enforced: EnforcedPolicies, decided: Mapping[str, Outcome]
 ) -> None:
-    """What is in force of an object, its mistakes, and what decisions have shown."""
+    """The part in force of an object, its mistakes, and the outcome of decisions."""
     manifest, errors = policy.checked.manifest, lines(policy.file, "error")
     good = policy.checked.holds and not errors
     in_force = policy.written.inForce
