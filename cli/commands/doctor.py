@@ -107,19 +107,18 @@ def run(args: argparse.Namespace) -> int:
         for found in configurations(texts, existing)
     ]
     findings = [each for context in contexts for each in examine(context, _asked(context, args))]
-    chosen = [
-        {
-            "file": each.configuration.source,
-            "extender": None if each.ours is None else each.ours.place,
-            "because": each.because,
-        }
-        for each in contexts
-    ]
     cases = cases_of(findings, (each.configuration.source for each in contexts))
-    put_report(findings, args.output, cases, {"placet": chosen})
+    put_report(findings, args.output, cases, {"placet": [*map(_chosen, contexts)]})
     for line in _summary(findings, contexts):
         put_note(line, args.output)
     return Exit.FINDINGS if fails(findings, strict=args.strict) else Exit.OK
+
+
+def _chosen(context: ConfigurationContext) -> Mapping[str, str | None]:
+    """The entry that is taken for Placet, and why."""
+    ours, source = context.ours, context.configuration.source
+    place = None if ours is None else ours.place
+    return {"file": source, "extender": place, "because": context.because}
 
 
 def _placets(

@@ -306,7 +306,7 @@ class GroupNumbers:
 
         `ids` has the group of each row, of so many.
         """
-        frame, count = evaluation.frame(), self._count
+        frame, count, time = evaluation.frame(), self._count, evaluation.time
         groups, gone = frame.groups, frame.gone
         assert isinstance(groups, CallGroups), "a call has groups where a policy reads them"
         ways = ways_of(groups, count.groups, strict=count.weight is None)
@@ -323,11 +323,9 @@ class GroupNumbers:
             # The clock was set back.
             self.forget()
         self._last = now
-        is_due = self._until[there] <= now
-        changed = np.flatnonzero((versions != self._versions[there]) | is_due)
+        changed = np.flatnonzero((versions != self._versions[there]) | (self._until[there] <= now))
         if not len(changed):
             return
-        time = evaluation.time
         time.charge(count.policy)
         # What pods leave when they are evicted is not given back here.
         frame.gone = ()

@@ -175,12 +175,10 @@ class Registry:
         matching: list[Program] = []
         broken: list[Unselectable] = []
         for program in (*self._everywhere, *self._namespaced.get(namespace, ())):
-            if program.select is None:
-                matching.append(program)
-                continue
-            time.charge(program.address)
+            if program.select is not None:
+                time.charge(program.address)
             try:
-                if program.select(frame) is True:
+                if program.select is None or program.select(frame) is True:
                     matching.append(program)
             except MissingError:
                 continue

@@ -259,14 +259,13 @@ def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
             other = f"{least} in the emptiest one{beside}"
             return f"{here} in this node's domain, {other}; skew at most {skew:g}"
         case LimitProgram(nodes="used" | "empty" as unit):
-            bound = counts.bound_of(clause, group)
-            if clause.amount is not None:
-                words = f"{bound.kind} {_sum(bound.amount or 0)} {unit}"
+            bound, is_sum = counts.bound_of(clause, group), clause.amount is not None
+            most = _sum(bound.amount or 0) if is_sum else _amount(bound)
+            used = f"up to {here} of {counts.total} nodes are used with this pod"
+            if is_sum:
                 used = f"up to {_sum(here)} of {_sum(counts.total)} on used nodes with this pod"
-            else:
-                words = f"{bound.kind} {_amount(bound)} {unit}"
-                used = f"up to {here} of {counts.total} nodes are used with this pod"
-            return f"{used if here else 'with this pod no more nodes are used'}; {words}"
+            used = used if here else "with this pod no more nodes are used"
+            return f"{used}; {bound.kind} {most} {unit}"
         case LimitProgram(per_node=per_node, domain=domain):
             bound = counts.bound_of(clause, group)
             scope = "on this node" if per_node else "in the cluster"

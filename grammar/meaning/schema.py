@@ -114,7 +114,6 @@ def parse_schema(text: str) -> Schema:
     A record may appear twice: once with its short forms, once with its API fields. Raises
     ValueError with the line number for any other line.
     """
-    types: dict[str, Type] = {}
     fields: dict[str, dict[str, Field]] = {}
     docs: dict[str, str] = {}
     current: dict[str, Field] | None = None
@@ -129,8 +128,7 @@ def parse_schema(text: str) -> Schema:
             name, parameter, kind, mark, native, derived = found.groups()
             if name in current:
                 raise ValueError(f"line {number}: `{name}` occurs twice")
-            type_ = types.get(kind) or types.setdefault(kind, _parse_type(kind))
-            doc = " ".join(comment)
+            type_, doc = _parse_type(kind), " ".join(comment)
             comment.clear()
             current[name] = Field(name, type_, mark == "?", bool(native), derived, parameter, doc)
         elif found := _VALUES.fullmatch(line):
@@ -151,6 +149,7 @@ def parse_schema(text: str) -> Schema:
     return Schema({name: Record(name, its, docs[name]) for name, its in fields.items()})
 
 
+@functools.cache
 def _parse_type(text: str) -> Type:
     name, bracket, inner = text.removesuffix(")").partition("(")
     if not bracket:

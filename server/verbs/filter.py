@@ -218,9 +218,9 @@ class NameFragments:
             nodes = [args.nodes[row] for row in rows.tolist()]
             return filtered(b"null", failed[True], failed[False], nodes), None
         listed = b"".join((b"[", b",".join(names.take(rows).tolist()), b"]"))
-        accepted = None
-        if known is not None and len(rows):
-            accepted = ListedNames(listed, KnownRows(rows, known.nodes))
+        accepted = (
+            ListedNames(listed, KnownRows(rows, known.nodes)) if known and len(rows) else None
+        )
         return filtered(listed, failed[True], failed[False]), accepted
 
     def priorities(self, scores: Scores, known: KnownRows) -> bytes | None:
