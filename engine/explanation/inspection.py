@@ -239,10 +239,13 @@ class Inspection:
         return found
 
     def headrooms_of_pod(self) -> Work[None]:
-        """Works out the headrooms of the strict counts of the policies that apply."""
+        """Works out the headroom of each strict count by itself, of the policies that apply."""
         for program in self.selection.enforced:
             for counted in program.counts:
-                yield from self._count(counted)
+                # The groups of floors that are judged together are not those of the counts.
+                alone = CountClauses([counted], self._unhurried)
+                step = partial(alone.headrooms, *self._seen, self._rows)
+                self.headrooms += yield from self.again(step)
 
     def parts(self, clause: RejectingProgram) -> Work[list[Mask]]:
         """The nodes on which each `require` of a filter does not hold, each by itself."""

@@ -93,10 +93,7 @@ class View:
             (web.get if each.body is None else web.post)(f"{API}{each.path}", self._handler(each))
             for each in ROUTES
         ]
-        return [
-            *found,
-            web.get(f"{API}/cache/compare", self.compare),
-        ]
+        return [*found, web.get(f"{API}/cache/compare", self.compare)]
 
     async def decisions(self, asked: ViewQuestion) -> object:
         """The last decisions, the newest first; of another start than `after` says, all of them."""

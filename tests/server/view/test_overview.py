@@ -163,6 +163,24 @@ async def test_a_spread_is_full_where_its_skew_is_reached() -> None:
         ]
 
 
+TOGETHER = """policy web {
+  for pods where "app" in pod.labels
+  share "x" { of pods where "app" in peer.labels on nodes where node.labels["pool"] == "x"
+    at least 20% strict }
+  share "a" { of pods where "app" in peer.labels on nodes where node.zone == "a"
+    at most 50% strict }
+}"""
+
+
+async def test_shares_that_are_judged_together_have_their_own_groups() -> None:
+    async with asking(TOGETHER) as view:
+        (bound,) = (await view.get("fills"))["bounds"]
+        assert (bound["clause"], bound["groups"]) == (
+            "a",
+            [{"name": "its nodes", "used": 3, "most": 1}],
+        )
+
+
 CARDS = """policy gpu {
   for pods where "milli" in pod.labels
   cards "gpu" {
