@@ -355,7 +355,7 @@ def _tables(record: DecisionRecord) -> Sequence[Mapping[str, int]]:
 
 
 def _size(record: DecisionRecord) -> int:
-    size = _RECORD_BYTES
+    size = _RECORD_BYTES + _NAME_BYTES * len(record.policies.digests)
     if record.answered is not None:
         size += record.answered.nodes.bytes + record.answered.codes.nbytes
         size += sum(map(_text_size, record.answered.verdicts))

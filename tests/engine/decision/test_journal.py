@@ -28,9 +28,9 @@ NAMES = [f"n{i}" for i in range(4)]
 AT = Timestamp.parse("2026-11-21T12:00:00Z")
 
 
-def journalled(**bounds: int) -> tuple[Engine, Journal]:
+def journalled(policies: str = POLICY, **bounds: int) -> tuple[Engine, Journal]:
     journal = Journal(**bounds, now=lambda: AT)
-    return engine_of(POLICY, NODES, after=AfterDecision(journal=journal)), journal
+    return engine_of(policies, NODES, after=AfterDecision(journal=journal)), journal
 
 
 def web(name: str) -> Object:
@@ -154,6 +154,15 @@ def test_what_is_kept_has_no_more_bytes_than_it_may() -> None:
     kept = len(journal)
     ask(engine, "p99")
     assert len(journal) == kept
+
+
+def test_the_policies_of_a_record_count_among_its_bytes() -> None:
+    audited = [f"policy p{i} {{ mode audit for pods where true }}" for i in range(20)]
+    engine, journal = journalled("\n".join([POLICY, *audited]), most_bytes=6_000)
+    for name in "abcd":
+        ask(engine, name)
+    assert len(found(journal, "d").policies.digests) == 21
+    assert [record.name for record in journal] == ["d", "c"]
 
 
 def test_a_record_that_is_too_large_by_itself_is_kept_alone() -> None:
