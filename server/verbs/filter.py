@@ -84,7 +84,7 @@ class FilterVerb:
         if call.returned == call.offered and type(args.names) is ListedNames:
             answered.names = args.names
             return echoed(args.names)
-        answer, answered.names = self.fragments.filter(
+        answer, answered.names, call.returned = self.fragments.filter(
             args, decided, resolvable_rejections=self.resolvable_rejections
         )
         return answer
@@ -183,8 +183,8 @@ class NameFragments:
 
     def filter(
         self, args: ExtenderArgs, decided: Decision, *, resolvable_rejections: bool
-    ) -> tuple[bytes, ListedNames | None]:
-        """The answer of filter, and the accepted names if their rows are known.
+    ) -> tuple[bytes, ListedNames | None, int]:
+        """The answer of filter, the accepted names if their rows are known, and their number.
 
         Every rejection is unresolvable unless `resolvable_rejections`: kube-scheduler up to 1.36
         would look for victims on nodes that only we reject, find none, and ask again at once (C48).
@@ -216,12 +216,12 @@ class NameFragments:
             rows = rows[codes == 0]
         if args.nodes is not None:
             nodes = [args.nodes[row] for row in rows.tolist()]
-            return filtered(b"null", failed[True], failed[False], nodes), None
+            return filtered(b"null", failed[True], failed[False], nodes), None, len(rows)
         listed = b"".join((b"[", b",".join(names.take(rows).tolist()), b"]"))
         accepted = (
             ListedNames(listed, KnownRows(rows, known.nodes)) if known and len(rows) else None
         )
-        return filtered(listed, failed[True], failed[False]), accepted
+        return filtered(listed, failed[True], failed[False]), accepted, len(rows)
 
     def priorities(self, scores: Scores, known: KnownRows) -> bytes | None:
         """The answer of prioritize, equal to `encode_priorities`' but for spaces.

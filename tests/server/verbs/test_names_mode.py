@@ -147,9 +147,9 @@ def test_filter(names: list[str], resolvable: bool, data: st.DataObject) -> None
     slow = Decision(np.array(codes, np.int32), VERDICTS)
     known = Decision(slow.codes, VERDICTS, where(names))
     args = wire.ExtenderArgs(b"{}", names, None)
-    by_name, none = NameFragments().filter(args, slow, resolvable_rejections=resolvable)
-    by_row, accepted = NameFragments().filter(args, known, resolvable_rejections=resolvable)
-    assert by_row == by_name
+    by_name, none, number = NameFragments().filter(args, slow, resolvable_rejections=resolvable)
+    by_row, accepted, same = NameFragments().filter(args, known, resolvable_rejections=resolvable)
+    assert (by_row, same) == (by_name, number)
     found = json.loads(by_name)
     assert (none, list(accepted or ())) == (None, found["NodeNames"])
     assert found["NodeNames"] == [n for n, c in zip(names, codes, strict=True) if c == 0]
@@ -193,7 +193,7 @@ def test_nodes_that_change_between_filter_and_prioritize() -> None:
     decided = engine.filter(pod, asked, None, math.inf)
     assert decided.known_rows is not None
     args = wire.ExtenderArgs(pod, asked, None)
-    _, answered = fragments.filter(args, decided, resolvable_rejections=False)
+    _, answered, _ = fragments.filter(args, decided, resolvable_rejections=False)
     assert answered is not None
 
     cache.remove_node("a")

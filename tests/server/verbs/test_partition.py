@@ -30,8 +30,9 @@ VERDICTS = decision([rejected("full", resolvable=True), FEASIBLE, rejected("no s
 
 def parts(names: Sequence[str], decided: Decision, *, resolvable: bool) -> list[object]:
     args = ExtenderArgs(b"{}", names, None)
-    answer, _ = NameFragments().filter(args, decided, resolvable_rejections=resolvable)
+    answer, _, number = NameFragments().filter(args, decided, resolvable_rejections=resolvable)
     found = json.loads(answer)
+    assert number == len(found["NodeNames"])
     return [found[key] for key in ("NodeNames", "FailedNodes", "FailedAndUnresolvableNodes")]
 
 
@@ -45,6 +46,12 @@ def test_resolvable_rejections_if_configured() -> None:
     """C22: in one of the maps, never in both."""
     found = parts("abcd", VERDICTS, resolvable=True)
     assert found == [["b"], {"a": "full"}, {"c": "no ssd", "d": FAILED.reason}]
+
+
+def test_a_repeated_name_is_counted_once() -> None:
+    """Of different verdicts the first one holds."""
+    decided = decision([rejected("full"), FEASIBLE, FEASIBLE, FEASIBLE])
+    assert parts("abba", decided, resolvable=False) == [["b"], {}, {"a": "full"}]
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
