@@ -175,7 +175,7 @@ def _records_of_yaml(text: str, by: str) -> Iterator[_Record]:
 
 
 # A character beyond 16 bits, as JSON may write it.
-_PAIR = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..")
+_PAIR = re.compile(r"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}", re.ASCII)
 
 
 class _YamlRows:

@@ -7,6 +7,7 @@ one of each TableSpec; whoever reads `data.NAME` gets LiveRows, which leaves out
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -196,17 +197,16 @@ def texts_of(tables: Iterable[Table], now: int) -> Mapping[str, DataText]:
 
 
 def _rows(table: Table, now: int) -> bytes:
-    names = [column.name for column in table.spec.columns]
-    return msgspec.json.encode(
-        {
-            key: {
-                "age": str(Duration(max(0, now - row.time.nanos))),
-                **{name: _written(getattr(row, name)) for name in names},
-            }
-            for key, row in table.rows.items()
-            if table.row_until(row) > now
+    rows = {
+        key: {
+            "age": str(Duration(max(0, now - row.time.nanos))),
+            **{each.name: _written(getattr(row, each.name)) for each in table.spec.columns},
         }
-    )
+        for key, row in table.rows.items()
+        if table.row_until(row) > now
+    }
+    # It is ASCII: YAML allows fewer characters as they are.
+    return json.dumps(rows).encode()
 
 
 def _written(value: object) -> object:

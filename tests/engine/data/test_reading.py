@@ -96,6 +96,14 @@ def test_texts_of_json_have_all_characters() -> None:
     )
 
 
+def test_an_escape_that_is_none_is_wrong_only_where_it_is_read() -> None:
+    text = "r1: {watts: 1, owner: ops}  # \\ud8zz\\udczz"
+    assert plain(rows_of_text(spec_of(RACKS), text.encode(), "yaml", AT))["r1"] == (1.0, "ops")
+    for each in (r"\ud8zz\udczz", r'\ud8"x\udc00', r"\ud83d", r"\udc00\ud83d"):
+        with pytest.raises(DataError, match="line 1 is not YAML"):
+            rows_of_text(spec_of(RACKS), f'[{{"rack": "{each}"}}]'.encode(), "yaml", AT)
+
+
 def test_numbers_of_json_are_values_too() -> None:
     text = '[{"k":"a","d":1,"i":2,"b":false,"q":0.5,"s":"","t":null}, {"k":"b","q":3,"m":null}]'
     rows = plain(rows_of_text(spec_of(EVERY_TYPE), text.encode(), "yaml", AT))
@@ -379,6 +387,13 @@ def test_as_many_rows_as_objects_have_are_read_from_their_text() -> None:
     assert len(text.text) > MOST_BYTES
     found = rows_of_text(spec, text.text, text.form, time.nanos + 5 * SECOND, complete=False)
     assert found == rows
+
+
+def test_a_text_of_rows_may_have_any_character() -> None:
+    spec = spec_of(RACKS)
+    rows = {"\x85": spec.row(time=Timestamp(AT), watts=1.0, owner='\x01\x7f\ufeff\U0001f600"\\ü')}
+    (text,) = texts_of([Table(spec, rows)], AT).values()
+    assert rows_of_text(spec, text.text, text.form, AT, complete=False) == rows
 
 
 def test_tables_of_one_name_have_a_text_each() -> None:
