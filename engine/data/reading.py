@@ -94,11 +94,8 @@ def rows_of_text(
     by = spec.source.by if isinstance(spec.source, FromConfigMap | FromFile) else _KEY
     needed = [column.name for column in spec.columns] if complete else []
     text = _text(data, most_bytes)
-    match form:
-        case "csv":
-            records = _records_of_csv(text, by, needed)
-        case "yaml":
-            records = _records_of_yaml(text, by)
+    is_csv = form == "csv"
+    records = _records_of_csv(text, by, needed) if is_csv else _records_of_yaml(text, by)
     time, parsers = Timestamp(at), _parsers(spec.columns)
     rows: dict[str, Row] = {}
     known: set[str] = set()
@@ -107,7 +104,7 @@ def rows_of_text(
         taken = time if complete else _aged(record, at, place)
         _add(rows, key, _row(spec, taken, parsers, record, place), place, most_rows)
         known.update(record)
-    if form != "csv" and rows:
+    if rows and not is_csv:
         _check_columns(known | {by}, by, needed)
     return rows
 

@@ -172,11 +172,12 @@ class CountedPod(msgspec.Struct, frozen=True):
 
 
 class NodeCounts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a clause counts for a node, and the pods behind it."""
+    """What a clause counts for a node, and the first pods behind it; `more` are not listed."""
 
     text: str
     pods: Sequence[CountedPod]
     emptiestDomain: Sequence[CountedPod] = ()
+    more: int = 0
 
 
 class ClauseOnNode(RejectingClause, frozen=True, omit_defaults=True):

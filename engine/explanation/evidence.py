@@ -39,14 +39,14 @@ from engine.program.program import (
 )
 from engine.work import Work
 from grammar.meaning import card_forms as cards
-from grammar.messages.texts import named
+from grammar.messages.texts import counted, named
 from grammar.tree.ast import Expr, Ident
 from grammar.tree.clauses import Cards, Clause, Limit, Score
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import NANO, Quantity
 
-# The most pods of one kind in a line.
-_PODS = 10
+# The most pods of one kind in a line, and of all in a list.
+_PODS, _MOST_LISTED = 10, 100
 # What is said of a limit that other pods have.
 KEPT_OUT = "a pod that is there, or may end there, has this limit"
 
@@ -134,10 +134,10 @@ def counted_on(
 
 
 def _counts(
-    text: str, pods: Iterable[PodInGroup] = (), emptiest: Iterable[PodInGroup] = ()
+    text: str, pods: Sequence[PodInGroup] = (), emptiest: Sequence[PodInGroup] = ()
 ) -> NodeCounts:
-    found = [tuple(CountedPod(*each) for each in some) for some in (pods, emptiest)]
-    return NodeCounts(text, *found)
+    both = [[CountedPod(*each) for each in some[:_MOST_LISTED]] for some in (pods, emptiest)]
+    return NodeCounts(text, *both, len(pods) + len(emptiest) - sum(map(len, both)))
 
 
 def count_lines(counts: NodeCounts) -> Iterator[str]:
@@ -147,6 +147,8 @@ def count_lines(counts: NodeCounts) -> Iterator[str]:
         for presence in PRESENCES:
             if names := [each.name for each in pods if each.presence == presence]:
                 yield f"  {presence}{where}: {named(names, _PODS)}"
+    if counts.more:
+        yield f"  and {counted(counts.more, 'more pod')}"
 
 
 # ---- the cards of a node

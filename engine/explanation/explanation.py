@@ -54,10 +54,7 @@ from engine.explanation.document import (
     UnfitNodes,
     in_order,
 )
-from engine.explanation.evidence import (
-    clauses_on,
-    scores_on,
-)
+from engine.explanation.evidence import clauses_on, scores_on
 from engine.explanation.inspection import ClauseResults, Inspection, Objection
 from engine.explanation.written import Values, WrittenClauses
 from engine.gangs.gang import GangOfPod

@@ -186,7 +186,8 @@ const Values = ({ values }) => values && values.length > 0 && html`<ul class="va
 const Counts = ({ counts }) => html`<p>${sentence(counts.text)}</p>
   ${[["Counted here", counts.pods], ["Counted in the emptiest domain", counts.emptiestDomain || []]].map(([title, pods]) =>
     pods.length > 0 && html`<p class="quiet">${title}: ${pods.map((pod, index) => html`${index ? ", " : ""}<a
-      href=${podAddress(pod.name)}>${pod.name}</a> (${pod.presence})`)}</p>`)}`;
+      href=${podAddress(pod.name)}>${pod.name}</a> (${pod.presence})`)}</p>`)}
+  ${counts.more > 0 && html`<p class="quiet">and ${count(counts.more, "more pod")}</p>`}`;
 
 // Each part of the bar is what one clause adds; together they are the score before it is rounded.
 function Terms({ terms }) {
