@@ -5,7 +5,7 @@ A value is evaluated in its own frame for this node, which no clause or policy c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import assert_never
 
 import numpy as np
@@ -136,8 +136,9 @@ def counted_on(
 def _counts(
     text: str, pods: Sequence[PodInGroup] = (), emptiest: Sequence[PodInGroup] = ()
 ) -> NodeCounts:
-    both = [[CountedPod(*each) for each in some[:_MOST_LISTED]] for some in (pods, emptiest)]
-    return NodeCounts(text, *both, len(pods) + len(emptiest) - sum(map(len, both)))
+    here, beside = ([CountedPod(*p) for p in some[:_MOST_LISTED]] for some in (pods, emptiest))
+    more = len(pods) - len(here) + len(emptiest) - len(beside)
+    return NodeCounts(text, here, beside, more)
 
 
 def count_lines(counts: NodeCounts) -> Iterator[str]:

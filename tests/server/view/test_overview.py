@@ -163,6 +163,21 @@ async def test_a_spread_is_full_where_its_skew_is_reached() -> None:
         ]
 
 
+async def test_an_answer_lists_the_first_pods_that_a_clause_counts() -> None:
+    """Nearest misses have them for each node, and all are read while decisions wait."""
+    there = [pod(f"web-{n:03}", "shop", labels=WEB, on="a1") for n in range(150)]
+    async with asking(pods=[*there, pod("new", "shop", labels=WEB)]) as view:
+        found = await view.get("explain/shop/new?node=a2")
+        (miss,) = (each for each in found["nearest"] if each["node"] == "a2")
+        of_node = [each for each in found["node"]["clauses"] if not each["holds"]]
+        for (zone,) in (miss["rejectedBy"], of_node):
+            assert zone["counts"]["text"].startswith("150 in this node's domain")
+            assert [each["name"] for each in zone["counts"]["pods"]] == [
+                f"shop/web-{n:03}" for n in range(100)
+            ]
+            assert zone["counts"]["more"] == 50
+
+
 TOGETHER = """policy web {
   for pods where "app" in pod.labels
   share "x" { of pods where "app" in peer.labels on nodes where node.labels["pool"] == "x"
