@@ -24,7 +24,7 @@ _Weight = Annotated[int, Meta(ge=1, le=100)]
 _NEEDLESS = "a pod has its tolerations itself, and kube-scheduler compares them with the taints"
 # What other clauses would be right where the pods have the label themselves.
 _OF_OTHERS = ", if the label is that of other pods than these"
-_GUARD = re.compile(r'"[^"]+" in (\w+)\.labels && (?=\1\.labels\["[^"]+"\] (?:==|in) )')
+_GUARD = re.compile(r'(?<!!\()"[^"]+" in (\w+)\.labels && (?=\1\.labels\["[^"]+"\] (?:==|in) )')
 
 
 class _Term(Base, frozen=True):

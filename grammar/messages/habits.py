@@ -65,8 +65,8 @@ OPERATORS = _table(
     {0} <= {1} ; Go templates ; le lte LE LessThanOrEquals
     {0} in {1} ; Kubernetes YAML, SQL, Kyverno ; In IN AnyIn AllIn oneOf isIn
     !({0} in {1}) ; Kubernetes YAML, Kyverno ; NotIn notin NOTIN AnyNotIn AllNotIn
-    {0}.matches({1}) ; shells, Perl, Ruby, SQL ; =~ ~= ~ ~* matches MATCHES regexp rlike
-    !{0}.matches({1}) ; Perl, Ruby ; !~ !~*
+    {0}.matches({1}) ; shells, Perl, Ruby, SQL ; =~ ~= ~ matches MATCHES regexp rlike
+    !{0}.matches({1}) ; Perl, Ruby ; !~
     {0}.contains({1}) ; SQL and others ; contains includes CONTAINS
     {1} in {0} ; plain English ; has hasKey
     {0}.startsWith({1}) ; Kusto ; startswith startsWith
@@ -137,7 +137,7 @@ CALLS = _table(
     {0}.endsWith({1}) ; Python, Go, Rego ; endswith hasSuffix ends_with has_suffix EndsWith \
         HasSuffix suffix ; string ; 2
     {0}.matches({1}) ; JavaScript, Python ; match test search regex regexMatch match_regex \
-        isMatch fullmatch matchesRegex ; string ; 2
+        isMatch matchesRegex ; string ; 2
     {1}.join({0}) ; Rego, Terraform, Go ; concat join strings.Join ; string ; 2
     int({0}) ; JavaScript ; parseInt Number.parseInt ; string ; 2
     {1}.matches({0}) ; Rego ; re_match ; ; 2
@@ -145,14 +145,14 @@ CALLS = _table(
     semver({0}, true) ; Python, Nomad ; version Version parseVersion semver.parse ; ; 1
     {0}.getHours() ; Python ; hour hours ; timestamp ; 1
     {0}.getMinutes() ; Python ; minute minutes ; timestamp ; 1
-    {0}.getDayOfWeek() ; Python ; weekday dayOfWeek day_of_week isoweekday ; timestamp ; 1
+    {0}.getDayOfWeek() ; Python ; dayOfWeek ; timestamp ; 1
     {0}.getDayOfWeek() in [0, 6] ; date libraries ; isWeekend ; timestamp ; 1
     !({0}.getDayOfWeek() in [0, 6]) ; date libraries ; isWeekday ; timestamp ; 1
     cidr({1}).containsIP({0}) ; network libraries ; inCIDR cidrContains in_cidr ipInRange ; ; 2
     {0} in {1} ; query builders ; in isIn oneOf isOneOf isAnyOf ; ; 2
     {0}.format({1}) ; Rego, Go ; sprintf Sprintf ; ; 2
-    {0}.getMonth() ; Python ; month ; timestamp ; 1
-    {0}.substring({1}, {2}) ; SQL ; substr slice substring mid ; string ; 3
+    {0}.getMonth() + 1 ; Python ; month ; timestamp ; 1
+    {0}.substring({1}, {2}) ; SQL ; slice substring ; string ; 3
     {0}.replace({1}, {2}) ; Java, Ruby ; replaceAll replace_all gsub ; string ; 3
     {0} == {1} ; Java, Go templates ; equals Equals eq equal isEqualTo is ; ; 2
     {0} != {1} ; Go templates ; ne notEquals not_equal ; ; 2
@@ -384,7 +384,7 @@ PARTS = _table(
     message ; Rego, YAML ; msg reason text error messageExpression say
     detail ; YAML ; explain details description note info
     value ; YAML ; expr expression score points rank formula by return returns prefer prefers
-    when ; programming languages ; if unless
+    when ; programming languages ; if
     over ; Kubernetes YAML ; topologyKey topology key across domain spread_over per
     per domain ; the spread of this language ; over
     skew at most ; Kubernetes YAML ; maxSkew max_skew
@@ -404,7 +404,7 @@ PARTS = _table(
     best effort weight 10 ; Kubernetes YAML ; soft preferred besteffort best_effort bestEffort \
         ScheduleAnyway prefer optional preferredDuringSchedulingIgnoredDuringExecution
     strict ; Kubernetes YAML ; whenUnsatisfiable strength enforcement
-    missing ; programming languages ; default onMissing fallback absent otherwise else
+    missing ; programming languages ; default onMissing fallback absent
     range ; programming languages ; scale normalize between bounds
     protect victim where ; kube-scheduler ; spare exclude never
     keep 1 by ; SQL ; order_by orderBy sort

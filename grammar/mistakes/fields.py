@@ -54,9 +54,8 @@ class _Place:
 
 _PARTS_OF_TIME = {
     **dict.fromkeys(("year", "years"), "getFullYear"),
-    **dict.fromkeys(("month", "months"), "getMonth"),
     **dict.fromkeys(("day", "date", "dayofmonth"), "getDate"),
-    **dict.fromkeys(("weekday", "dayofweek"), "getDayOfWeek"),
+    "dayofweek": "getDayOfWeek",
     **dict.fromkeys(("hour", "hours"), "getHours"),
     **dict.fromkeys(("minute", "minutes"), "getMinutes"),
 }

@@ -39,7 +39,7 @@ class ForeignText:
 
 
 _READ = r"(?P<a>[a-z]\w*(?:\.\w+|\[[^\]\n]*\])*)"
-_SLASHED = r"/(?P<e>(?:\\.|[^/\n\\])+)/[a-z]*"
+_SLASHED = r"/(?P<e>(?:\\.|[^/\n\\])+)/[gu]*(?![a-z])"
 _IS_COMMENT = "write a comment behind `#` or `//`, up to the end of the line"
 TEXTS = (
     ForeignText(

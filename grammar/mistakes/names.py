@@ -39,8 +39,7 @@ _ELSEWHERE = {
 _PARTS_OF_TIME = {
     **dict.fromkeys(("hour", "hours", "current_hour", "currenthour"), "getHours"),
     **dict.fromkeys(("minute", "minutes"), "getMinutes"),
-    **dict.fromkeys(("weekday", "dayofweek", "day_of_week", "today", "day"), "getDayOfWeek"),
-    "month": "getMonth",
+    **dict.fromkeys(("dayofweek", "day_of_week", "today", "day"), "getDayOfWeek"),
 }
 # Names for what a policy counts, or asks of others.
 _COUNTED = (

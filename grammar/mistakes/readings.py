@@ -82,8 +82,7 @@ _ZONE = re.compile(r'node\.(zone|region) == (?="[^"]*"\Z)')
 def _negated(condition: str) -> str:
     """The opposite of a condition; a label that is not there is no other value."""
     plain = _ZONE.sub(r'node.labels["topology.kubernetes.io/\1"] == ', condition)
-    label = _LABEL.fullmatch(plain)
-    return _denied(condition) if label is None else f"{_optional(label)} != {label[3]}"
+    return _denied(plain if _LABEL.fullmatch(plain) is not None else condition)
 
 
 def _optional(label: re.Match[str]) -> str:
@@ -91,6 +90,8 @@ def _optional(label: re.Match[str]) -> str:
 
 
 def _denied(condition: str) -> str:
+    if (label := _LABEL.fullmatch(condition)) is not None:
+        return f"{_optional(label)} != {label[3]}"
     lexemes = Lexemes(condition)
     is_whole = lexemes.operand_after(0) == len(lexemes.items) - 1
     if not is_whole:
@@ -160,6 +161,22 @@ def _prefixes(lexemes: Lexemes, at: int) -> Iterator[tuple[int, str]]:
     said = lexemes[at].text.strip("\"'")
     if lexemes[at].kind == "string" and said.endswith("*") and not set(said[:-1]) & _NO_VALUES:
         yield at + 1, print_string(said[:-1])
+
+
+def _place_names(lexemes: Lexemes, at: int) -> Iterator[tuple[int, str]]:
+    """The name of another place: a text, a letter or `eu-1b`; `cheap` can say anything."""
+    for end, said in _values(lexemes, at):
+        name = said.strip('"')
+        is_name = re.fullmatch(r"[A-Za-z]|[A-Za-z].*\d.*", name) is not None
+        if is_name or lexemes[at].kind == "string":
+            yield end, said
+
+
+def _memory(lexemes: Lexemes, at: int) -> Iterator[tuple[int, str]]:
+    """An amount of memory with its unit; a number alone would be of bytes."""
+    for end, said in _values(lexemes, at):
+        if re.fullmatch(r'"\d+(\.\d+)?[KMGT]i?"', said):
+            yield end, said
 
 
 def _plain_values(lexemes: Lexemes, at: int) -> Iterator[tuple[int, str]]:
@@ -233,6 +250,8 @@ _KINDS: Mapping[str, Callable[[Lexemes, int], Iterator[tuple[int, str]]]] = {
     "all_pairs": _all_pairs,
     "key": lambda lexemes, at: _values(lexemes, at) if lexemes[at].kind == "word" else iter(()),
     "value": _plain_values,
+    "place_name": _place_names,
+    "memory": _memory,
     "expr": _expressions,
     "raw": _raw,
     "path": _paths,
@@ -286,11 +305,22 @@ _FORMS: Mapping[str, Callable[[str], str | None]] = {
 }
 
 
+def _others(said: str, own: str) -> str:
+    """The pods that those of a condition stay away from; ValueError unless no pod is of both."""
+    (read, _, value), (own_read, _, own_value) = said.rpartition(" == "), own.rpartition(" == ")
+    if read != own_read or value == own_value:
+        raise ValueError(said)
+    every = "all " if read == "§.namespace" else ""
+    return f"{every}pods where {said.replace('§', 'peer')} "
+
+
 def _filled(made: str, parts: _Parts) -> str | None:
     """What a row makes of its parts; None if a part has not the form that is meant."""
 
     def part(found: re.Match[str]) -> str:
         said, form = parts.get(found[1], ""), found[2]
+        if form == "others":
+            return _others(said, parts["p"])
         if form in parts:
             # The clause has a name.
             return said.replace("¤", parts[form])

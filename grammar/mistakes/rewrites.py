@@ -98,13 +98,14 @@ def _as_list(text: str) -> str:
     return f"[{text}]" if text[:1] in "\"'" else text
 
 
-def _like(pattern: str) -> str:
-    """What follows a text for a pattern of SQL, by where the `%` stands."""
+def _like(pattern: str) -> str | None:
+    """What follows a text for a pattern of SQL with a `%` at an end, and no other sign."""
     inner = pattern[1:-1] if "%" in pattern else pattern[1:-1].replace("*", "%")
-    method = "matches" if "_" in inner else "contains"
-    if inner.endswith("%") != inner.startswith("%"):
-        method = "startsWith" if inner.endswith("%") else "endsWith"
-    return f'.{method}("{inner.strip("%")}")'
+    found = re.fullmatch(r"(%?)([^%_]+)(%?)", inner)
+    if found is None or not (found[1] or found[3]):
+        return None
+    method = "contains" if found[1] and found[3] else "startsWith" if found[3] else "endsWith"
+    return f'.{method}("{found[2]}")'
 
 
 def _domain(key: str) -> str:
@@ -213,10 +214,21 @@ _FORMS: Mapping[str, Callable[[str], str | None]] = {
     "strength": _strength,
     "joined": lambda text: template_of(text[1:-1]),
     "hours": lambda read: read if re.search(r"(?i)hours?(\(\))?\Z", read) else None,
+    "no_hours": lambda read: None if re.search(r"(?i)hours?(\(\))?\Z", read) else read,
     "read": lambda text: text if re.match(r"(?:node|pod|peer|victim)\b", text) else None,
     "of_node": lambda text: text if text.startswith("node.") else None,
     "line": lambda text: " ".join(text.split()),
 }
+
+
+def _held(made: str, before: str) -> str:
+    """What stands for an operation, behind a sign; ValueError if the sign holds a part of it."""
+    lexemes = Lexemes(made)
+    if lexemes.operand_after(0) == len(lexemes.items) - 1:
+        return made
+    if before in tuple("+-*/%") and "&&" in made:
+        raise ValueError(made)
+    return f"({made})" if before == "!" else made
 
 
 _CLAUSE_NAMES = re.compile(rf'\b(?:{"|".join(CLAUSE_WORDS)})\s+("[^"\n]+")')
@@ -449,6 +461,12 @@ class _Found:
             first = position - 1 if is_one else None
         return first if first is not None and self._bound(token.name, first, position - 1) else None
 
+    def _is_of_sum(self) -> bool:
+        """Whether the clause adds up amounts."""
+        lexemes, at = self.lexemes, self.place.at
+        first = (lexemes.opener(at) or 0) + 1
+        return any(lexemes[n].text == "sum" for n in range(first, at))
+
     def _marked(self, mark: str, position: int) -> int | None:
         """The position if a mark can be there: `~` where two lexemes touch, `$` at an end."""
         following = self.lexemes[position]
@@ -470,6 +488,12 @@ class _Found:
             self.parts["clause"] = WrittenPart(names[1] if names is not None else '""')
         made = row.instead.format_map(self.parts)
         first, last = self.marks["<"], self.marks[">"] - 1
+        if row.wrong.startswith("{a}") and "<" not in row.wrong.split():
+            made = _held(made, lexemes[first - 1].text if first else "")
+        is_turned = "{a:hours}" in row.instead and int(self.parts["b"]) >= int(self.parts["c"])
+        if is_turned or (row.instead.endswith((":less}", ":more}")) and self._is_of_sum()):
+            # From the evening to the morning; and between two whole numbers lie other amounts.
+            raise ValueError(made)
         start = lexemes[first].start if first < len(lexemes.items) else len(place.source.text)
         span = lexemes.span(first, last) if first <= last else Span(start, start)
         if not made and lexemes.touches(first) and lexemes.touches(last + 1):

@@ -222,7 +222,7 @@ class Remedies(CallRemedies):
                 return self._beside(expr, value, made)
             if kind.name == "NodeStatus" and other == STRING:
                 return self._state(value, print_expression(value).removesuffix(".status"))
-            if named is not None and other == STRING and expr.op in RELATIONS:
+            if named is not None and other == STRING and expr.op in RELATIONS and expr.op != "in":
                 return self._beside(expr, value, f"{grouped(value)}.name")
             if named is not None and schema.field(other.name, "name") is not None:
                 sides = f"{grouped(expr.left)}.name", f"{grouped(expr.right)}.name"
@@ -281,10 +281,12 @@ class Remedies(CallRemedies):
     def _repeated(self, expr: ast.Literal) -> str | None:
         """`node.zone == "a" || "b"`, of which the second text is compared as well."""
         # Its type is asked about from around it.
-        around = walk(self._around[-1]) if self._around else ()
+        around = [*walk(self._around[-1])] if self._around else []
         compared = [e for e in around if isinstance(e, ast.Binary) and e.op in ("==", "!=")]
         before = [e for e in compared if e.span.end <= expr.span.start]
-        if not before:
+        joins = [e.op for e in around if isinstance(e, ast.Chain) and expr in e.operands]
+        # What is not "a" or not "b" is everything, and nothing is "a" and "b".
+        if not before or (before[-1].op, *joins) in (("!=", "||"), ("==", "&&")):
             return None
         return f"{print_expression(before[-1].left)} {before[-1].op} {print_expression(expr)}"
 

@@ -50,3 +50,35 @@ def test_the_help_says_what_is_meant(case: dict[str, str], schema: Schema) -> No
     said = [f"{d.hint or ''} {d.message}" for d in found]
     both = [*said, "\n".join(f"{d.message} ({d.hint})" for d in found)]
     assert any(re.search(case["help"], each) for each in both), said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'filter "x" { require node.name like "gpu-%-a" }',
+        'filter "x" { require node.name like "gpu" }',
+        'filter "x" { require node.name like "gpu_1" }',
+        'filter "x" { require node.name ilike "GPU-%" }',
+        'filter "x" { require node.name =~ /^gpu/i }',
+        'filter "x" { require node.name ~* "gpu" }',
+        'filter "x" { require node.name.fullmatch("gpu") }',
+        'filter "x" { require substr(node.name, 1, 3) == "gpu" }',
+        'filter "x" { require now.weekday() >= 5 }',
+        'filter "x" { require now.hour between 22 and 6 }',
+        'filter "x" { require pod.priority + 1 between 1 and 3 }',
+        'filter "x" { require node.zone is not "a" or "b" }',
+        'filter "x" { require node.zone == "a" && "b" }',
+        'filter "x" { require node has label gpu }',
+        'filter "x" unless = pod.priority > 5 { require node.ready }',
+        'filter "x" { require node.ready else pass }',
+        'limit "x" { sum peer.requests["cpu"] of pods where true per node less than 10 strict }',
+    ],
+)
+def test_no_hints_lead_to_what_is_not_meant(text: str, schema: Schema) -> None:
+    said = whole(text)
+    for _ in range(STEPS):
+        edits = (edit for d in errors(said, schema) if (edit := edit_of(d)) is not None)
+        if (edit := next(edits, None)) is None:
+            break
+        said = edited(said, edit)
+    assert errors(said, schema)
