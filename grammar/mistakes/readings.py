@@ -163,20 +163,8 @@ def _prefixes(lexemes: Lexemes, at: int) -> Iterator[tuple[int, str]]:
         yield at + 1, print_string(said[:-1])
 
 
-def _place_names(lexemes: Lexemes, at: int) -> Iterator[tuple[int, str]]:
-    """The name of another place: a text, a letter or `eu-1b`; `cheap` can say anything."""
-    for end, said in _values(lexemes, at):
-        name = said.strip('"')
-        is_name = re.fullmatch(r"[A-Za-z]|[A-Za-z].*\d.*", name) is not None
-        if is_name or lexemes[at].kind == "string":
-            yield end, said
-
-
-def _memory(lexemes: Lexemes, at: int) -> Iterator[tuple[int, str]]:
-    """An amount of memory with its unit; a number alone would be of bytes."""
-    for end, said in _values(lexemes, at):
-        if re.fullmatch(r'"\d+(\.\d+)?[KMGT]i?"', said):
-            yield end, said
+def _values_like(pattern: str) -> Callable[[Lexemes, int], Iterator[tuple[int, str]]]:
+    return lambda lexemes, at: (v for v in _values(lexemes, at) if re.fullmatch(pattern, v[1]))
 
 
 def _plain_values(lexemes: Lexemes, at: int) -> Iterator[tuple[int, str]]:
@@ -250,8 +238,8 @@ _KINDS: Mapping[str, Callable[[Lexemes, int], Iterator[tuple[int, str]]]] = {
     "all_pairs": _all_pairs,
     "key": lambda lexemes, at: _values(lexemes, at) if lexemes[at].kind == "word" else iter(()),
     "value": _plain_values,
-    "place_name": _place_names,
-    "memory": _memory,
+    "place_name": _values_like(r'"([A-Za-z]|[A-Za-z].*\d.*)"'),
+    "memory": _values_like(r'"\d+(\.\d+)?[KMGT]i?"'),
     "expr": _expressions,
     "raw": _raw,
     "path": _paths,
@@ -305,22 +293,16 @@ _FORMS: Mapping[str, Callable[[str], str | None]] = {
 }
 
 
-def _others(said: str, own: str) -> str:
-    """The pods that those of a condition stay away from; ValueError unless no pod is of both."""
-    (read, _, value), (own_read, _, own_value) = said.rpartition(" == "), own.rpartition(" == ")
-    if read != own_read or value == own_value:
-        raise ValueError(said)
-    every = "all " if read == "§.namespace" else ""
-    return f"{every}pods where {said.replace('§', 'peer')} "
-
-
 def _filled(made: str, parts: _Parts) -> str | None:
     """What a row makes of its parts; None if a part has not the form that is meant."""
 
     def part(found: re.Match[str]) -> str:
         said, form = parts.get(found[1], ""), found[2]
         if form == "others":
-            return _others(said, parts["p"])
+            (read, _, value), (own, _, other) = (parts[n].rpartition(" == ") for n in "op")
+            if read != own or value == other:
+                raise ValueError(form)
+            return f"{'all ' * (read == '§.namespace')}pods where {said.replace('§', 'peer')} "
         if form in parts:
             # The clause has a name.
             return said.replace("¤", parts[form])

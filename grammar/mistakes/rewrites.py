@@ -214,21 +214,10 @@ _FORMS: Mapping[str, Callable[[str], str | None]] = {
     "strength": _strength,
     "joined": lambda text: template_of(text[1:-1]),
     "hours": lambda read: read if re.search(r"(?i)hours?(\(\))?\Z", read) else None,
-    "no_hours": lambda read: None if re.search(r"(?i)hours?(\(\))?\Z", read) else read,
     "read": lambda text: text if re.match(r"(?:node|pod|peer|victim)\b", text) else None,
     "of_node": lambda text: text if text.startswith("node.") else None,
     "line": lambda text: " ".join(text.split()),
 }
-
-
-def _held(made: str, before: str) -> str:
-    """What stands for an operation, behind a sign; ValueError if the sign holds a part of it."""
-    lexemes = Lexemes(made)
-    if lexemes.operand_after(0) == len(lexemes.items) - 1:
-        return made
-    if before in tuple("+-*/%") and "&&" in made:
-        raise ValueError(made)
-    return f"({made})" if before == "!" else made
 
 
 _CLAUSE_NAMES = re.compile(rf'\b(?:{"|".join(CLAUSE_WORDS)})\s+("[^"\n]+")')
@@ -461,12 +450,6 @@ class _Found:
             first = position - 1 if is_one else None
         return first if first is not None and self._bound(token.name, first, position - 1) else None
 
-    def _is_of_sum(self) -> bool:
-        """Whether the clause adds up amounts."""
-        lexemes, at = self.lexemes, self.place.at
-        first = (lexemes.opener(at) or 0) + 1
-        return any(lexemes[n].text == "sum" for n in range(first, at))
-
     def _marked(self, mark: str, position: int) -> int | None:
         """The position if a mark can be there: `~` where two lexemes touch, `$` at an end."""
         following = self.lexemes[position]
@@ -488,12 +471,6 @@ class _Found:
             self.parts["clause"] = WrittenPart(names[1] if names is not None else '""')
         made = row.instead.format_map(self.parts)
         first, last = self.marks["<"], self.marks[">"] - 1
-        if row.wrong.startswith("{a}") and "<" not in row.wrong.split():
-            made = _held(made, lexemes[first - 1].text if first else "")
-        is_turned = "{a:hours}" in row.instead and int(self.parts["b"]) >= int(self.parts["c"])
-        if is_turned or (row.instead.endswith((":less}", ":more}")) and self._is_of_sum()):
-            # From the evening to the morning; and between two whole numbers lie other amounts.
-            raise ValueError(made)
         start = lexemes[first].start if first < len(lexemes.items) else len(place.source.text)
         span = lexemes.span(first, last) if first <= last else Span(start, start)
         if not made and lexemes.touches(first) and lexemes.touches(last + 1):

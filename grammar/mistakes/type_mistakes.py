@@ -26,8 +26,6 @@ _DAYS = "sun mon tue wed thu fri sat".split()
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 # So many seconds or more are rarely meant as minutes or days.
 _SECONDS = 60
-# A number that is no number of Gi.
-_BYTES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +74,6 @@ def _sized(parts: Mapping[str, str]) -> str:
     return f'"{number}{unit}"'
 
 
-def _memory(parts: Mapping[str, str]) -> str:
-    number = float(parts["v"])
-    is_bytes = number >= _BYTES and number == int(number)
-    return str(int(number)) if is_bytes else f'"{number:g}Gi"'
-
-
 def _cores(parts: Mapping[str, str]) -> str:
     number = float(parts["v"])
     return f'"{number * 1000:g}m"' if number < 1000 else f'"{number:f}"'
@@ -120,8 +112,7 @@ ROWS = (
         "{l} / node.allocatable{k}",
         "l",
     ),
-    TypeRow('quantity<.*"memory".*> .* double\'.*', _memory, "r"),
-    TypeRow("quantity.* double'.*", _cores, "r"),
+    TypeRow("quantity(?!<.*memory).* double'.*", _cores, "r"),
     TypeRow("quantity.* int'.*", _sized, "r"),
     TypeRow("duration.* (?P<op>\\S+) (?:int|double)'[1-5]?\\d(?:\\.\\d+)?", '"{v}s"', "r", _UNITS),
     TypeRow("duration.* (?:int|double)'.*", '"{v}s"', "r"),
@@ -319,8 +310,6 @@ class Remedies(CallRemedies):
         match kind.name:
             case "list" | "map" if not isinstance(expr, ast.ListLiteral | ast.MapLiteral):
                 made = f"size({text}) > 0"
-            case "int" | "double":
-                made = f"{grouped(expr)} != {'0' if kind == INT else '0.0'}"
             case "quantity" | "duration":
                 made = f'{grouped(expr)} > "0"'
             case "optional":
@@ -336,8 +325,6 @@ class Remedies(CallRemedies):
             case "string" if is_read(expr) and self._holds_keys(expr):
                 made = f"has({text})"
                 hint = f'write `{made}`, or compare it, as in `{text} == "true"`'
-            case "string":
-                made = f'{grouped(expr)} != ""'
             case _:
                 return None
         return Remedy(expr.span, made, hint)
