@@ -23,12 +23,7 @@ from engine.objects.codec import ObjectCodec
 from engine.objects.workload_pods import KnownUid
 from engine.simulation.cycle import PodOutcome, SimulationOptions
 from engine.simulation.pod_list import PodList, PodReader, hint, pods_in
-from engine.simulation.result import (
-    KINDS,
-    OutcomeChange,
-    SimulationAnswer,
-    changes,
-)
+from engine.simulation.result import KINDS, OutcomeChange, SimulationAnswer, changes
 from engine.simulation.what_if import (
     NO_CHANGE,
     NodesToAdd,
@@ -73,7 +68,10 @@ def with_manifest(each: NodesToAdd) -> NodesToAdd:
     read = list(documents(file))
     if len(read) != 1:
         raise CommandError(f"`{file}` has {len(read)} objects", "give a file with one node")
-    return msgspec.structs.replace(each, node=msgspec.json.decode(read[0]))
+    try:
+        return msgspec.structs.replace(each, node=msgspec.json.decode(read[0]))
+    except RecursionError:
+        raise CommandError(f"`{file}` is nested too deeply", "give a file with one node") from None
 
 
 def pending_pods(cluster: ClusterDocuments, namespace: str, name: str) -> PodList:

@@ -59,3 +59,11 @@ def test_a_template_that_cannot_be_looked_at(placet: Placet) -> None:
     done = placet("simulate", *FILES, "--drain", "n-1", "--add-nodes", f"{'a' * 300}=1")
     assert done.code == 2
     assert "a`: file name too long" in done.err
+
+
+def test_a_template_that_is_nested_too_deeply(placet: Placet, tmp_path: Path) -> None:
+    file = tmp_path / "deep.json"
+    file.write_text("[" * 50_000)
+    done = placet("simulate", *FILES, "--drain", "n-1", "--add-nodes", f"{file}=1")
+    assert done.code == 2
+    assert f"`{file}` is nested too deeply" in done.err
