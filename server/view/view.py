@@ -169,8 +169,8 @@ class View:
             raise web.HTTPBadRequest(text="the body did not come in time, or not whole\n") from None
         try:
             return msgspec.json.decode(body, type=kind)
-        except ValueError as error:
-            # A text that is no UTF-8 has an error of its own.
+        except (ValueError, RecursionError) as error:
+            # A text that is no UTF-8 or nested too deeply has an error of its own.
             raise web.HTTPBadRequest(text=f"the body is no question: {error}\n") from None
 
 

@@ -156,6 +156,10 @@ async def test_pods_have_what_the_api_server_would_set(view: Asked) -> None:
 
 BAD: dict[str, tuple[Any, str]] = {
     "no question": (b"{", "the body is no question: Input data was truncated"),
+    "a deep question": (
+        b'{"addNodes": [{"node": {"a": ' + b"[" * 5_000,
+        "the body is no question: maximum recursion depth exceeded while deserializing an object",
+    ),
     "another field": (
         {"drains": []},
         "the body is no question: Object contains unknown field `drains`",
