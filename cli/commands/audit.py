@@ -34,13 +34,13 @@ _MOST_ROWS = 20
 
 def run(args: argparse.Namespace) -> int:
     lists, errors = replicas.asked(args, Replica.audit)
-    if args.output:
-        put_document(replicas.document(lists), args.output)
-        return replicas.end(errors)
     policies = sorted({each.policy for one in lists for each in one.policies})
     if args.policy is not None and args.policy not in policies:
         hint = "set `mode audit` in it, or `enforcementMode: Audit`; see: placet status"
         raise CommandError(f"no policy `{args.policy}` is in audit mode", hint)
+    if args.output:
+        put_document(replicas.document(lists), args.output)
+        return replicas.end(errors)
     if not policies:
         put(["no policy is in audit mode"])
     wanted = [args.policy] if args.policy is not None else policies

@@ -73,6 +73,7 @@ def test_one_policy_is_shown_and_an_unknown_one_refused(placet: Placet, one: Run
     url = ("--url", one.urls[0])
     assert placet("audit", "quiet", *url).out.startswith("policy quiet,")
     assert "no policy `none` is in audit mode" in placet("audit", "none", *url).err
+    assert placet("audit", "none", "-o", "json", *url).code == 2
     assert "no pod" in placet("audit", "gpus", "-n", "far", *url).out
 
 
