@@ -73,7 +73,7 @@ OPERATORS = _table(
     {0}.endsWith({1}) ; Kusto ; endswith endsWith
     {0} % {1} ; SQL ; mod MOD
     {0} / {1} ; Pascal ; div
-    {0} != {1} ; SQL, Python ; xor XOR ^
+    {0} != {1} ; SQL, Python ; xor XOR
     """
 )
 
@@ -140,8 +140,7 @@ CALLS = _table(
         isMatch matchesRegex ; string ; 2
     {1}.join({0}) ; Rego, Terraform, Go ; concat join strings.Join ; string ; 2
     int({0}) ; JavaScript ; parseInt Number.parseInt ; string ; 2
-    {1}.matches({0}) ; Rego ; re_match ; ; 2
-    {1}.matches({0}) ; Rego ; regex.match re.match re.search regexp.MatchString ; ; 2
+    {1}.matches({0}) ; Rego ; re_match regex.match re.search regexp.MatchString ; ; 2
     semver({0}, true) ; Python, Nomad ; version Version parseVersion semver.parse ; ; 1
     {0}.getHours() ; Python ; hour hours ; timestamp ; 1
     {0}.getMinutes() ; Python ; minute minutes ; timestamp ; 1
@@ -173,7 +172,6 @@ CALLS = _table(
     {0}.map(key, key) ; JavaScript, Rego ; keys object.keys Object.keys ; ; 1
     {0}[?{1}].orValue({2}) ; Rego ; object.get ; ; 3
     {0} ? {1} : {2} ; SQL, Terraform ; IF iif ifelse cond ternary ; ; 3
-    {0}[0] ; Lisp ; head ; list ; 1
     lists.range({0}) ; Python ; range Range ; int ; 1
     {0}.contains({1}) ; Go ; strings.Contains ; ; 2
     {0}.startsWith({1}) ; Go ; strings.HasPrefix strings.StartsWith ; ; 2
@@ -280,7 +278,6 @@ FIELDS: Mapping[str, tuple[Habit, ...]] = MappingProxyType(
             _row("memory mem ram", "other schedulers", '{0}.free["memory"]'),
             _row("gpu gpus", "other schedulers", '{0}.free["nvidia.com/gpu"]'),
             _row("available idle remaining gres", "other schedulers", "{0}.free"),
-            _row("used utilization utilisation load", "other schedulers", "{0}.usage"),
             _row("arch architecture", "kubectl", '{0}.labels["kubernetes.io/arch"]'),
             _row("os operatingSystem", "kubectl", '{0}.labels["kubernetes.io/os"]'),
             _row(
@@ -377,8 +374,8 @@ CLAUSES = _table(
 
 PARTS = _table(
     """
-    require ; ValidatingAdmissionPolicy, Kyverno ; expr expression condition rule match where \
-        assert must validate test ensure if check cel validations allow matchExpressions \
+    require ; ValidatingAdmissionPolicy, Kyverno ; expr expression condition rule match \
+        assert must validate test ensure check cel validations allow matchExpressions \
         nodeSelector accept return returns
     require ! ; Rego, Kyverno ; deny forbid reject refuse disallow
     message ; Rego, YAML ; msg reason text error messageExpression say
@@ -405,7 +402,7 @@ PARTS = _table(
         ScheduleAnyway prefer optional preferredDuringSchedulingIgnoredDuringExecution
     strict ; Kubernetes YAML ; whenUnsatisfiable strength enforcement
     missing ; programming languages ; default onMissing fallback absent
-    range ; programming languages ; scale normalize between bounds
+    range ; programming languages ; scale normalize bounds
     protect victim where ; kube-scheduler ; spare exclude never
     keep 1 by ; SQL ; order_by orderBy sort
     rounding ; plain English ; round rounded rounds

@@ -79,7 +79,6 @@ RESOURCES = {"cpu": "cpu", "cpus": "cpu", "cores": "cpu", "memory": "memory", "m
 RESOURCES |= {"ram": "memory", "gpu": "nvidia.com/gpu", "gpus": "nvidia.com/gpu"}
 _AMOUNTS_OF_NODE = {
     "free": frozenset({"free", "available", "avail", "idle", "left", "remaining", "unused"}),
-    "usage": frozenset({"usage", "used", "utilization", "utilisation", "load", "percent", "ratio"}),
     "requested": frozenset({"requested", "requests", "request", "allocated", "reserved"}),
     "allocatable": frozenset({"total", "capacity", "allocatable", "size", "max"}),
 }
@@ -104,7 +103,8 @@ def amount_in_words(name: str, record: str) -> str | None:
     resource = next((RESOURCES[w] for w in words if w in RESOURCES), None)
     fields = _AMOUNTS_OF_NODE if record == "Node" else _AMOUNTS_OF_POD
     field = next((f for f, said in fields.items() if said & set(words)), None)
-    if resource is None or field is None or record not in ("Node", "Pod", "Peer"):
+    is_part = bool({"percent", "pct", "percentage", "ratio"} & set(words))
+    if is_part or resource is None or field is None or record not in ("Node", "Pod", "Peer"):
         return None
     return f"{field}[{print_string(resource)}]"
 

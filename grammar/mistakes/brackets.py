@@ -33,7 +33,8 @@ class Brackets(Misplaced):
             found = self.unexpected(at, at)
             hint = f"leave out this `{item.text}`, which closes nothing"
             return with_edit(found, Fix(lexemes.span(at, at), ""), hint)
-        if opener is None:
+        if opener is None or any(each.text == "else" for each in lexemes.items[at:]):
+            # Before an `else`, a bracket can end in several places.
             return None
         sign = {"{": "}", "(": ")"}.get(lexemes[opener].text, "]")
         is_other = item.closes and item.text != sign

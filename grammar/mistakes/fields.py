@@ -224,15 +224,7 @@ class FieldRemedies:
                 if not place.items and place.kind.name in ("list", "map", "int"):
                     made = read if place.kind.name == "int" else f"size({read})"
                     return Remedy(expr.span, made)
-        if self._places(record, expr.name):
-            return None
-        names, last = [expr.name], expr
-        for outer in reversed(self._around[:-1]):
-            if not isinstance(outer, ast.Select):
-                break
-            names, last = [*names, outer.name], outer
-        amount = amount_in_words("_".join(names), record) if len(names) > 1 else None
-        return Remedy(last.span, f"{operand}.{amount}") if amount is not None else None
+        return None
 
     def _state(self, expr: ast.Expr, operand: str) -> Remedy | None:
         """`node.state != "cordoned"` and `node.status == "Ready"`: a word for a state."""

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from grammar.messages import plain_words
 from grammar.mistakes.misplaced import WORDS
-from grammar.mistakes.rewrites import printed
+from grammar.mistakes.rewrites import LABEL, denied, label_or_empty, printed
 from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.parser import parse_expression
 from grammar.tree.printer import print_string
@@ -75,27 +75,21 @@ def _words() -> frozenset[str]:
     return frozenset(w for w in words if len(w) > 1)
 
 
-_LABEL = re.compile(r'(\S+\.labels)\["([^"]*)"\] == ("[^"]*")')
+_TEAM = '.labels["team"]'
 _ZONE = re.compile(r'node\.(zone|region) == (?="[^"]*"\Z)')
 
 
-def _negated(condition: str) -> str:
+def _negated(condition: str) -> str | None:
     """The opposite of a condition; a label that is not there is no other value."""
     plain = _ZONE.sub(r'node.labels["topology.kubernetes.io/\1"] == ', condition)
-    return _denied(plain if _LABEL.fullmatch(plain) is not None else condition)
+    return _denied(plain if LABEL.fullmatch(plain) is not None else condition)
 
 
-def _optional(label: re.Match[str]) -> str:
-    return f'{label[1]}[?"{label[2]}"].orValue("")'
-
-
-def _denied(condition: str) -> str:
-    if (label := _LABEL.fullmatch(condition)) is not None:
-        return f"{_optional(label)} != {label[3]}"
-    lexemes = Lexemes(condition)
-    is_whole = lexemes.operand_after(0) == len(lexemes.items) - 1
-    if not is_whole:
-        return f"!({condition})"
+def _denied(condition: str) -> str | None:
+    """The opposite of a condition, with no more brackets than it needs."""
+    said, lexemes = denied(condition), Lexemes(condition)
+    if said is None or lexemes.operand_after(0) != len(lexemes.items) - 1:
+        return said
     if not condition.startswith("!"):
         return f"!{condition}"
     inner = condition[1:]
@@ -264,12 +258,13 @@ def _per(key: str) -> str | None:
 _FORMS: Mapping[str, Callable[[str], str | None]] = {
     "when": lambda said: f" when {said.replace('§', 'pod')}" if said else "",
     "counted": lambda said: f"pods where {said.replace('§', 'peer')}",
-    "where": lambda said: f"pods where {said.replace('§', 'peer')} " if said else "",
+    # A team can have pods in other namespaces, which are not counted.
+    "where": lambda said: None if _TEAM in said else said and _FORMS["counted"](f"{said} "),
     "pod": lambda said: said.replace("§", "pod"),
     "node": lambda said: said.replace("§", "node"),
     # A pod without the label is none of them.
-    "victim": lambda said: _LABEL.sub(
-        lambda m: f"{_optional(m)} == {m[3]}", said.replace("§", "victim")
+    "victim": lambda said: LABEL.sub(
+        lambda m: f"{label_or_empty(m)} == {m[3]}", said.replace("§", "victim")
     ),
     "denied": _denied,
     "first": lambda said: re.findall(r"\w+", said)[0],
@@ -302,7 +297,8 @@ def _filled(made: str, parts: _Parts) -> str | None:
             (read, _, value), (own, _, other) = (parts[n].rpartition(" == ") for n in "op")
             if read != own or value == other:
                 raise ValueError(form)
-            return f"{'all ' * (read == '§.namespace')}pods where {said.replace('§', 'peer')} "
+            wide = "all " * (read in ("§.namespace", f"§{_TEAM}"))
+            return f"{wide}{_FORMS['counted'](said)} "
         if form in parts:
             # The clause has a name.
             return said.replace("¤", parts[form])

@@ -54,7 +54,8 @@ def _of_part(row: habits.Habit) -> Iterator[Rewrite]:
     if here == "pods where":
         yield R(f"< {words} >", "of pods where", needs="OF BY")
     if here == "require !":
-        yield R(f"< {words} (if|when|that) {{e:expr}} >", "require !({e})", needs=terminal)
+        yield R(f"< {words} (if|when|that) {{e:expr}} >", "require {e:denied}", needs=terminal)
+        return
     if here in ("require", "value", "message", "detail"):
         yield R(f"< {words} (that) {{e:expr}} >", f"{here} {{e}}", needs=terminal)
     if here in ("strict", "best effort weight 10"):

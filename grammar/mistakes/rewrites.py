@@ -131,12 +131,6 @@ def _allocatable(read: str) -> str | None:
     return f"node.allocatable{found[1]}" if found is not None else None
 
 
-def rooted(path: str) -> str:
-    """`.spec.taints` of jq with the object that has such a field."""
-    of_node = re.search(r"taints|images|conditions|addresses|unschedulable|\bpods\b", path)
-    return f"{'node' if of_node else 'pod'}{path}" if path.startswith(".") else path
-
-
 def printed(text: str) -> str | None:
     """What `sprintf("no %v", [a])` is given as a text with the expressions in braces."""
     written, _, values = text.partition(",")
@@ -145,10 +139,22 @@ def printed(text: str) -> str | None:
     return filled(written, [value.strip(" []") for value in values.split(",")])
 
 
-def _key(condition: str) -> str:
-    """What a condition on pods reads of them."""
-    read = re.search(r"peer\.[\w.]+(?:\[\"[^\"]*\"\])?", condition)
-    return read[0] if read is not None else 'peer.labels["job"]'
+LABEL = re.compile(r'(\S+\.labels)\["([^"]*)"\] == ("[^"]*")')
+_READ_LABEL = re.compile(r"\.(?:labels|annotations)(?:\[[^?]|\.\w)")
+
+
+def label_or_empty(label: re.Match[str]) -> str:
+    """The read of a label that may not be there."""
+    return f'{label[1]}[?"{label[2]}"].orValue("")'
+
+
+def denied(condition: str) -> str | None:
+    """The opposite of a condition; None if it reads a label, which may not be there."""
+    if (label := LABEL.fullmatch(condition)) is not None:
+        return f"{label_or_empty(label)} != {label[3]}"
+    if _READ_LABEL.search(re.sub(r"has\([^()]*\)", "", condition)) is not None:
+        return None
+    return "!(" + re.sub(r"\s*\n\s*", " ", condition) + ")"
 
 
 def _of_owner(condition: str) -> str | None:
@@ -193,10 +199,6 @@ _FORMS: Mapping[str, Callable[[str], str | None]] = {
     "like": _like,
     "empty": lambda read: f"!has({read})" if read.endswith("]") else f"size({read}) == 0",
     "filled": lambda read: f"has({read})" if read.endswith("]") else f"size({read}) > 0",
-    "rooted": rooted,
-    "quantifier": lambda said: "all" if re.search(r"[<>]|!=", said) else "exists",
-    "less": lambda number: str(int(number) - 1) if number.isdigit() else None,
-    "more": lambda number: str(int(number) + 1) if number.isdigit() else None,
     "template": lambda text: template_of(text) if "+" in text else None,
     "formatted": lambda text: printed(",".join(re.split(r"\.format\(|\)\Z", text)[:2])),
     "digits_alone": lambda text: text.replace("_", ""),
@@ -204,7 +206,8 @@ _FORMS: Mapping[str, Callable[[str], str | None]] = {
     "sign": lambda text: text if text in (":", "=") else None,
     "comma": lambda text: text if text in (",", ";") else None,
     "printed": printed,
-    "key": _key,
+    "denied": denied,
+    "denied_rule": lambda said: denied(said) if _FORMS["of_rule"](said) else None,
     "of_rule": lambda said: _of_owner(said) if re.search(r"\bnode\.", said) else None,
     "of_pods": _of_owner,
     "place": lambda read: _per(read) if re.match(r"node(\.|\Z)", read) else None,
@@ -261,6 +264,15 @@ def seconds_of(lexemes: Lexemes, at: int) -> tuple[int, float | None]:
     if not parts or rest or any(unit not in _UNITS for _, unit in parts):
         return last, None
     return last, sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+_NUMBER = re.compile(r"[\"']?(-?\d+(?:\.\d+)?)(?::\d+)?([A-Za-z]*)[\"']?")
+
+
+def _is_range(low: str, high: str) -> bool:
+    """Whether something can be between two bounds, as far as their numbers tell."""
+    one, two = _NUMBER.fullmatch(low), _NUMBER.fullmatch(high)
+    return not (one and two and one[2] == two[2]) or float(one[1]) < float(two[1])
 
 
 # ---- where a row is in a text
@@ -393,11 +405,11 @@ class _Found:
                 return last
             case "condition" | "alone":
                 last = lexemes.expression_end(position, STOPS | {"then", "pods", "nodes"})
-                is_no_whole = lexemes.operand_after(position) is None or self._is_code(
-                    position, last
-                )
+                is_other = self._tells(position, position + 1) or self._is_code(position, last)
+                if is_other or lexemes.operand_after(position) is None:
+                    return None
                 is_prose = self.place.behind or self._tells(position, last)
-                return None if is_no_whole or (kind == "alone" and is_prose) else last
+                return None if kind == "alone" and is_prose else last
             case "before_block":
                 last = lexemes.expression_end(position, frozenset("{"))
                 is_block = lexemes[last + 1].text == "{" and "return" not in lexemes.text
@@ -414,7 +426,7 @@ class _Found:
     def _is_code(self, first: int, last: int) -> bool:
         """Whether an assignment, a block or a statement of another language is no condition."""
         said = {self.lexemes[n].text for n in range(first, last + 2)}
-        return bool(said & {"=", "{", ":=", ";"}) or (":" in said and "?" not in said)
+        return bool(said & {"=", "{", ":=", ";", "else"}) or (":" in said and "?" not in said)
 
     def _tells(self, first: int, last: int) -> bool:
         """Whether words stand side by side, and the first of them is no object with a field."""
@@ -435,7 +447,8 @@ class _Found:
         if token.kind == "":
             first = lexemes.operand_before(position)
             last = lexemes[position - 1]
-            if last.text in WORDS and lexemes[position - 2].text != ".":
+            is_place = first is not None and lexemes[first - 1].text in ("per", "domain", "over")
+            if is_place or (last.text in WORDS and lexemes[position - 2].text != "."):
                 return None
         elif token.kind == "inside":
             first = (lexemes.opener(position) or 0) + 1
@@ -469,6 +482,8 @@ class _Found:
         if "{clause}" in row.instead:
             names = _CLAUSE_NAMES.search(place.source.text)
             self.parts["clause"] = WrittenPart(names[1] if names is not None else '""')
+        if not _is_range(self.parts.get("low", ""), self.parts.get("high", "")):
+            raise ValueError("high")
         made = row.instead.format_map(self.parts)
         first, last = self.marks["<"], self.marks[">"] - 1
         start = lexemes[first].start if first < len(lexemes.items) else len(place.source.text)
