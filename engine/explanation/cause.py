@@ -238,6 +238,8 @@ def _of_gang(explained: PodExplanation, *, is_told: bool) -> Cause | None:
     if gang.state == "gathering":
         place = f"a place on `{own.node}`" if own is not None and own.node else "no place yet"
         since = f"its gang gathers since {gang.seconds:.0f} s, and it has {place}"
+        if own is not None and own.presence == "held":
+            since = f"held on `{own.node}` since {own.seconds:.0f} s"
         return Cause("gang", f"{since}: {gang.text} ({clause})", _GANG_GATHERS)
     if gang.state not in ("waiting", "given up") or not _rejects_alone(gang, explained):
         return None
@@ -254,11 +256,13 @@ _GANG_GATHERS = "nothing: all members are bound together, or the gang is given u
 
 
 def _gang_hint(gang: GangExplanation) -> str:
-    if gang.quorum is None:
+    if gang.text.startswith("PodGroup "):
         return "create the PodGroup with its number, or write one with `at least`"
-    if gang.exist < gang.quorum:
+    if gang.quorum is not None and gang.exist < gang.quorum:
         return "create the other members, or ask for fewer with `at least`"
-    return "make room for all members at the same time, or ask for fewer with `at least`"
+    if gang.text.endswith(" fit") or " fit, in " in gang.text:
+        return "make room for all members at the same time, or ask for fewer with `at least`"
+    return ""
 
 
 def _rejects_alone(gang: GangExplanation, explained: PodExplanation) -> bool:

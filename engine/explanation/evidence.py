@@ -136,7 +136,8 @@ def counted_on(
 def _counts(
     text: str, pods: Sequence[PodInGroup] = (), emptiest: Sequence[PodInGroup] = ()
 ) -> NodeCounts:
-    here, beside = ([CountedPod(*p) for p in some[:_MOST_LISTED]] for some in (pods, emptiest))
+    here = [CountedPod(*pod) for pod in pods[:_MOST_LISTED]]
+    beside = tuple([CountedPod(*pod) for pod in emptiest[:_MOST_LISTED]])
     more = len(pods) - len(here) + len(emptiest) - len(beside)
     return NodeCounts(text, here, beside, more)
 

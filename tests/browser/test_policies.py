@@ -97,7 +97,7 @@ def test_an_edit_is_shown_at_home(page: Page) -> None:
         expect(changed).to_contain_text("by kubectl-client-side-apply")
         made.cluster.bodies = {NAME: policy(RULES.replace("3", "2"), manager="argocd")}
         page.reload()
-        expect(changed).to_contain_text("shop/share changed")
+        expect(changed).to_contain_text("shop/share edited")
         expect(changed).to_contain_text("by argocd")
 
 

@@ -160,14 +160,15 @@ def waiting(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("name", "place"),
-    [("a-0", "a place on `node-3`"), ("a-1", "a place on `node-4`"), ("a-2", "no place yet")],
+    ("name", "where"),
+    [
+        ("a-0", "held on `node-3` since 12 s"),
+        ("a-1", "its gang gathers since 14 s, and it has a place on `node-4`"),
+        ("a-2", "its gang gathers since 14 s, and it has no place yet"),
+    ],
 )
-def test_a_member_of_a_gang_that_gathers_says_how_far_it_is(name: str, place: str) -> None:
-    text = (
-        f"its gang gathers since 14 s, and it has {place}: 1 of 2 members are here"
-        " (gangs: together)"
-    )
+def test_a_member_of_a_gang_that_gathers_says_how_far_it_is(name: str, where: str) -> None:
+    text = f"{where}: 1 of 2 members are here (gangs: together)"
     found = told("gathering", "1 of 2 members are here", seconds=14.0)
     found = msgspec.structs.replace(found, pod=f"shop/{name}")
     cause = cause_of(waiting(name), (), found, ())

@@ -19,10 +19,7 @@ def parts() -> Parts:
     return held_gang()
 
 
-HELD = (
-    "its gang gathers since 12 s, and it has a place on `n0`: 1 of 3 members are here"
-    " (gangs: together)"
-)
+HELD = "held on `n0` since 12 s: 1 of 3 members are here (gangs: together)"
 
 
 async def test_a_member_is_held(parts: Parts) -> None:
