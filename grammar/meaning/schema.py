@@ -149,7 +149,6 @@ def parse_schema(text: str) -> Schema:
     return Schema({name: Record(name, its, docs[name]) for name, its in fields.items()})
 
 
-@functools.cache
 def _parse_type(text: str) -> Type:
     name, bracket, inner = text.removesuffix(")").partition("(")
     if not bracket:
