@@ -248,7 +248,6 @@ def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
     match clause:
         case ShareProgram():
             bound = counts.bound_of(clause, group)
-            side = "one" if group == ON else "not one"
             wanted = wanted_on(bound, counts.total, counts.pods)
             every = counts.pods if bound.amount == 100 else counts.total
             rounded = f" rounded {bound.rounding}" if bound.rounding else ""
@@ -256,7 +255,7 @@ def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
             there, off = int(counts.high[ON]), int(counts.high[OFF])
             elsewhere = f" and {off} elsewhere" if bound.kind != "at most" else ""
             text = f"{there} on these nodes{elsewhere}, {bound.kind} {wanted}{share}"
-            return f"{text}; this node is {side} of them"
+            return f"{text}; this node is {'one' if group == ON else 'not one'} of them"
         case SpreadProgram():
             least, skew = fewest(clause, counts)[group], counts.skew_of(clause, group)
             beside = "" if counts.sections is None else " beside it"
