@@ -47,7 +47,7 @@ POOLS = (
     "kubernetes.azure.com/agentpool",
     "node.cluster.x-k8s.io/machine-deployment",
 )
-# The most nodes of one template.
+# The most nodes of one template in a question to a server.
 MOST_ADDED = 1000
 _HOSTNAME = "kubernetes.io/hostname"
 _PODS_OF_A_PORTION = 16

@@ -1,4 +1,4 @@
-// Decisions: the live list. It keeps the last 1,000 calls, and says how many it was not sent.
+// Decisions: the live list. It keeps the last 1,000 calls, and says how many it has not seen.
 import { html, useLayoutEffect, useState } from "./vendor/preact-htm.js";
 import {
   API, Badge, Bar, Empty, Problem, Waiting, address, answer, clock, count, duration, parseAddress, podAddress,
@@ -72,7 +72,7 @@ export function Decisions() {
         ? html`<${Badge} kind=${paused ? "plain" : "good"}>${paused ? "paused" : "live"}<//>`
         : html`<${Badge} kind="part">${error ? "reconnecting" : "connecting"}<//>`}
         ${waiting > 0 && html`<span>${waiting} new</span>`}
-        ${dropped > 0 && html`<span title="this browser read too slowly">${dropped} dropped</span>`}
+        ${dropped > 0 && html`<span title="the replica no longer had them at the next question">${dropped} not seen</span>`}
       </p></div>
     ${error && html`<${Problem} ...${error} />`}
     <form class="filters" onSubmit=${(event) => event.preventDefault()}>

@@ -141,10 +141,12 @@ const NotInForce = ({ policies }) => html`<section><h2>Not in force as written</
 function Relaxations({ groups }) {
   const rejected = groups.filter((group) => group.rejectedBy.length);
   const fewest = Math.min(...rejected.map((group) => group.rejectedBy.length));
+  const closest = rejected.filter((group) => group.rejectedBy.length === fewest), more = closest.length - 3;
   return html`<section><h2>Smallest relaxations</h2>
-    <ul class="lines">${rejected.filter((group) => group.rejectedBy.length === fewest).slice(0, 3).map((each) => html`<li>
+    <ul class="lines">${closest.slice(0, 3).map((each) => html`<li>
       <span>${`Without ${each.rejectedBy.map((clause) => `${clause.policy}: ${clause.clause}`).join(" and ")}, `
-        + `${count(each.nodes, "more node")} would pass.`}</span></li>`)}</ul></section>`;
+        + `${count(each.nodes, "more node")} would pass.`}</span></li>`)}</ul>
+    ${more > 0 && html`<p class="quiet">and ${more} more of ${count(fewest, "clause")}</p>`}</section>`;
 }
 
 function Group({ group, nodes, link }) {
