@@ -164,7 +164,8 @@ class ClusterRuntime(ClusterSource):
             events,
             background.report,
         )
-        self._has_listed = lease is None or lease.held
+        # Whether the first lists come under the Lease, so that the first term needs no others.
+        self._has_listed = False
         self._taken_over = False
         self._rejected: RejectedPods | None = None
         self._statuses: Statuses | None = None
@@ -481,11 +482,7 @@ class Deciding:
     ) -> None:
         """`policies` have been read."""
         cluster = view if isinstance(view, ClusterRuntime) else None
-        metrics, codec, registry = (
-            background.metrics,
-            ObjectCodec(schema),
-            policies.enforced.registry,
-        )
+        metrics, codec = background.metrics, ObjectCodec(schema)
         schedulers = self.schedulers = options.schedulers
         self.journal, self.observer = Journal(), LogObserver(background.log, metrics)
         self.rejected = RejectedPods(time.monotonic, _FIRST_PAUSE, _MOST_PAUSE)
@@ -496,7 +493,7 @@ class Deciding:
         has_first = cluster is not None and options.policy_first
         self.first = PolicyFirst(options.policy_first) if has_first else None
         self.engine = Engine(
-            registry,
+            policies.enforced.registry,
             view,
             codec,
             self.observer,
@@ -508,7 +505,7 @@ class Deciding:
         api = cluster.api if cluster is not None else None
         self.data = DataTables(options, api, self.engine, background)
         background.stack.push_async_callback(self.data.close)
-        self.data.adopt(registry)
+        self.data.adopt(policies.enforced.registry)
         self.reloader = PolicyReloader(
             policies,
             view,

@@ -158,10 +158,8 @@ class Overview:
         program = next((p for p in registry.programs if p.address == address), None)
         if program is None:
             raise web.HTTPNotFound(text=f"no policy `{shown(address)}` is in force\n")
-        snapshot, frame = (
-            self._cluster.snapshot(),
-            Frame(None, Timestamp.now(), slots=registry.slots),
-        )
+        snapshot = self._cluster.snapshot()
+        frame = Frame(None, Timestamp.now(), slots=registry.slots)
 
         def work() -> Work[SelectedPods]:
             listed, number, waiting = list[SelectedPod](), 0, 0

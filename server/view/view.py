@@ -99,13 +99,17 @@ class View:
         """The last decisions, the newest first; of another start than `after` says, all of them."""
         limit, namespace = asked.numbers["limit"], asked.query.get("namespace")
         records, number, after = [*self._journal], self._journal.number, asked.numbers["after"]
-        found = [
-            record
-            for record in records
-            if namespace in (None, record.namespace) and (record.number > after or after > number)
-        ]
-        shown, more = found[:limit], len(found) > limit
-        return lambda: Listing(self._replica, [summary(each) for each in shown], more, number)
+
+        def made() -> Listing:
+            found = [
+                each
+                for each in records
+                if namespace in (None, each.namespace) and (each.number > after or after > number)
+            ]
+            summaries = [summary(each) for each in found[:limit]]
+            return Listing(self._replica, summaries, len(found) > limit, number)
+
+        return made
 
     async def decision(self, asked: ViewQuestion) -> object:
         """The last decision about one pod."""
