@@ -240,7 +240,6 @@ _LACKING = {
     "skew": "`skew at most 1`",
     "on node": '`on node 4 of {"milli": 1000}`, or a list of cards',
     "take": '`take 1 of {"milli": 500}`',
-    "at least": '`at least 8`, or `at least int(pod.annotations["example.com/members"])`',
     "per": "`per node`, `per domain node.zone` or `per cluster`",
 }
 _NAMELESS = {"strength": "a strength", "bound": "a bound"}

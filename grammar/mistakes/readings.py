@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from grammar.messages import plain_words
 from grammar.mistakes.misplaced import WORDS
-from grammar.mistakes.rewrites import LABEL, denied, label_or_empty, printed
+from grammar.mistakes.rewrites import LABEL, denied, label_or_empty, printed, scope_of
 from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.parser import parse_expression
 from grammar.tree.printer import print_string
@@ -252,7 +252,7 @@ def _domain(key: str) -> str | None:
 
 def _per(key: str) -> str | None:
     domain = _domain(key)
-    return "per node" if domain == "node.name" else domain and f"per domain {domain}"
+    return domain and f"per {scope_of(domain)}"
 
 
 _FORMS: Mapping[str, Callable[[str], str | None]] = {

@@ -115,8 +115,8 @@ def _domain(key: str) -> str:
     return plain_words.DOMAINS.get(key.lower(), label)
 
 
-def _per(key: str) -> str:
-    domain = _domain(key)
+def scope_of(domain: str) -> str:
+    """What stands behind `per` for a domain."""
     return "node" if domain == "node.name" else f"domain {domain}"
 
 
@@ -187,7 +187,7 @@ _FORMS: Mapping[str, Callable[[str], str | None]] = {
     "bare": lambda text: text.strip("\"'"),
     "digits": lambda text: text.strip("\"'") if text.strip("\"'").isdigit() else None,
     "domain": _domain,
-    "per": _per,
+    "per": lambda key: scope_of(_domain(key)),
     "last": lambda text: (re.findall(r"[A-Za-z]\w*", text) or ["group"])[-1],
     "plain": lambda text: re.sub(r"\W+", "_", text.strip("\"'")),
     "dashed": lambda text: "-".join(text.split()),
@@ -210,7 +210,7 @@ _FORMS: Mapping[str, Callable[[str], str | None]] = {
     "denied_rule": lambda said: denied(said) if _FORMS["of_rule"](said) else None,
     "of_rule": lambda said: _of_owner(said) if re.search(r"\bnode\.", said) else None,
     "of_pods": _of_owner,
-    "place": lambda read: _per(read) if re.match(r"node(\.|\Z)", read) else None,
+    "place": lambda read: scope_of(_domain(read)) if re.match(r"node(\.|\Z)", read) else None,
     "part": lambda text: text[1:-1] if text[1:-1] in PARTS else None,
     "without": lambda text: _needless(text.partition("(")[0]) if text.endswith(")") else None,
     "needless": habits.NEEDLESS.get,
