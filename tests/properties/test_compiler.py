@@ -25,7 +25,7 @@ from grammar.values.time import Timestamp
 from tests.properties import strategies
 from tests.support.books import examples
 from tests.support.builders import raw
-from tests.support.engines import CODEC, SCHEMA, node_of, snapshot_of
+from tests.support.engines import CODEC, SCHEMA, compiled, node_of, snapshot_of
 
 ENVIRONMENT = Environment(variables=VARIABLES, schema=SCHEMA)
 NOW = Timestamp.parse("2026-11-21T12:00:00Z")
@@ -168,16 +168,10 @@ def outcome_of_common_expressions(run: Any) -> tuple[str, object]:
 @given(pod=strategies.pods(), cluster=strategies.clusters(most=2), known=st.booleans())
 def test_means_the_same(text: str, pod: Any, cluster: Any, known: bool) -> None:
     """With the cluster's pods known or not, and each node seen twice."""
-    expr, found = parse_expression(Source("t", text))
-    assert expr is not None, found
-    checker = Checker(ENVIRONMENT)
-    checked = checker.check(expr)
-    assert not checker.found
-    compiler = Compiler(ENVIRONMENT)
-    run = compiler.compile(checked)
+    checked, run, slots = compiled(text, ENVIRONMENT)
     decoded = CODEC.pod(raw(pod))
     views = snapshot_of(*cluster).nodes.values() if known else list(map(node_of, cluster[0]))
-    frame = Frame(decoded, NOW, slots=compiler.slots)
+    frame = Frame(decoded, NOW, slots=slots)
     for view in [*views, *views]:
         frame.node = view
         variables = {"pod": decoded, "node": view, "now": NOW, "victim": None}
@@ -236,18 +230,12 @@ ITEM_KINDS_TEXTS = (
 )
 def test_means_the_same_item_kinds(text: str, asked: list[Any], clusters: list[Any]) -> None:
     """In requests about several pods, before and after the nodes have changed."""
-    expr, found = parse_expression(Source("t", text))
-    assert expr is not None, found
-    checker = Checker(ENVIRONMENT)
-    checked = checker.check(expr)
-    assert not checker.found, checker.found
-    compiler = Compiler(ENVIRONMENT)
-    run = compiler.compile(checked)
+    checked, run, slots = compiled(text, ENVIRONMENT)
     for cluster in clusters:
         views = list(snapshot_of(*cluster).nodes.values())
         for pod in asked:
             decoded = CODEC.pod(raw(pod))
-            frame = Frame(decoded, NOW, slots=compiler.slots)
+            frame = Frame(decoded, NOW, slots=slots)
             frame.node = views[0]
             for _ in range(LOOPED):
                 outcome(partial(run, frame))

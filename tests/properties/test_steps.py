@@ -9,21 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.program.compiler import Compiler
 from engine.program.frame import Frame
-from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.costs import USUAL, Estimator
 from grammar.meaning.environment import FUNCTIONS, Environment
 from grammar.meaning.evaluator import evaluate
-from grammar.syntax.parser import parse_expression
-from grammar.tree.source import Source
 from grammar.tree.types import Overload, Type
 from grammar.values.errors import EvaluationError
 from grammar.values.sizes import STEPS, Size, deep
 from grammar.values.time import Timestamp
 from tests.support.books import examples
-from tests.support.engines import SCHEMA
+from tests.support.engines import SCHEMA, compiled
 
 ENVIRONMENT = Environment(variables=VARIABLES, schema=SCHEMA)
 
@@ -87,14 +83,8 @@ expressions = st.one_of(
 @settings(max_examples=examples(400), deadline=None)
 @given(expressions)
 def test_no_more_steps_than_estimated(text: str) -> None:
-    expr, found = parse_expression(Source("t", text))
-    assert expr is not None, found
-    checker = Checker(ENVIRONMENT)
-    checked = checker.check(expr)
-    assert not checker.found, checker.found
-    compiler = Compiler(ENVIRONMENT)
-    run = compiler.compile(checked)
-    frame = Frame(None, Timestamp.ZERO, slots=compiler.slots)
+    checked, run, slots = compiled(text, ENVIRONMENT)
+    frame = Frame(None, Timestamp.ZERO, slots=slots)
     made = _outcome(partial(run, frame))
     took = STEPS - frame.fuel - frame.reserve
     plain = _outcome(partial(evaluate, checked, {}, ENVIRONMENT))

@@ -31,13 +31,26 @@ from engine.decision.verb_call import GangChange, Observer
 from engine.engine import Engine
 from engine.objects.codec import Namespace, Node, ObjectCodec
 from engine.objects.peer import ENDED, Controller, Peer, key_of, labelled, root_of, rooted
-from engine.program.frame import CheckDeadline, Evaluation, Frame, Report, ReportText, unlimited
+from engine.program.compiler import Compiler
+from engine.program.frame import (
+    CheckDeadline,
+    Evaluate,
+    Evaluation,
+    Frame,
+    Report,
+    ReportText,
+    unlimited,
+)
 from engine.program.policy_compiler import compile_policy
 from engine.program.policy_time import CallTime
 from engine.program.program import Program
 from engine.program.tables import TableSpec
+from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import Checked
+from grammar.meaning.environment import Environment
 from grammar.meaning.schema import load_schema
+from grammar.syntax.parser import parse_expression
+from grammar.tree.ast import Expr
 from grammar.tree.source import Source
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
@@ -58,6 +71,17 @@ def checked(text: str) -> tuple[Checked, ...]:
     errors = [found for found in file.diagnostics if found.severity == "error"]
     assert not errors, errors
     return tuple(file.policies)
+
+
+def compiled(text: str, environment: Environment) -> tuple[Expr, Evaluate, int]:
+    """A checked expression, its closure, and the slots of a frame for it."""
+    expr, found = parse_expression(Source("t", text))
+    assert expr is not None, found
+    checker, compiler = Checker(environment), Compiler(environment)
+    checked_expr = checker.check(expr)
+    assert not checker.found, (text, checker.found)
+    run = compiler.compile(checked_expr)
+    return checked_expr, run, compiler.slots
 
 
 def programs_of(text: str) -> list[Program]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from fractions import Fraction
 
 import pytest
@@ -20,11 +19,8 @@ from engine.cards.card_functions import (
 )
 from engine.cards.fragmentation import CardShape, Mix, need
 from engine.cards.node_cards import (
-    TAKEN,
     Card,
-    Taken,
     alike,
-    annotation,
 )
 from engine.program.compiler import Compiler
 from engine.program.frame import Frame
@@ -37,6 +33,7 @@ from grammar.tree.ast import Expr, Ident
 from grammar.tree.clauses import Cards
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.quantity import Quantity
+from tests.engine.cards.test_node_cards import WHOLE, on
 from tests.support.builders import node, pod
 from tests.support.engines import NOW, SCHEMA, checked, frame_of, snapshot_of
 
@@ -106,18 +103,6 @@ def test_only_policies_with_cards_have_the_functions() -> None:
 
 
 # ---- the fragmentation of what pods leave of cards, and the cards that mend it the most
-
-
-WHOLE = {"milli": 1000}
-
-
-@dataclass(frozen=True)
-class OnNode:
-    annotations: dict[str, str] = field(default_factory=dict)
-
-
-def on(*cards: int, milli: int = 500, name: str = "gpu") -> OnNode:
-    return OnNode({TAKEN: annotation({name: Taken(cards, {"milli": milli})})})
 
 
 # As in Weng et al., ATC 2023.

@@ -9,18 +9,14 @@ from typing import Any
 
 import pytest
 
-from engine.program.compiler import Compiler
 from engine.program.frame import Frame
-from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
-from grammar.syntax.parser import parse_expression
-from grammar.tree.source import Source
 from grammar.values.errors import EvaluationError
 from grammar.values.optional import NONE
 from tests.support.builders import node, pod, raw
-from tests.support.engines import CODEC, NOW, SCHEMA, engine_of, peer_of, snapshot_of
+from tests.support.engines import CODEC, NOW, SCHEMA, compiled, engine_of, peer_of, snapshot_of
 
 ENVIRONMENT = Environment(variables=VARIABLES, schema=SCHEMA)
 FULL = pod("web-1", labels={"app": "web"}, spec={"priority": 7, "tolerations": [{"key": "a"}]})
@@ -32,15 +28,9 @@ TYPED_ONLY = {"age", "usage", "cards", "chosen"}
 
 def outcomes(text: str, body: dict[str, Any]) -> Iterator[tuple[str, object]]:
     """What the plain evaluator and the compiled program give: a value, or the kind of error."""
-    expr, found = parse_expression(Source("t", text))
-    assert expr is not None, found
-    checker = Checker(ENVIRONMENT)
-    checked = checker.check(expr)
-    assert not checker.found, (text, checker.found)
-    compiler = Compiler(ENVIRONMENT)
-    run = compiler.compile(checked)
+    checked, run, slots = compiled(text, ENVIRONMENT)
     decoded, peer = CODEC.pod(raw(body)), peer_of(FULL)
-    frame = Frame(decoded, NOW, slots=compiler.slots)
+    frame = Frame(decoded, NOW, slots=slots)
     frame.node, frame.peer = VIEW, peer
     variables = {"pod": decoded, "node": VIEW, "peer": peer, "now": NOW}
     for evaluation in (partial(evaluate, checked, variables, ENVIRONMENT), partial(run, frame)):
