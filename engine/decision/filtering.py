@@ -338,7 +338,7 @@ class Sweep:
         until: Moments | None = None,
         alike: Alike = _unlike,
     ) -> None:
-        """`alike` gives what a clause says of the nodes at some places, where one result does."""
+        """`alike` gives the finding of a clause about several nodes, if all have the same."""
         self.found: list[Rejection | None] = [None] * len(nodes)
         self.until = until
         self._nodes = nodes

@@ -63,7 +63,7 @@ class Fact:
         return above and (value < self.high if self.open_high else value <= self.high)
 
     def both(self, other: Fact) -> Fact:
-        """What is true where this and another fact about the path are."""
+        """The fact about the path that holds where both this one and another hold."""
         values = self.values if other.values is None else other.values
         if values is not None:
             admitted = (v for v in values if self.admits(v) and other.admits(v))
