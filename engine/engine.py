@@ -297,6 +297,11 @@ class Engine:
         """The pods about which no policy decides."""
         return self._calls.exemptions
 
+    @property
+    def tables(self) -> Tables:
+        """The tables of data that decisions read, by their digests."""
+        return self._calls.tables
+
     def take_tables(self, tables: Tables) -> None:
         """Takes other tables of data; decisions read these from now on."""
         self._calls.take_tables(tables)

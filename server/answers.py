@@ -15,12 +15,9 @@ from msgspec import Meta
 
 from engine.decision.audit_log import PolicyAudits
 from engine.decision.recent_answers import RejectedStatus
-from engine.drift.drift_document import PolicyRepair
 from engine.explanation.document import Cause
 from engine.explanation.effects import EffectOfPolicy
 from engine.explanation.fills import BoundFill
-from engine.gangs.gang import GangStatus
-from engine.program.tables import SourceStatus
 from engine.simulation.what_if import NodesToAdd
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.source import Source
@@ -79,17 +76,18 @@ class InFlight(msgspec.Struct, frozen=True):
     nodes: int | None
 
 
-class GangsOfPolicy(msgspec.Struct, frozen=True):
-    """The gangs of a policy that has the clause, by state; the rest are bound, or have no pods.
+class PartOf(msgspec.Struct, frozen=True):
+    """A part of a whole, which people see as a bar, or as `2 of 8`."""
 
-    `longestWait` is for how many seconds the first of those waits that have no place.
-    """
+    part: int
+    whole: int
 
-    policy: str
-    waiting: int
-    gathering: int
-    givenUp: int
-    longestWait: float
+
+Cell = str | int | float | bool | PartOf | Sequence[str] | None
+# Named tables for people: each row by its columns. A row with a `policy` is about that one. A
+# float is rounded, and its column names the unit.
+Row = Mapping[str, Cell]
+Facts = Mapping[str, Sequence[Row]]
 
 
 class CertificateInUse(msgspec.Struct, frozen=True):
@@ -107,31 +105,6 @@ class LeaseStatus(msgspec.Struct, frozen=True):
     holder: str
     held: bool
     failure: str
-
-
-class AmountOfCards(msgspec.Struct, frozen=True):
-    """The amount that the cards of a clause have of something, and what pods take of it."""
-
-    capacity: int
-    used: int
-
-
-class CardsOfClause(msgspec.Struct, frozen=True):
-    """The cards of a clause by state, and its pods in numbers.
-
-    The pods that are `guessed` were bound by others, and those that are `lost` have cards that
-    their node does not have: the first of each are named.
-    """
-
-    idle: int
-    split: int
-    full: int
-    amounts: Mapping[str, AmountOfCards]
-    placed: int
-    guessed: int
-    guessedPods: Sequence[str]
-    lost: int
-    lostPods: Sequence[str]
 
 
 class TaskStatus(msgspec.Struct, frozen=True):
@@ -163,17 +136,14 @@ class WatchedResource(msgspec.Struct, frozen=True, kw_only=True):
 class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The status of a watched cluster; `missing` says what is not known yet.
 
-    `lease` is null for the only replica. Only the leader knows `drift`, by policy and kind of
-    clause, `repairs`, and by policy how many pods are `beyondBounds`; null is not known. `failing`
-    has the work with the API server that fails now, and `background` the tasks by name.
+    `lease` is null for the only replica. Only the leader knows by policy how many pods are
+    `beyondBounds`; null is not known. `failing` has the work with the API server that fails now,
+    and `background` the tasks by name.
     """
 
     missing: str = ""
     lease: LeaseStatus | None = None
     rejected: RejectedStatus | None = None
-    cards: Mapping[str, CardsOfClause] = {}
-    drift: Mapping[str, Mapping[str, int]] | None = None
-    repairs: Sequence[PolicyRepair] = ()
     beyondBounds: Mapping[str, int] | None = None
     tasks: int = 0
     failing: Mapping[str, str] = {}
@@ -186,9 +156,8 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     `notInForce` are strict policies without a valid version. `cluster` is the state of what is
     watched, null without a watched cluster. `inFlight` has the first of `podsInFlight`, and
-    `rejections` the clauses that have rejected most. `gangs` has those of each policy in numbers,
-    and `someGangs` the first of them: those that gather, then those that wait longest. `data` has
-    the sources of tables. `certificate` is null for a server without TLS.
+    `rejections` the clauses that have rejected most. `facts` are what capabilities know, such as
+    gangs, cards and data. `certificate` is null for a server without TLS.
     """
 
     replica: str
@@ -202,9 +171,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     cluster: ClusterStatus | None
     podsInFlight: int
     inFlight: Sequence[InFlight]
-    gangs: Sequence[GangsOfPolicy]
-    someGangs: Sequence[GangStatus]
-    data: Sequence[SourceStatus]
+    facts: Facts
     latency: Sequence[Latency]
     rejections: Sequence[ClauseRejections]
     decisions: int

@@ -31,11 +31,12 @@ from engine.portable.label_conditions import Frozen
 from grammar.meaning.schema import load_schema
 from policies.disk import Disk, Visit
 from policies.loader import load
+from server.capabilities.table import CAPABILITY_METRICS
 from server.http.tls import Credentials, TlsError, load_authority, private_file
 from server.metrics.metrics import Metrics
+from server.options import Options
 from server.runtime.file_cluster import ClusterFiles
 from server.runtime.observers import finish_log, start_logging
-from server.runtime.options import Options
 from server.runtime.reloader import PolicyReloader
 from server.runtime.server_runtime import CannotListenError, serve
 from server.settings import (
@@ -127,7 +128,7 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
     raise_open_files()
     if warning := too_few_files(options):
         log.warning("%s", warning)
-    metrics = Metrics(CollectorRegistry(), version())
+    metrics = Metrics(CollectorRegistry(), version(), CAPABILITY_METRICS)
     quiet = QuietStart()
 
     def started(url: str, reloader: PolicyReloader) -> None:

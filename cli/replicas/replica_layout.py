@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cli.command import CommandError
 from cli.console import Part, table
@@ -11,7 +11,7 @@ from engine.decision.journal import CountedGroup
 from engine.explanation.decided import Listing
 from engine.explanation.document import PodDecision, Summary
 from grammar.messages.texts import counted, named
-from server.answers import CardsOfClause, Latency, ReplicaStatus, WatchedResource
+from server.answers import Cell, Facts, Latency, PartOf, ReplicaStatus, WatchedResource
 
 
 def listings(found: Sequence[Listing]) -> Iterator[Part]:
@@ -94,8 +94,6 @@ def _groups(groups: Sequence[CountedGroup]) -> str:
 
 
 _NAMED = 5
-_LOST = "pods on cards that their node does not have"
-_GUESSED = "pods that others have bound, without a number of their cards"
 
 
 def status(found: ReplicaStatus) -> Iterator[Part]:
@@ -113,9 +111,7 @@ def status(found: ReplicaStatus) -> Iterator[Part]:
     yield from _policies_in_force(found)
     if found.cluster is not None:
         yield from _informers(found.cluster.resources)
-        yield from _cards(found.cluster.cards)
-    yield from _gangs(found)
-    yield from _data(found)
+    yield from _facts(found.facts)
     yield from _in_flight(found)
     yield from _latency(found)
 
@@ -160,63 +156,37 @@ def _informers(resources: Mapping[str, WatchedResource]) -> Iterator[Part]:
     yield ""
 
 
-def _cards(clauses: Mapping[str, CardsOfClause]) -> Iterator[Part]:
-    """What is left of the cards of each clause, and the pods that are not where they should be."""
-    if not clauses:
-        return
-    columns = ("idle", "split", "full")
-    rows = table("cards", *columns, "used", right=columns)
-    wrong = []
-    for name, each in sorted(clauses.items()):
-        used = [
-            f"{sums.used} of {sums.capacity} {key}" for key, sums in sorted(each.amounts.items())
-        ]
-        rows.add_row(name, *map(str, (each.idle, each.split, each.full)), ", ".join(used))
-        for text, number, pods in (
-            (_LOST, each.lost, each.lostPods),
-            (_GUESSED, each.guessed, each.guessedPods),
-        ):
-            if number:
-                more = f" and {number - len(pods)} more" if number > len(pods) else ""
-                wrong.append(f"cards `{name}`: {text}: {', '.join(pods)}{more}")
-    yield rows
-    yield from wrong
-    yield ""
-
-
-def _gangs(found: ReplicaStatus) -> Iterator[Part]:
-    """A row for the gangs of each policy, and one for each of the first gangs."""
-    if not found.gangs:
-        return
-    columns = ("waiting", "gathering", "given up", "longest wait")
-    rows = table("gangs of", *columns, right=columns)
-    for each in found.gangs:
-        wait = f"{each.longestWait:.0f} s" if each.longestWait else ""
-        rows.add_row(each.policy, *map(str, (each.waiting, each.gathering, each.givenUp)), wait)
-    yield rows
-    if found.someGangs:
-        gangs = table("gang", "state", "for", "needed", "held", right=("for", "needed", "held"))
-        for one in found.someGangs:
-            state = f"{one.state}: {one.text}" if one.state == "waiting" else one.text or one.state
-            gangs.add_row(one.name, state, f"{one.seconds:.0f} s", str(one.quorum), str(one.held))
+def _facts(facts: Facts) -> Iterator[Part]:
+    """A table for each fact of a capability, with the columns of all rows."""
+    for name, found in facts.items():
+        columns = list(dict.fromkeys(column for row in found for column in row))
+        cells = [[row.get(column) for column in columns] for row in found]
+        numbers = map(_numbers, zip(*cells, strict=True))
+        right = tuple(column for column, has in zip(columns, numbers, strict=True) if has)
+        yield name
+        rows = table(*columns, right=right)
+        for each in cells:
+            rows.add_row(*map(_cell, each))
+        yield rows
         yield ""
-        yield gangs
-    yield ""
 
 
-def _data(found: ReplicaStatus) -> Iterator[Part]:
-    """A row for each source of data."""
-    if not found.data:
-        return
-    rows = table("data", "from", "rows", "age", "state", right=("rows", "age"))
-    for each in found.data:
-        age = "" if each.age is None else f"{each.age:.0f} s"
-        state = each.error or (f"{each.left_out} left out: {each.cause}" if each.left_out else "ok")
-        rows.add_row(
-            each.name, each.kind, str(each.rows), age, f"stale: {state}" if each.is_stale else state
-        )
-    yield rows
-    yield ""
+def _numbers(cells: Iterable[Cell]) -> bool:
+    return all(each is None or isinstance(each, int | float | PartOf) for each in cells)
+
+
+def _cell(value: Cell) -> str:
+    match value:
+        case None:
+            return ""
+        case PartOf(part, whole):
+            return f"{part} of {whole}"
+        case float():
+            return f"{value:.0f}"
+        case str() | int():
+            return str(value)
+        case _:
+            return named(value, _NAMED)
 
 
 def _in_flight(found: ReplicaStatus) -> Iterator[Part]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, Protocol
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -70,22 +70,16 @@ class ClusterState(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class GangChange:
-    """A gang gathers, is released, or was given up after some seconds, with so many members held.
+class Occurrence:
+    """An occurrence that a capability tells of: a line of the log, and what metrics count.
 
-    `name` is that of the gang for people. `held_seconds` are those of all bind calls. `reason` is
-    one of few words, and `text` says more; both are empty unless it was given up.
+    `fields` go with the line. `counts` have the name of a metric, its labels, of which the first is
+    the address of a policy, and how much is added.
     """
 
-    policy: str
-    clause: str
-    name: str
-    state: Literal["gathering", "released", "given up"]
-    members: int
-    seconds: float = 0.0
-    held_seconds: float = 0.0
-    reason: str = ""
-    text: str = ""
+    text: str
+    fields: Mapping[str, str | int | float]
+    counts: Sequence[tuple[str, Sequence[str], float]] = ()
 
 
 class Observer:
@@ -104,7 +98,7 @@ class Observer:
     def gave_up(self, work: str, about: str) -> None: ...
     def shortened(self, policy: str, clause: str, text: str) -> None: ...
     def unnamed_scheduler(self, name: str) -> None: ...
-    def gang(self, change: GangChange) -> None: ...
+    def occurred(self, occurrence: Occurrence) -> None: ...
 
 
 class VerbCall(msgspec.Struct, frozen=True, eq=False):

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Literal
 
 from engine.counting.in_flight_pods import InFlightPods
-from engine.decision.verb_call import GangChange, Observer
+from engine.decision.verb_call import Observer, Occurrence
 from engine.gangs.gang import Hold, KnownGang, given_up
 from engine.gangs.held_calls import HeldCalls
 from engine.gangs.members import GangName
@@ -177,12 +177,26 @@ class KnownGangs:
         reason: str = "",
         text: str = "",
     ) -> None:
-        now, clause = self._clock(), gang.clause
-        number = len(holds) if state != "gathering" else gang.quorum
-        held = sum(now - hold.since for hold in holds)
-        which = clause.policy, clause.name, gang.shown
-        seconds = now - gang.began
-        self._observer.gang(GangChange(*which, state, number, seconds, held, reason, text))
+        """Tells of a change; `reason` is one of few words, and `text` says more of a gang given up.
+
+        It has the seconds since the gang began to gather, and counts those of all bind calls.
+        """
+        now, policy = self._clock(), gang.clause.policy
+        fields: dict[str, str | int | float] = {
+            "policy": policy,
+            "clause": gang.clause.name,
+            "gang": gang.shown,
+            "members": len(holds) if state != "gathering" else gang.quorum,
+        }
+        if state != "gathering":
+            fields["seconds"] = round(now - gang.began, 3)
+        if text:
+            fields["reason"] = text
+        labels, held = [policy, state.replace(" ", "_")], sum(now - hold.since for hold in holds)
+        counts = [("placet_gangs_total", [*labels, reason.replace(" ", "_")], 1.0)]
+        if held:
+            counts.append(("placet_gang_held_seconds_total", labels, held))
+        self._observer.occurred(Occurrence(f"gang {state}", fields, counts))
 
     # ---- members to be asked about
 

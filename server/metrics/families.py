@@ -1,4 +1,4 @@
-"""Families: every metric of a server in one table, and samples made into what a scrape reads.
+"""Families: the metrics of a server in a table, and samples made into what a scrape reads.
 
 The text of a family begins with its stability, as in Kubernetes' components: an ALPHA metric may
 change or go, a BETA metric may get labels, and a STABLE metric stays the same.
@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
 from prometheus_client.metrics_core import Metric
 
 # What each metric counts, by its name and labels. A name with `_total` is that of a counter.
-_TABLE = {
+TABLE = {
     # ---- calls
     "placet_requests_total{verb,code,outcome}": "[STABLE] Calls, by HTTP status and outcome.",
     "placet_request_duration_seconds{verb}": (
@@ -61,12 +61,6 @@ _TABLE = {
     "placet_background_gave_up_total{work}": (
         "[ALPHA] Pieces of work that nobody waits for and that took too long."
     ),
-    "placet_gangs_total{policy,state,reason}": (
-        "[ALPHA] Gangs that began to gather, were released, or were given up for a reason."
-    ),
-    "placet_gang_held_seconds_total{policy,state}": (
-        "[ALPHA] Seconds that the bind calls of members were held, by how that ended."
-    ),
     "placet_bypasses_total": (
         "[BETA] Filter calls for pods that bypass all policies by their annotation."
     ),
@@ -77,9 +71,6 @@ _TABLE = {
     "placet_build_info{version}": "[STABLE] Always 1.",
     "placet_admissions_total{verb,operation,allowed}": (
         "[ALPHA] Objects reviewed by the admission webhooks."
-    ),
-    "placet_data_failures_total{source,reason}": (
-        "[ALPHA] Failures of a source of data, and answers with rows that were left out."
     ),
     "placet_connections_refused_total{reason}": (
         "[ALPHA] Connections that were not let in or were closed, by reason."
@@ -113,17 +104,6 @@ _TABLE = {
     "placet_pods_in_flight_oldest_seconds": (
         "[BETA] Seconds for which one of them has been on its way, 0 without any."
     ),
-    "placet_known_gangs{policy,state}": "[ALPHA] Gangs that wait, gather, or were given up last.",
-    "placet_gang_longest_wait_seconds{policy}": (
-        "[ALPHA] Seconds for which the first gang without places has waited, 0 without any."
-    ),
-    "placet_data_rows{source}": "[ALPHA] Rows of a source of data.",
-    "placet_data_age_seconds{source}": (
-        "[ALPHA] Seconds since the source last said so; 0 while it is watched."
-    ),
-    "placet_data_stale{source}": (
-        "[ALPHA] Whether no row of a source of data is read, because it failed for too long."
-    ),
     "placet_rejected_pods{policy}": (
         "[BETA] Pods that filter offered no node last, and that wait, by the policy that "
         "rejected most of the nodes."
@@ -135,25 +115,6 @@ _TABLE = {
     "placet_pods_beyond_bounds{policy}": (
         "[ALPHA] Pods beyond the bounds of a share, which drift and rollouts leave."
     ),
-    "placet_drifted_pods{policy,kind}": (
-        "[ALPHA] Pods on nodes that break clauses of a policy, by the kind of clause."
-    ),
-    "placet_repair_evictions_total{policy,result}": (
-        "[ALPHA] Evictions of pods that break clauses, by result."
-    ),
-    "placet_repair_moving_pods{policy}": "[ALPHA] Evicted pods whose replacement has no node yet.",
-    "placet_repair_stopped_clauses{policy}": (
-        "[ALPHA] Clauses that are not repaired any more, because pods returned or found no node."
-    ),
-    "placet_cards{clause,state}": (
-        "[ALPHA] Cards: idle, in use in part (split), or with an amount used up (full)."
-    ),
-    "placet_card_pods{clause,state}": (
-        "[ALPHA] Pods on cards (placed); of these, bound by others without a number (guessed), "
-        "and on cards that their node does not have (lost)."
-    ),
-    "placet_card_capacity{clause,amount}": "[ALPHA] What all cards have.",
-    "placet_card_used{clause,amount}": "[ALPHA] What pods take of cards.",
     "placet_cache_objects{resource}": "[BETA] Objects in the cache.",
     "placet_cache_synced{resource}": "[BETA] Whether all objects were seen once.",
     "placet_cache_last_event_age_seconds{resource}": (
@@ -165,7 +126,6 @@ _TABLE = {
     ),
     "placet_cache_relists_total{resource,reason}": "[ALPHA] Complete lists, by reason.",
 }
-_ROWS = {key.partition("{")[0]: (key, text) for key, text in _TABLE.items()}
 
 
 class Buckets:
@@ -191,11 +151,12 @@ class Buckets:
 Sample = tuple[str, Sequence[str], float | Buckets]
 
 
-def families(samples: Iterable[Sample]) -> Iterable[Metric]:
-    """The families of some samples."""
+def families(samples: Iterable[Sample], table: Mapping[str, str]) -> Iterable[Metric]:
+    """The families of some samples, by a table of all metrics."""
+    rows = {key.partition("{")[0]: (key, text) for key, text in table.items()}
     found: dict[str, Metric] = {}
     for name, values, value in samples:
-        key, text = _ROWS[name]
+        key, text = rows[name]
         labels = dict(
             zip(key[len(name) + 1 : -1].split(","), values, strict=True) if values else ()
         )

@@ -11,6 +11,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 from aiohttp import web
@@ -19,13 +20,12 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from engine.decision.verb_call import GangChange, Observer
-from engine.program.tables import SourceStatus, source_label
+from engine.decision.verb_call import Observer, Occurrence
 from engine.work import shared_pause
 from server.answers import ClusterStatus, ReplicaStatus
 from server.call import CallRecord, ReviewedObject
 from server.errors import Outcome
-from server.metrics.families import Buckets, Sample, families
+from server.metrics.families import TABLE, Buckets, Sample, families
 from server.settings import Settings
 
 # The buckets of kube-scheduler's own latencies, so that both fit into one panel.
@@ -74,9 +74,11 @@ class Metrics(Collector, Observer):
         self,
         registry: CollectorRegistry,
         version: str,
+        more: Mapping[str, str] = MappingProxyType({}),
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`clock` gives Unix seconds."""
+        """`more` are rows of the table of metrics. `clock` gives Unix seconds."""
+        self._table = {**TABLE, **more}
         self._registry = registry
         self._clock = clock
         self._pairs: set[tuple[str, str]] = set()
@@ -92,7 +94,7 @@ class Metrics(Collector, Observer):
         self._held: Callable[[], float] = lambda: 0.0
         self._failing: Callable[[], Mapping[str, str]] = dict
         self.pod_seen = self._lag.add
-        self._status: ReplicaStatus | None = None
+        self._seen: Sequence[Sample] = ()
         registry.register(self)
         # Memory, processor time and open files; there are none where there is no /proc.
         ProcessCollector(registry=registry)
@@ -102,18 +104,20 @@ class Metrics(Collector, Observer):
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
 
-    async def follow(self, read: Callable[[], ReplicaStatus]) -> None:
-        """Looks at the status of the replica until it is cancelled.
+    async def follow(
+        self, read: Callable[[], ReplicaStatus], more: Callable[[], Iterable[Sample]] = tuple
+    ) -> None:
+        """Looks at the status of the replica, and at `more` samples, until it is cancelled.
 
         `/metrics` may be asked on another thread than that of decisions. So the loop of decisions
         looks every LOOK_SECONDS, and a scrape reads what was seen last.
         """
         while True:
-            self._status = read()
+            self._seen = [*_state_samples(read()), *more()]
             await shared_pause(LOOK_SECONDS)
 
     def collect(self) -> Iterable[Metric]:
-        return families(self._samples())
+        return families(self._samples(), self._table)
 
     def _samples(self) -> Iterator[Sample]:
         for (name, *labels), value in dict(self._values).items():
@@ -139,8 +143,7 @@ class Metrics(Collector, Observer):
                 yield "placet_nodes_returned_total", [verb], sums.returned
             yield "placet_request_body_bytes_total", [verb], sums.received
             yield "placet_response_body_bytes_total", [verb], sums.sent
-        if (status := self._status) is not None:
-            yield from _state_samples(status)
+        yield from self._seen
 
     # ---- calls
 
@@ -221,11 +224,14 @@ class Metrics(Collector, Observer):
         """The pod or policy is named in the log only."""
         self._values["placet_background_gave_up_total", work] += 1
 
-    def gang(self, change: GangChange) -> None:
-        policy, state = self._one(change.policy), change.state.replace(" ", "_")
-        self._values["placet_gangs_total", policy, state, change.reason.replace(" ", "_")] += 1
-        if change.held_seconds:
-            self._values["placet_gang_held_seconds_total", policy, state] += change.held_seconds
+    def occurred(self, occurrence: Occurrence) -> None:
+        for count in occurrence.counts:
+            self.count(*count)
+
+    def count(self, name: str, labels: Sequence[str], number: float = 1) -> None:
+        """Adds to a counter of a capability; the first label is one of many names."""
+        first, *others = labels
+        self._values[name, self._one(first), *others] += number
 
     # ---- the server
 
@@ -257,10 +263,6 @@ class Metrics(Collector, Observer):
         """A background task of this name is started again after a failure."""
         self._values["placet_task_restarts_total", task] += 1
 
-    def data_failed(self, source: str, reason: str) -> None:
-        """A source of data has failed, for one of few reasons."""
-        self._values["placet_data_failures_total", self._one(source), reason] += 1
-
     def _one(self, policy: str) -> str:
         return self._pair(policy, "")[0]
 
@@ -274,9 +276,6 @@ class Metrics(Collector, Observer):
 
 
 # ---- the status of a replica
-
-# Policies come and go, and the others have names too.
-_MOST_SOURCES = 1000
 
 
 def _state_samples(status: ReplicaStatus) -> Iterator[Sample]:
@@ -292,26 +291,8 @@ def _state_samples(status: ReplicaStatus) -> Iterator[Sample]:
     oldest = max((pod.seconds for pod in status.inFlight), default=0.0)
     yield "placet_pods_in_flight", (), status.podsInFlight
     yield "placet_pods_in_flight_oldest_seconds", (), oldest
-    for each in status.gangs:
-        yield "placet_known_gangs", [each.policy, "waiting"], each.waiting
-        yield "placet_known_gangs", [each.policy, "gathering"], each.gathering
-        yield "placet_known_gangs", [each.policy, "given_up"], each.givenUp
-        yield "placet_gang_longest_wait_seconds", [each.policy], each.longestWait
-    yield from _data(status.data)
     if status.cluster is not None:
         yield from _cluster(status.cluster)
-
-
-def _data(sources: Iterable[SourceStatus]) -> Iterator[Sample]:
-    """The sources of data by name and kind; several of one name are as bad as the worst."""
-    by_label: dict[str, list[SourceStatus]] = {}
-    for each in sources:
-        by_label.setdefault(source_label(each.name, each.kind), []).append(each)
-    for label, found in sorted(by_label.items())[:_MOST_SOURCES]:
-        yield "placet_data_rows", [label], sum(each.rows for each in found)
-        yield "placet_data_stale", [label], any(each.is_stale for each in found)
-        if known := [each.age for each in found if each.age is not None]:
-            yield "placet_data_age_seconds", [label], max(known)
 
 
 def _cluster(cluster: ClusterStatus) -> Iterator[Sample]:
@@ -325,24 +306,6 @@ def _cluster(cluster: ClusterStatus) -> Iterator[Sample]:
         yield "placet_requeue_results_total", ["refused"], rejected.refusedAgain
     for policy, number in sorted((cluster.beyondBounds or {}).items()):
         yield "placet_pods_beyond_bounds", [policy], number
-    for policy, kinds in sorted((cluster.drift or {}).items()):
-        for kind, number in sorted(kinds.items()):
-            yield "placet_drifted_pods", [policy, kind], number
-    for each in cluster.repairs:
-        numbers = {"evicted": each.evicted, "refused": each.refused, "failed": each.failed}
-        for result, number in {**numbers, "returned": each.returned}.items():
-            yield "placet_repair_evictions_total", [each.policy, result], number
-        yield "placet_repair_moving_pods", [each.policy], len(each.moving)
-        yield "placet_repair_stopped_clauses", [each.policy], len(each.stopped)
-    for clause, cards in cluster.cards.items():
-        for state, number in ("idle", cards.idle), ("split", cards.split), ("full", cards.full):
-            yield "placet_cards", [clause, state], number
-        pods = {"placed": cards.placed, "guessed": cards.guessed, "lost": cards.lost}
-        for state, number in pods.items():
-            yield "placet_card_pods", [clause, state], number
-        for amount, sums in cards.amounts.items():
-            yield "placet_card_capacity", [clause, amount], sums.capacity
-            yield "placet_card_used", [clause, amount], sums.used
     for name, resource in cluster.resources.items():
         yield "placet_cache_objects", [name], resource.objects
         yield "placet_cache_synced", [name], resource.synced

@@ -1,8 +1,7 @@
 """ClusterRuntime: the live cluster of a server, and what the server writes there.
 
 A ClusterRuntime is opened on the event loop that serves, with its Lease, and watches until the end.
-Nobody is answered before everything that the policies read has been seen once. PortablePods
-tell others of the policies: webhooks and statuses.
+Nobody is answered before everything that the policies read has been seen once.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import math
 import socket
 import time
 import uuid
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -37,9 +36,7 @@ from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.decision.placement import CountGate, ReplicaRole, open_gate
 from engine.decision.recent_answers import LastAnswers, RejectedPods
-from engine.drift.drift_document import DriftDocument
-from engine.drift.repairs import Repairs
-from engine.drift.survey import Survey
+from engine.decision.registry import Registry
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import NotSyncedError
@@ -50,28 +47,20 @@ from engine.work import shared_pause
 from grammar.meaning.costs import ClusterSize
 from grammar.meaning.schema import Schema
 from grammar.values.time import SECOND, Timestamp
-from server.answers import ClusterStatus, LeaseStatus, WatchedResource
+from server.answers import ClusterStatus, Facts, LeaseStatus, WatchedResource
+from server.capabilities.capability import LedCluster, Site
+from server.capabilities.policy_statuses import Statuses, StatusTopic, work_at_bind
+from server.capabilities.table import CAPABILITIES
 from server.http.health import ReadinessCheck
-from server.runtime.card_report import CardReport, UsualPods
-from server.runtime.data_tables import DataTables, source_part
-from server.runtime.drift_watching import DriftWatch, drift_part, drifting_since
+from server.metrics.families import Sample
+from server.options import Options
 from server.runtime.file_cluster import ClusterSource, leave_uncollected
 from server.runtime.missed_pods import EarlyPods, UngatedPods
 from server.runtime.observers import LogObserver
-from server.runtime.options import Options
 from server.runtime.policies import PolicyReader
 from server.runtime.policy_first import PolicyFirst
-from server.runtime.policy_statuses import (
-    AuditStatuses,
-    Statuses,
-    StatusTopic,
-    gang_numbers,
-    work_at_bind,
-)
-from server.runtime.portable_pods import PortablePods, portable_part
 from server.runtime.reloader import PolicyReloader
-from server.runtime.repairing import Repairer
-from server.runtime.status_reporting import LedCluster, StatusReporter
+from server.runtime.status_reporting import StatusReporter
 from server.settings import is_loopback
 from server.supervisor import Background, Work
 
@@ -155,7 +144,7 @@ class ClusterRuntime(ClusterSource):
         self._is_shared = not is_loopback(options.host)
         self._loop = asyncio.get_running_loop()
         self._needs = self._watched(needs)
-        self._led = LedCluster(
+        self.led = LedCluster(
             client,
             self.informers.cache,
             self.informers.snapshot,
@@ -169,40 +158,27 @@ class ClusterRuntime(ClusterSource):
         self._taken_over = False
         self._rejected: RejectedPods | None = None
         self._statuses: Statuses | None = None
-        self._cards: CardReport | None = None
-        self._drift: DriftWatch | None = None
 
     def follow(self, deciding: Deciding) -> None:
         """Watches the cluster and reports to it until the background ends."""
-        engine, cache, synced = deciding.engine, self.informers.cache, self._synced
-        run = self._background.run
-        repairs = Repairs(cache, self._options.repair, time.monotonic)
-        hear = (engine.in_flight, engine.gangs, engine.audits.log, deciding.rejected, repairs)
-        for follower in hear:
-            cache.add_event_handler(follower.pod_changed)
+        engine, cache, run = deciding.engine, self.informers.cache, self._background.run
+        for heard in (engine.in_flight, deciding.rejected):
+            cache.add_event_handler(heard.pod_changed)
+        for each in deciding.opened:
+            if each.pod_changed is not None:
+                cache.add_event_handler(each.pod_changed)
         cache.add_event_handler(self._new_pod_seen)
         self._rejected = deciding.rejected
         self._lead(deciding)
-        survey = Survey(
-            socket.gethostname(),
-            engine,
-            self,
-            time.monotonic,
-            drifting=lambda: drifting_since(deciding.enforced().programs, self.informers.policies),
-        )
-        self._drift = DriftWatch(survey, self._led, repairs)
-        self._report(deciding, self._drift)
+        self._report(deciding)
         if not deciding.schedulers.call_bind:
             # With a bindVerb it does not matter what an ended kube-scheduler had in hand.
             run("in-flight", self._ends_in_flight(engine, deciding.schedulers.lease))
-        run("usual-pods", synced(UsualPods(engine.cards, cache).follow))
         if (first := deciding.first) is not None:
-            run("policy-first", lambda: first.follow(self.api, deciding.reloader, self._led.report))
-        self._cards = CardReport(engine.cards, self.informers.snapshot)
-        run("cards", synced(self._cards.follow))
-        run("drift", synced(self._drift.follow))
-        repairer = Repairer(self._led, engine, repairs, self._drift, deciding.enforced)
-        run("repair", synced(repairer.follow))
+            run("policy-first", lambda: first.follow(self.api, deciding.reloader, self.led.report))
+        for each in deciding.opened:
+            for name, work in each.work.items():
+                run(name, self._synced(work))
         self.informers.start(self._needs)
         run("sync", partial(self._until_synced, deciding), is_vital=True)
 
@@ -218,7 +194,7 @@ class ClusterRuntime(ClusterSource):
             self.answers,
             schedulers,
             leads_until=lambda: math.inf if lease is None else lease.held_until,
-            report=self._led.report,
+            report=self.led.report,
         )
 
     def _lead(self, deciding: Deciding) -> None:
@@ -242,7 +218,7 @@ class ClusterRuntime(ClusterSource):
         taken = deciding.engine.take_over(self.informers.snapshot(), term_began)
         self._tell_cost(taken, deciding.schedulers)
 
-    def _report(self, deciding: Deciding, drift: DriftWatch) -> None:
+    def _report(self, deciding: Deciding) -> None:
         """Writes statuses and events, and requeues pods, while this replica leads."""
         engine, schedulers, observer = deciding.engine, deciding.schedulers, deciding.observer
         cache, run = self.informers.cache, self._background.run
@@ -251,21 +227,16 @@ class ClusterRuntime(ClusterSource):
             cache.add_event_handler(ungated.pod_changed)
         early = EarlyPods(deciding.journal.has_decided, Timestamp.now())
         at_bind = partial(work_at_bind, binds=schedulers.call_bind)
-        audited, portable = AuditStatuses(engine.audits.log), deciding.portable.portability
-        topics: tuple[StatusTopic, ...] = (
-            lambda: gang_numbers(engine.gangs.statuses()),
-            lambda: drift_part(drift.by_policy(), drift.repairs),
+        topics: Sequence[StatusTopic] = (
             lambda: ungated.part,
             lambda: early.part,
-            lambda: audited.part,
             lambda: at_bind,
-            lambda: source_part(deciding.data.statuses),
-            lambda: portable_part(cache, portable),
+            *(each.status for each in deciding.opened if each.status is not None),
         )
         self._statuses = Statuses(cache, engine.portion, topics)
         requeuer = Requeuer(self.api, engine.looks, deciding.rejected, observer.gave_up, schedulers)
         reporter = StatusReporter(
-            self._led, engine, deciding.enforced, observer.lost, self._statuses, ungated, requeuer
+            self.led, engine, deciding.enforced, observer.lost, self._statuses, ungated, requeuer
         )
         for name, duty in reporter.duties.items():
             run(name, duty)
@@ -273,7 +244,7 @@ class ClusterRuntime(ClusterSource):
             engine.gangs,
             requeuer,
             self.informers.snapshot,
-            self._led.report,
+            self.led.report,
             lambda: self._background.shutdown.has_begun,
             deciding.binder,
         )
@@ -297,15 +268,15 @@ class ClusterRuntime(ClusterSource):
 
     def _ends_in_flight(self, engine: Engine, lease_name: tuple[str, str]) -> Work:
         """The work of ending pods in flight: by kube-scheduler's Lease, and when they are due."""
-        api, in_flight, report = self.api, engine.in_flight, self._led.report
+        api, in_flight, report = self.api, engine.in_flight, self.led.report
         looks = (
             SchedulerLease(api, lease_name, in_flight.scheduler_replaced, report).look,
-            PodEnds(api, in_flight, self.informers.list_pods_anew, self._led.has, report).look,
+            PodEnds(api, in_flight, self.informers.list_pods_anew, self.led.has, report).look,
         )
 
         async def follow() -> None:
             while True:
-                for look in looks if len(in_flight) and self._led.leads() else ():
+                for look in looks if len(in_flight) and self.led.leads() else ():
                     await look()
                 await shared_pause(_LOOK_SECONDS)
 
@@ -360,18 +331,15 @@ class ClusterRuntime(ClusterSource):
 
     def status(self) -> ClusterStatus:
         """The state of each watched resource, for the view."""
-        missing, lease, drift = self.checks()[0].failure, self._lease, self._drift
+        missing, lease = self.checks()[0].failure, self._lease
         # Only the leader counts them.
-        statuses = self._statuses if self._led.leads() else None
+        statuses = self._statuses if self.led.leads() else None
         return ClusterStatus(
             missing=missing,
             lease=LeaseStatus(lease.identity, lease.holder, lease.held, lease.failure)
             if lease is not None
             else None,
             rejected=self._rejected.status() if self._rejected is not None else None,
-            cards=self._cards.status() if self._cards is not None else {},
-            drift=drift.by_policy() if drift is not None else None,
-            repairs=drift.repairs if drift is not None else (),
             beyondBounds=statuses.beyond_bounds if statuses is not None else None,
             tasks=len(asyncio.all_tasks()),
             failing=self._background.failures.failing,
@@ -379,14 +347,9 @@ class ClusterRuntime(ClusterSource):
             resources={i.resource.name: _status(i) for i in self.informers.informers},
         )
 
-    @property
-    def drift(self) -> DriftDocument | None:
-        """What has drifted; None before the cluster is followed."""
-        return self._drift.document if self._drift is not None else None
-
     async def pods_named(self, keys: Collection[str]) -> Mapping[str, bytes]:
         """One request each."""
-        asked = {key: await self._led.pod(key) for key in keys}
+        asked = {key: await self.led.pod(key) for key in keys}
         return {key: body for key, body in asked.items() if body is not None}
 
     async def pods_on(self, node: str) -> Mapping[str, bytes | msgspec.Raw]:
@@ -467,9 +430,8 @@ def _status(informer: Informer) -> WatchedResource:
 class Deciding:
     """The deciding part of a server: the engine, its policies, and who hears of its decisions.
 
-    `rejected` are the pods to look at again, and `portable` tells others of policies. `data` are
-    the tables that the engine reads. `first` has pods wait for older policies. `binder` binds pods.
-    Both are None where nobody does.
+    `rejected` are the pods to look at again, and `opened` are the capabilities. `first` has pods
+    wait for older policies. `binder` binds pods. Both are None where nobody does.
     """
 
     def __init__(
@@ -502,19 +464,28 @@ class Deciding:
             time=DecisionTime(policies=times),
             after=self._after(cluster),
         )
-        api = cluster.api if cluster is not None else None
-        self.data = DataTables(options, api, self.engine, background)
-        background.stack.push_async_callback(self.data.close)
-        self.data.adopt(policies.enforced.registry)
+        site = Site(
+            socket.gethostname(),
+            self.engine,
+            view,
+            cluster.led if cluster is not None else None,
+            cluster.api if cluster is not None else None,
+            options,
+            background,
+            codec,
+            times,
+            self.enforced,
+        )
+        self.opened = [each.open(site) for each in CAPABILITIES]
+        self._adopted(policies.enforced.registry)
         self.reloader = PolicyReloader(
             policies,
             view,
             self.engine,
             background.log,
             binds=schedulers.call_bind,
-            adopted=self.data.adopt,
+            adopted=self._adopted,
         )
-        self.portable = PortablePods(self.engine, codec, options.frozen, times)
         self.binder = cluster.binder(self.engine, schedulers) if cluster is not None else None
 
     def _role(self, cluster: ClusterRuntime | None) -> ReplicaRole:
@@ -533,6 +504,21 @@ class Deciding:
             answers=cluster.answers if cluster is not None else None,
             later=asyncio.get_running_loop().call_soon,
         )
+
+    def _adopted(self, registry: Registry) -> None:
+        for each in self.opened:
+            each.adopted(registry)
+
+    def patch(self, body: bytes) -> Sequence[object]:
+        """The JSON patch of a new pod by all capabilities. Raises BadObjectError."""
+        return [o for e in self.opened if e.patch is not None for o in e.patch(body)]
+
+    def facts(self) -> Facts:
+        return {name: rows for each in self.opened for name, rows in each.facts().items()}
+
+    def samples(self) -> Iterator[Sample]:
+        for each in self.opened:
+            yield from each.samples()
 
     def enforced(self) -> EnforcedPolicies:
         """What is in force now."""

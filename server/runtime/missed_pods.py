@@ -18,7 +18,7 @@ from grammar.values.errors import EvaluationError
 from grammar.values.time import SECOND, Timestamp
 from policies.admission import CheckedObject
 from policies.resource import Metadata, PolicyStatus
-from server.runtime.policy_statuses import PodSelection, ReportedPolicy, condition
+from server.capabilities.policy_statuses import PodSelection, ReportedPolicy, condition
 
 UNGATED = (
     f"pods that it selects were created without `{GATE}`, so kube-scheduler did not ask about "

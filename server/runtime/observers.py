@@ -18,7 +18,7 @@ from logging import Logger
 from logging.handlers import QueueHandler, QueueListener
 from queue import Full, Queue
 
-from engine.decision.verb_call import GangChange, Observer
+from engine.decision.verb_call import Observer, Occurrence
 from grammar.messages.texts import LINES, MOST_WHOLE, escaped, escaped_json, shown
 from server.call import LogEntry
 from server.log_limit import LimitedLog, RecentNews
@@ -226,17 +226,7 @@ class LogObserver(Observer):
             )
             self._log.warning(text, shown(name, _MOST_LINE))
 
-    def gang(self, change: GangChange) -> None:
-        self._other.gang(change)
+    def occurred(self, occurrence: Occurrence) -> None:
+        self._other.occurred(occurrence)
         # Names are texts from pods, so they must be quoted.
-        fields: dict[str, str | int | float] = {
-            "policy": change.policy,
-            "clause": change.clause,
-            "gang": change.name,
-            "members": change.members,
-        }
-        if change.state != "gathering":
-            fields["seconds"] = round(change.seconds, 3)
-        if change.text:
-            fields["reason"] = change.text
-        self._log.info("%s", LogEntry(f"gang {change.state}", fields))
+        self._log.info("%s", LogEntry(occurrence.text, occurrence.fields))

@@ -17,6 +17,7 @@ from engine.engine import Engine
 from engine.work import shared_pause
 from grammar.meaning.costs import ClusterSize
 from policies.loader import INTERVAL_SECONDS
+from server.capabilities.policy_statuses import TO_BIND
 from server.http.health import ReadinessCheck
 from server.runtime.file_cluster import ClusterSource
 from server.runtime.policies import PolicyReader
@@ -114,7 +115,3 @@ class PolicyReloader:
         for text in sorted(texts - self._warned):
             self._log.warning("%s", text)
         self._warned = texts
-
-
-# What a server without the verb bind needs for such a policy.
-TO_BIND = "serve with `--bind`, and set the extender's `bindVerb`"

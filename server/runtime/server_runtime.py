@@ -21,11 +21,14 @@ from engine.cache.informers import Needs
 from engine.cluster.client import Api
 from engine.decision.journal import Journal
 from engine.errors import NotSyncedError
+from engine.program.tables import texts_of
 from grammar.meaning.schema import Schema
+from grammar.values.time import Timestamp
 from policies.admission import Examiner
 from server.admission.checking_process import CheckingProcess
 from server.admission.webhooks import WebhookParts
 from server.app import WEBHOOKS, AppParts, create_app
+from server.capabilities.table import CAPABILITY_ROUTES
 from server.http import sockets as running
 from server.http.bodies import ByteBudget
 from server.http.connections import Connections
@@ -34,9 +37,9 @@ from server.http.middleware import MisconfigurationWarnings, Traced
 from server.http.tls import Credentials
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
+from server.options import Options
 from server.runtime.cluster_runtime import ClusterRuntime, Deciding, open_cluster
 from server.runtime.file_cluster import ClusterSource, FileCluster
-from server.runtime.options import Options
 from server.runtime.policies import PolicyReader
 from server.runtime.reloader import PolicyReloader
 from server.settings import Settings
@@ -97,8 +100,8 @@ async def serve(
         warnings = MisconfigurationWarnings(log, metrics, partial(_node_count, view))
         app = server.application(deciding, warnings)
         of_certificate = [credentials.checks] if credentials is not None else []
-        reloader, data = deciding.reloader, deciding.data
-        background.begin(reloader.readiness, data.checks, *of_certificate, warnings.checks)
+        reloader, checks = deciding.reloader, (each.checks for each in deciding.opened)
+        background.begin(reloader.readiness, *checks, *of_certificate, warnings.checks)
         await server.serve_view(server.view(deciding, credentials), cluster, credentials)
         if cluster is not None:
             cluster.follow(deciding)
@@ -191,7 +194,7 @@ class _Server:
                 options.version,
                 warnings,
                 deciding.binder,
-                WebhookParts(examiner, processes, options.scheduler, deciding.portable.patch),
+                WebhookParts(examiner, processes, options.scheduler, deciding.patch),
                 background.shutdown,
                 self._traced(deciding.journal),
             )
@@ -221,7 +224,7 @@ class _Server:
         history = History(replica, self._options.history, background.log)
         states = PolicyStates(replica, engine, journal, enforced, source.policies, history)
         status = self._status(deciding, credentials)
-        background.supervisor.start("metrics", lambda: metrics.follow(status))
+        background.supervisor.start("metrics", lambda: metrics.follow(status, deciding.samples))
         explainer = Explainer(replica, engine, journal, source, self._schema, enforced)
         overview = Overview(replica, engine, source, explainer, states)
         samples = SampledNumbers(source, overview.fills, metrics.rejections, metrics.durations)
@@ -234,13 +237,16 @@ class _Server:
             enforced,
             source.policies,
             source.documents,
-            deciding.data.texts,
+            lambda: asyncio.to_thread(texts_of, [*engine.tables.values()], Timestamp.now().nanos),
             explainer,
-            Simulator(replica, engine, source, lambda: deciding.data.tables),
+            Simulator(replica, engine, source),
         )
         watched = source if isinstance(source, ClusterRuntime) else None
-        parts = (states, explainer, overview, history, checked)
-        return View(replica, status, watched, journal, engine.audits.log, parts)
+        own = states.answers, explainer.answers, overview.answers, history.answers, checked.answers
+        answers = [*own, *(each.answers for each in deciding.opened)]
+        return View(
+            replica, status, watched, journal, engine.audits.log, answers, CAPABILITY_ROUTES
+        )
 
     def _status(self, deciding: Deciding, credentials: Credentials | None) -> StatusReader:
         """What reads the status of the server."""
@@ -253,7 +259,7 @@ class _Server:
             deciding.journal,
             self._background.metrics,
             view.status if isinstance(view, ClusterRuntime) else lambda: None,
-            lambda: deciding.data.statuses,
+            deciding.facts,
             lambda: credentials.in_use if credentials is not None else None,
         )
 

@@ -8,69 +8,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
-from http import HTTPStatus
 from typing import Literal
 
-from engine.cache.cache import Cache
 from engine.cache.node_table import Snapshot
-from engine.cache.reflector import Report
 from engine.cluster import status_writer as status
-from engine.cluster.client import CORE, Api, path_of
-from engine.cluster.events import Events, PodEvent, Regarding, regarding
+from engine.cluster.events import PodEvent, Regarding, regarding
 from engine.cluster.lease import micro_time
 from engine.cluster.requeue import Requeuer
 from engine.cluster.status_writer import Reported
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import ApiError, ApiUnreachableError, NotSyncedError, why
-from engine.objects.peer import Peer, key_of
 from engine.work import shared_pause
 from grammar.values.time import Timestamp
 from policies.resource import PolicyStatus, StatusCondition
-from server.runtime.missed_pods import UngatedPods, early_text
-from server.runtime.policy_statuses import (
+from server.capabilities.capability import LedCluster
+from server.capabilities.policy_statuses import (
     EXPENSIVE,
     UNMET,
     Outcomes,
     Statuses,
     object_path,
 )
+from server.runtime.missed_pods import UngatedPods, early_text
 
 _PERIOD_SECONDS = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class LedCluster:
-    """A cluster that one of several replicas writes to: while it `leads`.
-
-    `snapshot` raises NotSyncedError, `objects` are the policy objects as JSON by resource and key,
-    and `report` takes what could not be done.
-    """
-
-    api: Api
-    cache: Cache
-    snapshot: Callable[[], Snapshot]
-    objects: Callable[[], Mapping[str, bytes]]
-    leads: Callable[[], bool]
-    events: Events
-    report: Report
-
-    async def pod(self, key: str) -> bytes | None:
-        """The JSON of a pod, None if there is none. Raises ApiError and ApiUnreachableError."""
-        namespace, _, name = key.partition("/")
-        try:
-            return await self.api.request("GET", path_of(CORE, "pods", namespace, name))
-        except ApiError as error:
-            if error.status == HTTPStatus.NOT_FOUND:
-                return None
-            raise
-
-    def has(self, pod: Peer) -> bool:
-        """Whether the cache has this pod, not only another of the same name."""
-        known = self.cache.pod(key_of(pod))
-        return known is not None and known.uid == pod.uid
 
 
 class StatusReporter:

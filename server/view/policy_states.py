@@ -11,7 +11,6 @@ from aiohttp import web
 from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
-from engine.explanation.decided import AuditList
 from grammar.messages.diagnostics import Diagnostic
 from grammar.messages.texts import shown
 from grammar.values.time import Timestamp
@@ -93,14 +92,7 @@ class PolicyStates:
             "policies": self.policies,
             "clusterPolicy": self.policy,
             "policy": self.policy,
-            "audit": self.audits,
         }
-
-    async def audits(self, _asked: ViewQuestion) -> AuditList:
-        """What policies in audit mode would have rejected."""
-        log = self.engine.audits.log
-        found = [audits for _, audits in sorted(log.policies.items())]
-        return AuditList(self.replica, log.now().to_second(), found)
 
     async def policies(self, _asked: ViewQuestion) -> Callable[[], PolicyList]:
         """The policies and their state."""

@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from aiohttp import web
 
-from engine.drift.drift_document import DriftDocument
-from engine.explanation.decided import AuditList, Listing
+from engine.explanation.decided import Listing
 from engine.explanation.document import PodDecision, PodExplanation
 from engine.simulation.result import SimulationAnswer
 from server.answers import (
@@ -139,12 +138,6 @@ ROUTES: Sequence[Route] = (
         SelectedPods,
         query=_OF_POLICY,
         right="policy",
-    ),
-    Route("/audit", "what policies in audit mode would have rejected", AuditList),
-    Route(
-        "/drift",
-        "the pods that break rules where they are, and what a repair would do; the leader knows",
-        DriftDocument,
     ),
     Route(
         "/history",

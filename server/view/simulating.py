@@ -24,7 +24,6 @@ from engine.cache.cluster_copy import ClusterCopy
 from engine.cache.node_table import Snapshot
 from engine.cache.tallies import Scope
 from engine.engine import Engine
-from engine.program.tables import Tables
 from engine.simulation.cycle import SimulationOptions
 from engine.simulation.pod_list import PodList, PodReader
 from engine.simulation.result import SimulationAnswer, answer_of, played
@@ -59,12 +58,11 @@ class WholeCluster(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Simulator:
-    """The simulations of one replica. `tables` are those of its policies."""
+    """The simulations of one replica."""
 
     replica: str
     engine: Engine
     cluster: WholeCluster
-    tables: Callable[[], Tables]
     clock: Callable[[], float] = time.monotonic
     _line: Line = field(
         default_factory=lambda: Line("the simulation", "several simulations have not ended"),
@@ -111,7 +109,7 @@ class Simulator:
                 most=MOST_PODS,
                 portion=_STEP_SECONDS,
                 real=self.clock,
-                tables=self.tables(),
+                tables=self.engine.tables,
                 exemptions=self.engine.exemptions,
             )
             engine = self.engine

@@ -5,21 +5,18 @@ The event loop that decides reads the status, so nothing is counted anew.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from engine.decision.journal import Journal
 from engine.engine import Engine
-from engine.gangs.gang import GangStatus
-from engine.program.tables import SourceStatus
 from grammar.values.time import Timestamp
 from server.answers import (
     CertificateInUse,
     ClauseRejections,
     ClusterStatus,
+    Facts,
     FailedCheck,
-    GangsOfPolicy,
     InFlight,
     Latency,
     PolicyInForce,
@@ -28,7 +25,7 @@ from server.answers import (
 from server.http.health import Readiness
 from server.metrics.metrics import Metrics
 
-# The pods in flight that are named, and the gangs and clauses.
+# The pods in flight that are named, and the clauses.
 _MOST_NAMED = 20
 
 
@@ -36,8 +33,8 @@ _MOST_NAMED = 20
 class StatusReader:
     """A reader of the status of a server; a call reads it.
 
-    `cluster` gives the state of what is watched, None without a watched cluster. `data` gives the
-    sources of tables, and `certificate` that of new connections.
+    `cluster` gives the state of what is watched, None without a watched cluster. `facts` gives what
+    capabilities know, and `certificate` that of new connections.
     """
 
     replica: str
@@ -47,13 +44,12 @@ class StatusReader:
     journal: Journal
     metrics: Metrics
     cluster: Callable[[], ClusterStatus | None]
-    data: Callable[[], Sequence[SourceStatus]]
+    facts: Callable[[], Facts]
     certificate: Callable[[], CertificateInUse | None]
     started: str = field(default_factory=lambda: Timestamp.now().to_second())
 
     def __call__(self) -> ReplicaStatus:
         engine, readiness = self.engine, self.readiness()
-        gangs = engine.gangs.statuses()
         ranked = sorted(self.metrics.rejections().items(), key=lambda each: (-each[1], each[0]))
         return ReplicaStatus(
             replica=self.replica,
@@ -70,33 +66,13 @@ class StatusReader:
                 InFlight(known.name, round(seconds, 1), known.offered)
                 for known, seconds in engine.in_flight.first(_MOST_NAMED)
             ],
-            gangs=self._gangs(gangs),
-            someGangs=sorted(gangs, key=_order)[:_MOST_NAMED],
-            data=self.data(),
+            facts=self.facts(),
             latency=[latency(*each) for each in sorted(self.metrics.durations().items())],
             rejections=[ClauseRejections(*names, n) for names, n in ranked[:_MOST_NAMED]],
             decisions=self.journal.number,
             recorded=len(self.journal),
             certificate=self.certificate(),
         )
-
-    def _gangs(self, known: Sequence[GangStatus]) -> Sequence[GangsOfPolicy]:
-        """The numbers of each policy that has gangs, by its address."""
-        number = Counter((gang.policy, gang.state) for gang in known)
-        longest: dict[str, float] = {}
-        for gang in known:
-            if gang.state != "gathering":
-                longest[gang.policy] = max(longest.get(gang.policy, 0.0), gang.seconds)
-        return [
-            GangsOfPolicy(
-                address,
-                number[address, "waiting"],
-                number[address, "gathering"],
-                number[address, "given up"],
-                round(longest.get(address, 0.0), 1),
-            )
-            for address in sorted(p.address for p in self.engine.registry.programs if p.gangs)
-        ]
 
 
 def policies_in_force(engine: Engine) -> Sequence[PolicyInForce]:
@@ -112,11 +88,6 @@ def policies_in_force(engine: Engine) -> Sequence[PolicyInForce]:
         )
         for program in engine.registry.programs
     ]
-
-
-def _order(gang: GangStatus) -> tuple[bool, float, str]:
-    """Those that gather first, then those that wait longest."""
-    return gang.state != "gathering", -gang.seconds, gang.name
 
 
 def latency(verb: str, buckets: Sequence[tuple[float, float]]) -> Latency:

@@ -17,7 +17,6 @@ from aiohttp.typedefs import Handler
 
 from engine.decision.audit_log import AuditLog
 from engine.decision.journal import Journal
-from engine.drift.drift_document import DriftDocument
 from engine.errors import BadObjectError, EngineError, UnknownNodeError
 from engine.explanation.decided import Listing, decided, summary
 from grammar.messages.diagnostics import UserError
@@ -37,21 +36,11 @@ _MOST_BYTES, _READ_SECONDS = 6 * 1024 * 1024, 10.0
 
 
 class Watched(Protocol):
-    """A watched cluster. `drift` is what has drifted there."""
-
-    @property
-    def drift(self) -> DriftDocument | None: ...
+    """A watched cluster."""
 
     async def compare(self) -> Mapping[str, object]:
         """The differences from the API server, as JSON. Raises EngineError."""
         ...
-
-
-class Answering(Protocol):
-    """An answering part of a replica, by the names of the routes."""
-
-    @property
-    def answers(self) -> Mapping[str, Answer]: ...
 
 
 class View:
@@ -69,8 +58,11 @@ class View:
         watched: Watched | None,
         journal: Journal,
         audits: AuditLog,
-        parts: Iterable[Answering],
+        parts: Iterable[Mapping[str, Answer]],
+        more: Sequence[Route] = (),
     ) -> None:
+        """`parts` have the other answers by the names of routes, of which there may be `more`."""
+        self._routes = (*ROUTES, *more)
         self._replica = replica
         self._status = status
         self._watched = watched
@@ -80,10 +72,9 @@ class View:
             "decisions": self.decisions,
             "decision": self.decision,
             "status": self.status,
-            "drift": self.drift,
         }
         for part in parts:
-            self._answers.update(part.answers)
+            self._answers.update(part)
         # One answer at a time is turned into JSON, whoever asks.
         self._formatting = asyncio.Lock()
         self._comparing = asyncio.Lock()
@@ -91,7 +82,7 @@ class View:
     def routes(self) -> list[web.RouteDef]:
         found = [
             (web.get if each.body is None else web.post)(f"{API}{each.path}", self._handler(each))
-            for each in ROUTES
+            for each in self._routes
         ]
         return [*found, web.get(f"{API}/cache/compare", self.compare)]
 
@@ -124,12 +115,6 @@ class View:
     async def status(self, _asked: ViewQuestion) -> object:
         """The state of the replica and of what it knows."""
         return self._status()
-
-    async def drift(self, _asked: ViewQuestion) -> object:
-        """The pods that break rules where they are."""
-        found = self._watched.drift if self._watched is not None else None
-        why = "this server watches no cluster"
-        return found or DriftDocument(replica=self._replica, problem=why)
 
     async def compare(self, _request: web.Request) -> web.Response:
         """What differs from the API server; it lists every object of the cluster."""

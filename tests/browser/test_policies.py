@@ -123,15 +123,14 @@ def test_a_policy_has_what_its_clauses_rejected(page: Page) -> None:
 
 
 def test_a_policy_has_its_gangs_and_its_cards(page: Page, demo: Demo) -> None:
-    gang = {"policy": "batch/batch", "clause": "together", "name": "batch/a", "state": "gathering"}
-    numbers = {"quorum": 4, "held": 1, "nodes": {"batch/a-1": "n"}, "waiting": 2, "seconds": 12.0}
-    of_policy = {"policy": "batch/batch", "waiting": 0, "gathering": 1, "givenUp": 0}
+    gang = {"gang": "batch/a", "policy": "batch/batch", "held": {"part": 2, "whole": 4}}
+    of_policy = {"policy": "batch/batch", "waiting": 0, "gathering": 1, "given up": 0}
 
     def with_gangs(route: Route) -> None:
         status = route.fetch().json()
         gangs = [of_policy, of_policy | {"policy": "shop/shop"}]
-        some = [gang | numbers | {"text": "2 of 4 members are here"}]
-        route.fulfill(json=status | {"gangs": gangs, "someGangs": some})
+        some = [gang | {"state": "gathering: 2 of 4 members are here", "for (s)": 12.3}]
+        route.fulfill(json=status | {"facts": {"gangs": gangs, "some gangs": some}})
 
     groups = [
         {"name": "all nodes", "used": 600, "most": 2000},
@@ -142,10 +141,11 @@ def test_a_policy_has_its_gangs_and_its_cards(page: Page, demo: Demo) -> None:
     page.route("**/api/v1/status", with_gangs)
     page.route("**/api/v1/fills", lambda route: route.fulfill(json=fills))
     page.goto(f"{demo.view}/ui/#/policies/batch/batch")
-    gangs = page.locator("section", has=page.get_by_role("heading", name="Gangs"))
-    expect(gangs).to_contain_text("batch/batch: 0 waiting, 1 gathering")
-    expect(gangs).not_to_contain_text("shop/shop")
-    expect(gangs.locator("tbody tr")).to_contain_text("2 of 4 members are here")
+    numbers = page.get_by_role("region", name="gangs", exact=True)
+    expect(numbers.locator("tr")).to_have_text(["WaitingGatheringGiven up", "010"])
+    gangs = page.get_by_role("region", name="some gangs")
+    expect(gangs.locator("tbody tr")).to_contain_text("gathering: 2 of 4 members are here12")
+    expect(gangs.locator("tbody tr")).to_contain_text("2 of 4")
     assert gangs.locator(".bar .part").get_attribute("width") == "50"
     bounds = page.get_by_role("region", name="How full its bounds are")
     expect(bounds.locator(".fill")).to_have_text(["all nodes600 of 2,000", "n75 %"])

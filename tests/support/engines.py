@@ -27,7 +27,7 @@ from engine.cache.node_table import (
     with_pods,
 )
 from engine.decision.registry import Registry
-from engine.decision.verb_call import GangChange, Observer
+from engine.decision.verb_call import Observer, Occurrence
 from engine.engine import Engine
 from engine.objects.codec import Namespace, Node, ObjectCodec
 from engine.objects.peer import ENDED, Controller, Peer, key_of, labelled, root_of, rooted
@@ -268,8 +268,8 @@ class Silent(Observer):
     def unnamed_scheduler(self, name: str) -> None:
         self.heard.append(("unnamed scheduler", name))
 
-    def gang(self, change: GangChange) -> None:
-        self.heard.append(("gang", change))
+    def occurred(self, occurrence: Occurrence) -> None:
+        self.heard.append(("occurred", occurrence))
 
     def shortened(self, policy: str, clause: str, text: str) -> None:
         self.heard.append(("shortened", policy, clause, text))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -14,20 +14,16 @@ from prometheus_client.metrics_core import Metric
 
 from engine.decision.journal import Journal
 from engine.decision.recent_answers import RejectedStatus
-from engine.decision.verb_call import GangChange
-from engine.drift.drift_document import PolicyRepair
-from engine.gangs.gang import GangStatus
-from engine.program.tables import SourceStatus
 from server.answers import (
-    AmountOfCards,
-    CardsOfClause,
-    GangsOfPolicy,
     InFlight,
+    PartOf,
     PolicyInForce,
     ReplicaStatus,
     WatchedResource,
 )
 from server.call import CallRecord, ReviewedObject
+from server.capabilities.table import CAPABILITY_METRICS
+from server.metrics.families import Sample
 from server.metrics.metrics import Metrics
 from server.settings import Settings
 from tests.support.view_server import status_of
@@ -39,17 +35,6 @@ RESOURCE = WatchedResource(
     unreadable=1,
     failures={"unreachable": 3, "denied": 1},
     relists={"first": 1, "expired": 2},
-)
-CARDS = CardsOfClause(
-    idle=3,
-    split=2,
-    full=1,
-    amounts={"milli": AmountOfCards(6000, 2500)},
-    placed=6,
-    guessed=1,
-    guessedPods=["ml/other"],
-    lost=12,
-    lostPods=["ml/a", "ml/b"],
 )
 
 
@@ -64,9 +49,6 @@ def full_status(replica: str = "placet-0") -> ReplicaStatus:
         plain.cluster,
         rejected=RejectedStatus(5, {"shop/web": 4, "": 1}, 9, 6, 2),
         beyondBounds={"shop/web": 3},
-        drift={"shop/web": {"share": 3, "filter": 1}},
-        repairs=[PolicyRepair("shop/web", "moving", "", 4, 2, 0, 1, ["shop/web-1"], ["spot"])],
-        cards={"gpu": CARDS},
         resources={"pods": RESOURCE, "nodes": silent},
     )
     return msgspec.structs.replace(
@@ -75,37 +57,27 @@ def full_status(replica: str = "placet-0") -> ReplicaStatus:
         podsInFlight=2,
         inFlight=[InFlight("shop/a", 7.5, 3), InFlight("shop/b", 1.0, None)],
         cluster=cluster,
-        data=[
-            SourceStatus(
-                "load", "", "metrics", ("shop/web",), 12, 7.5, left_out=1, cause="no value"
-            ),
-            SourceStatus(
-                "racks", "", "configmap", ("shop/web",), error="it is gone", is_stale=True
-            ),
-        ],
-        gangs=[GangsOfPolicy("ml/gangs", 3, 1, 2, 4000.0)],
-        someGangs=[
-            GangStatus("ml/gangs", "together", "ml", "ml/a", "gathering", 8, 5, 0, 12.4, "", {}),
-            GangStatus(
-                "ml/gangs",
-                "together",
-                "ml",
-                "ml/b",
-                "waiting",
-                8,
-                0,
-                6,
-                4000.0,
-                "6 of 8 members exist",
-                {},
-            ),
-        ],
+        facts={
+            "gangs": [{"policy": "ml/gangs", "waiting": 3, "longest wait (s)": 4000.0}],
+            "some gangs": [
+                {"gang": "ml/a", "policy": "ml/gangs", "held": PartOf(5, 8)},
+                {"gang": "ml/b", "policy": "ml/gangs", "state": "waiting: 6 of 8 members exist"},
+            ],
+            "repairs": [{"policy": "shop/web", "moving": ["shop/web-1"], "why": None}],
+        },
     )
+
+
+def samples_of_capabilities() -> Iterator[Sample]:
+    """A sample of each metric of a capability."""
+    for row in CAPABILITY_METRICS:
+        name, _, labels = row.rstrip("}").partition("{")
+        yield name, [f"a {label}" for label in labels.split(",")], 1.0
 
 
 async def look(metrics: Metrics, status: Callable[[], ReplicaStatus]) -> None:
     """Have the metrics look at the status once."""
-    looking = asyncio.create_task(metrics.follow(status))
+    looking = asyncio.create_task(metrics.follow(status, samples_of_capabilities))
     await asyncio.sleep(0)
     looking.cancel()
 
@@ -128,9 +100,7 @@ def count_everything(metrics: Metrics) -> None:
     metrics.bypassed("shop/web-1", "u1", "INC-1")
     metrics.expensive("shop/web")
     metrics.charged("shop/web", 0.02)
-    metrics.data_failed("load (metrics)", "late")
     metrics.gave_up("audit", "shop/web")
-    metrics.gang(GangChange("shop/web", "g", "shop/a", "given up", 3, 60.0, 90.0, "late", "late"))
     metrics.reviewed("validate", ReviewedObject("CREATE", "shop/web", allowed=True))
     metrics.connection_refused("too_many")
     metrics.certificate_expires("tls.crt", 1e9)
@@ -153,7 +123,7 @@ class Described:
 def every_metric() -> Mapping[str, Described]:
     """The metrics by their names; that of a counter ends with `_total`."""
     registry = CollectorRegistry()
-    metrics = Metrics(registry, "1.2.3")
+    metrics = Metrics(registry, "1.2.3", CAPABILITY_METRICS)
     count_everything(metrics)
     asyncio.run(look(metrics, full_status))
     return {_name(metric): _described(metric) for metric in registry.collect()}

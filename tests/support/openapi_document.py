@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from server.capabilities.table import CAPABILITY_ROUTES
 from server.view.routes import API, ROUTES, Route
 
 VERSION = "1"
@@ -28,7 +29,8 @@ _ABOUT = (
 
 def description() -> Json:
     """The document."""
-    types = [t for each in ROUTES for t in (each.answer, each.body) if t is not None]
+    routes = (*ROUTES, *CAPABILITY_ROUTES)
+    types = [t for each in routes for t in (each.answer, each.body) if t is not None]
     references, schemas = msgspec.json.schema_components(
         types, schema_hook=lambda _: {"description": "any JSON"}, ref_template=_SCHEMAS
     )
@@ -38,7 +40,7 @@ def description() -> Json:
     known = dict(zip(types, references, strict=True))
     paths: dict[str, Json] = {
         f"{API}{each.path}": {"post" if each.body else "get": _operation(each, known)}
-        for each in ROUTES
+        for each in routes
     }
     document = {
         "openapi": "3.1.0",

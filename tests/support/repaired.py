@@ -23,9 +23,9 @@ from engine.objects.request_pod import Exemptions
 from engine.program.policy_time import DecisionTime
 from grammar.tree.source import Source
 from policies.validation import Validator
-from server.runtime.drift_watching import DriftWatch
-from server.runtime.repairing import Repairer
-from server.runtime.status_reporting import LedCluster
+from server.capabilities.capability import LedCluster
+from server.capabilities.drift import DriftWatch
+from server.capabilities.repair import Repairer
 from tests.support.builders import Object, controller, pod, raw
 from tests.support.engines import CODEC, SCHEMA, Known, Silent, cache_of, node_of, peer_of
 
@@ -75,7 +75,9 @@ class Replica:
         )
         self.watch = DriftWatch(survey, led, self.repairs)
         enforced = lambda: cluster.policies  # noqa: E731
-        self.repairer = Repairer(led, cluster.engine, self.repairs, self.watch, enforced)
+        self.repairer = Repairer(
+            led, cluster.engine, self.repairs, lambda: self.watch.document, enforced
+        )
 
     def state(self, policy: str = "web") -> PolicyRepair:
         return next(each for each in self.repairs.states() if each.policy == policy)

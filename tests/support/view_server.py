@@ -29,6 +29,7 @@ from engine.drift.drift_document import DriftDocument
 from engine.enforced import EnforcedPolicies, enforced
 from engine.engine import Engine
 from engine.errors import EngineError
+from engine.explanation.decided import AuditList
 from engine.program.policy_time import DecisionTime
 from grammar.meaning.costs import UNKNOWN_SIZE
 from grammar.tree.source import Source
@@ -45,6 +46,8 @@ from server.answers import (
     ReplicaStatus,
     WatchedResource,
 )
+from server.capabilities.audit import audit_list
+from server.capabilities.table import CAPABILITY_ROUTES
 from server.http.bodies import ByteBudget
 from server.http.connections import Connections
 from server.http.sockets import CONNECTIONS, listening
@@ -56,6 +59,7 @@ from server.view.explaining import Explainer
 from server.view.history import History
 from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
+from server.view.routes import ViewQuestion
 from server.view.simulating import Simulator
 from server.view.view import View, view_app
 from tests.support.builders import Object, node, pod, raw
@@ -82,9 +86,7 @@ def status_of(replica: str, journal: Journal) -> ReplicaStatus:
         ),
         podsInFlight=0,
         inFlight=(),
-        gangs=(),
-        someGangs=(),
-        data=(),
+        facts={},
         latency=[Latency("filter", 2, 0.001, 0.002, None)],
         rejections=[ClauseRejections("shop/web", "zone", 7)],
         decisions=journal.number,
@@ -223,16 +225,26 @@ def view_over(parts: Parts) -> web.Application:
         parts.cluster.documents,
         parts.tables,
         explainer,
-        Simulator(parts.replica, parts.engine, parts.cluster, dict),
+        Simulator(parts.replica, parts.engine, parts.cluster),
     )
     overview = Overview(parts.replica, parts.engine, parts.cluster.state, explainer, states)
+
+    async def drift(_: ViewQuestion) -> DriftDocument:
+        why = "this server watches no cluster"
+        return parts.cluster.drift or DriftDocument(replica=parts.replica, problem=why)
+
+    async def audits(_: ViewQuestion) -> AuditList:
+        return audit_list(parts.replica, parts.engine.audits.log)
+
+    own = [each.answers for each in (states, explainer, overview, parts.history, drafts)]
     view = View(
         parts.replica,
         lambda: parts.status(parts.replica, parts.journal),
         parts.cluster if parts.cluster.drift is not None else None,
         parts.journal,
         parts.engine.audits.log,
-        (states, explainer, overview, parts.history, drafts),
+        [*own, {"drift": drift, "audit": audits}],
+        CAPABILITY_ROUTES,
     )
     return view_app(view)
 

@@ -3,7 +3,7 @@ import { html } from "./vendor/preact-htm.js";
 import {
   API, Badge, Bar, Empty, Table, address, count, encodedPath, missing, moment, podAddress, policyAddress, useAnswer,
 } from "./parts.js";
-import { Bounds, Drift, Gangs, Selected } from "./policy.js";
+import { Bounds, Drift, Facts, Selected } from "./policy.js";
 
 const STATES = { "in force": "good", "last valid version in force": "part", "not in force": "bad" };
 
@@ -37,7 +37,6 @@ export function Policy({ names, status: { data: known } }) {
   if (found.status === 404) return html`${head}<${Empty} title="There is no such policy here">
     It may be deleted since, or belong to another replica.<//>`;
   if (!data) return html`${head}${missing(found)}`;
-  const own = (each) => each.policy === data.address;
   const now = data.inForce;
   const facts = [...(now ? [["Mode", now.mode], ["Weight", now.weight], ["Digest", now.digest]] : []), ["From", data.origin]];
   return html`${head}
@@ -51,7 +50,7 @@ export function Policy({ names, status: { data: known } }) {
       and <a href=${address(["trends"], { policy: data.address })}>how full its bounds were and what its clauses rejected</a></p>
     <${Selected} policy=${data.address} />
     <${Bounds} policy=${data.address} />
-    ${known && html`<${Gangs} gangs=${known.gangs.filter(own)} some=${known.someGangs.filter(own)} />`}
+    ${known && html`<${Facts} facts=${known.facts} policy=${data.address} />`}
     <${Drift} policy=${data.address} />
     ${data.audit && html`<${Audit} audit=${data.audit} />`}
     ${data.pods.matchedPods !== null && html`<${Share} pods=${data.pods} />`}

@@ -1,6 +1,6 @@
-// Policy: the pods that it selects, how full its bounds are, its gangs, and its drift.
+// Policy: the pods that it selects, how full its bounds are, what capabilities know of it, and its drift.
 import { html } from "./vendor/preact-htm.js";
-import { API, Badge, Bar, Table, Waiting, ago, count, podAddress, policyAddress, useAnswer } from "./parts.js";
+import { API, Badge, Bar, Table, Waiting, ago, count, podAddress, useAnswer } from "./parts.js";
 import { Fill, boundKey } from "./home.js";
 
 export function Selected({ policy }) {
@@ -24,15 +24,26 @@ export function Bounds({ policy }) {
       ${each.more > 0 && html`<p class="quiet">${count(each.more, "group")} with less are left out.</p>`}</li>`)}</ul></section>`;
 }
 
-export function Gangs({ gangs, some }) {
-  if (!gangs.length) return null;
-  return html`<section><h2>Gangs</h2>
-    <p class="quiet">${gangs.map((each, index) => html`${index ? "; " : ""}<a href=${policyAddress(each.policy)}>${each.policy}</a>:
-      ${" "}${each.waiting} waiting, ${each.gathering} gathering, ${each.givenUp} given up`)}.</p>
-    ${some.length > 0 && html`<${Table} label="Gangs" head=${["Gang", "State", ">For", ">Needed", ">Held"]}>${some.map((each) => html`<tr key=${`${each.policy} ${each.clause} ${each.name}`}><td>${each.name}</td>
-      <td>${each.text || each.state}</td><td class="right">${Math.round(each.seconds)} s</td>
-      <td class="right">${each.quorum}</td>
-      <td class="right">${each.held}<${Bar} part=${each.held + Object.keys(each.nodes).length} whole=${each.quorum} kind="good" /></td></tr>`)}<//>`}</section>`;
+// What capabilities know of a policy: a table for each that has rows about it.
+export function Facts({ facts, policy }) {
+  const about = (row) => row.policy === policy || (row.policies || []).includes(policy);
+  const tables = Object.entries(facts).map(([name, every]) => [name, every.filter(about)]);
+  return tables.filter(([, rows]) => rows.length).map(([name, rows]) => {
+    const columns = [...new Set(rows.flatMap(Object.keys))].filter((each) => !["policy", "policies"].includes(each));
+    const right = (column) => rows.every((row) => row[column] === null || typeof row[column] === "number");
+    return html`<section key=${name}><h2>${title(name)}</h2>
+      <${Table} label=${name} head=${columns.map((each) => (right(each) ? ">" : "") + title(each))}>${rows.map((row, index) => html`
+        <tr key=${index}>${columns.map((each) => html`<td class=${right(each) ? "right" : undefined}><${Cell} value=${row[each]} /></td>`)}</tr>`)}<//></section>`;
+  });
+}
+
+const title = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+function Cell({ value }) {
+  if (typeof value === "number") return Math.round(value).toLocaleString("en");
+  if (!value || typeof value !== "object") return value;
+  if (Array.isArray(value)) return value.join(", ");
+  return html`${value.part} of ${value.whole}<${Bar} part=${value.part} whole=${value.whole} kind="good" />`;
 }
 
 // What breaks its clauses where it is, and where a repair would move it.

@@ -18,8 +18,8 @@ from engine.counting.in_flight_pods import Schedulers
 from grammar.meaning.schema import load_schema
 from server.admission.checking_process import CheckingProcess
 from server.metrics.metrics import Metrics
+from server.options import Options
 from server.runtime import server_runtime
-from server.runtime.options import Options
 from server.runtime.server_runtime import serve
 from tests.chaos.simulated.api import ClusterApi, Door
 from tests.e2e.process import free_port

@@ -92,34 +92,25 @@ def test_what_fails_is_named(placet: Placet) -> None:
     assert shown.endswith("no call yet\n")
 
 
-def test_cards_in_use_and_pods_that_are_not_on_theirs(placet: Placet) -> None:
+def test_what_capabilities_know(placet: Placet) -> None:
     with running(replace(Parts(Journal()), status=lambda *_: full_status())) as found:
         shown = placet("status", "--url", found.urls[0]).out
-    assert CARDS_IN_USE in shown
+    assert FACTS in shown
 
 
-def test_gangs_that_wait_and_gather(placet: Placet) -> None:
-    with running(replace(Parts(Journal()), status=lambda *_: full_status())) as found:
-        shown = placet("status", "--url", found.urls[0]).out
-    assert GANGS in shown
+FACTS = """
+gangs
+policy    waiting  longest wait (s)
+ml/gangs        3              4000
 
+some gangs
+gang  policy      held  state
+ml/a  ml/gangs  5 of 8
+ml/b  ml/gangs          waiting: 6 of 8 members exist
 
-GANGS = """
-gangs of  waiting  gathering  given up  longest wait
-ml/gangs        3          1         2        4000 s
-
-gang  state                             for  needed  held
-ml/a  gathering                        12 s       8     5
-ml/b  waiting: 6 of 8 members exist  4000 s       8     0
-
-"""
-
-
-CARDS_IN_USE = """
-cards  idle  split  full  used
-gpu       3      2     1  2500 of 6000 milli
-cards `gpu`: pods on cards that their node does not have: ml/a, ml/b and 10 more
-cards `gpu`: pods that others have bound, without a number of their cards: ml/other
+repairs
+policy    moving      why
+shop/web  shop/web-1
 
 """
 

@@ -12,7 +12,7 @@ import pytest
 from engine.cache.cache import Cache
 from engine.decision.placement import ONLY_REPLICA, ReplicaRole
 from engine.decision.preemption import Victims
-from engine.decision.verb_call import GangChange
+from engine.decision.verb_call import Occurrence
 from engine.decision.verdict import Rejected
 from engine.engine import Engine
 from engine.errors import RefusedError, WaitingError
@@ -135,8 +135,9 @@ class World:
 
     @property
     def told(self) -> list[tuple[str, str]]:
-        changes = (heard[1] for heard in self.observer.heard if heard[0] == "gang")
-        return [(c.state, c.reason) for c in changes if isinstance(c, GangChange)]
+        told = (heard[1] for heard in self.observer.heard if heard[0] == "occurred")
+        (*labels,) = (o.counts[0][1] for o in told if isinstance(o, Occurrence))
+        return [(state.replace("_", " "), reason.replace("_", " ")) for _, state, reason in labels]
 
 
 def names(prefix: str, count: int) -> list[str]:

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from server.answers import ReplicaStatus
 from server.call import CallRecord
+from server.capabilities.table import CAPABILITY_METRICS
 from server.errors import Outcome
 from server.metrics.metrics import BUCKETS, MOST_LABELS, Metrics
 from server.settings import Settings
@@ -152,7 +153,7 @@ def test_every_metric_has_one_row_in_the_documentation() -> None:
 async def seen(status: Callable[[], ReplicaStatus]) -> Callable[..., float | None]:
     """The values after one look at the status."""
     registry = CollectorRegistry()
-    await look(Metrics(registry, "1.2.3"), status)
+    await look(Metrics(registry, "1.2.3", CAPABILITY_METRICS), status)
     return registry.get_sample_value
 
 
@@ -187,32 +188,6 @@ async def test_pods_without_a_node_and_what_became_of_their_requeues() -> None:
 async def test_pods_beyond_the_bounds_of_policies() -> None:
     value = await seen(full_status)
     assert value("placet_pods_beyond_bounds", {"policy": "shop/web"}) == 3
-    drifted = {"policy": "shop/web", "kind": "share"}
-    assert value("placet_drifted_pods", drifted) == 3
-    refused = {"policy": "shop/web", "result": "refused"}
-    assert value("placet_repair_evictions_total", refused) == 2
-    assert value("placet_repair_moving_pods", {"policy": "shop/web"}) == 1
-    assert value("placet_repair_stopped_clauses", {"policy": "shop/web"}) == 1
-
-
-async def test_cards() -> None:
-    value = await seen(full_status)
-    found = [
-        value("placet_cards", {"clause": "gpu", "state": s}) for s in ("idle", "split", "full")
-    ]
-    assert found == [3, 2, 1]
-    pods = ("placed", "guessed", "lost")
-    assert [value("placet_card_pods", {"clause": "gpu", "state": s}) for s in pods] == [6, 1, 12]
-    milli = {"clause": "gpu", "amount": "milli"}
-    assert (value("placet_card_capacity", milli), value("placet_card_used", milli)) == (6000, 2500)
-
-
-async def test_gangs() -> None:
-    value = await seen(full_status)
-    gangs = {"policy": "ml/gangs"}
-    states = ("waiting", "gathering", "given_up")
-    assert [value("placet_known_gangs", {**gangs, "state": s}) for s in states] == [3, 1, 2]
-    assert value("placet_gang_longest_wait_seconds", gangs) == 4000
 
 
 async def test_a_replica_that_waits_does_not_lead() -> None:

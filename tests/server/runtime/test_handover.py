@@ -20,11 +20,11 @@ from prometheus_client import CollectorRegistry
 from engine.objects.request_pod import Exemptions
 from grammar.meaning.schema import load_schema
 from policies.resource import PolicyStatus
+from server.capabilities.policy_statuses import Statuses, work_at_bind
 from server.metrics.metrics import Metrics
 from server.runtime import policies as module_of_policies
 from server.runtime.file_cluster import ClusterSource
 from server.runtime.observers import LogObserver
-from server.runtime.policy_statuses import Statuses, work_at_bind
 from server.runtime.reloader import PolicyReloader
 from tests.support.builders import node, pod
 from tests.support.engines import cache_of, programs_of

@@ -18,8 +18,8 @@ from grammar.meaning.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import load_schema
 from policies.admission import check_stored, likeness, of_another
 from server.admission.checking_process import CheckingProcess
+from server.capabilities.policy_statuses import Statuses
 from server.runtime.policies import Objects
-from server.runtime.policy_statuses import Statuses
 from tests.server.runtime.test_objects import READY, Read, stored
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from engine.cluster.status_writer import Reported, with_times
 from engine.errors import DeadlineExceededError
 from engine.program.frame import Evaluation, Frame
 from policies.resource import PolicyStatus, StatusCondition
-from server.runtime.policy_statuses import UNMET, Outcomes, Statuses
+from server.capabilities.policy_statuses import UNMET, Outcomes, Statuses
 from server.runtime.status_reporting import readiness_news
 from tests.server.runtime.test_objects import READY, Read, stored
 

@@ -24,9 +24,10 @@ from engine.cluster.data_fetching import METRICS
 from engine.counting.in_flight_pods import Schedulers
 from engine.drift.drift_document import RepairMode
 from grammar.meaning.schema import load_schema
+from server.capabilities.table import CAPABILITY_METRICS
 from server.http.tls import Credentials
 from server.metrics.metrics import Metrics
-from server.runtime.options import Options
+from server.options import Options
 from server.runtime.server_runtime import serve
 from server.settings import SelfSigned, TlsFiles
 from tests.e2e.process import free_port
@@ -102,7 +103,7 @@ async def running(
     Without `definitions` the API server has no kinds of policies.
     """
     registry = CollectorRegistry()
-    metrics = Metrics(registry, "0")
+    metrics = Metrics(registry, "0", CAPABILITY_METRICS)
     credentials = Credentials(keyring.files, metrics, LOG) if keyring is not None else None
     started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with fake_api_server() as api, ClientSession() as session:
@@ -287,8 +288,8 @@ async def test_tables_of_data_come_and_go_with_policies(tmp_path: Path) -> None:
         )
         assert {"data/load (metrics)", "data/prices (file)"} <= set(await server.background())
         async with server.session.get(f"{server.view}/api/v1/status") as response:
-            data = (await response.json())["data"]
-        found = [(each["name"], each["kind"], each["rows"], each["policies"]) for each in data]
+            data = (await response.json())["facts"]["data"]
+        found = [(each["data"], each["from"], each["rows"], each["policies"]) for each in data]
         assert found == [("load", "metrics", 1, ["hot"]), ("prices", "file", 1, ["hot"])]
         policy.write_text("cluster policy hot { for pods where true }")
         await server.until("/readyz?verbose", lambda text: "data/" not in text)

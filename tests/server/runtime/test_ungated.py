@@ -22,8 +22,8 @@ from engine.program.frame import Evaluation, Frame
 from grammar.meaning.schema import load_schema
 from grammar.values.time import SECOND, Timestamp
 from policies.resource import Metadata, PolicyStatus, VersionInForce
+from server.capabilities.policy_statuses import Statuses
 from server.runtime.missed_pods import EarlyPods, UngatedPods, early_text
-from server.runtime.policy_statuses import Statuses
 from tests.server.runtime.test_objects import READY, Read, stored
 from tests.support import builders
 from tests.support.builders import node, pod, raw

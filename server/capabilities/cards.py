@@ -1,4 +1,4 @@
-"""Card report: how many cards are in use, pods on the wrong cards, and which pods are usual.
+"""Cards: what a server looks up of cards: how many are in use, and which pods are usual.
 
 CardReport and UsualPods belong to a server with a cluster and live as long as it does.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from engine.cache.cache import Cache
@@ -17,13 +17,18 @@ from engine.cards.node_cards import Card
 from engine.decision.card_questions import CardQuestions, CardUse, taken_shapes
 from engine.objects.peer import key_of
 from engine.work import shared_pause
-from server.answers import AmountOfCards, CardsOfClause
+from server.answers import Facts, PartOf, Row
+from server.capabilities.capability import Capability, Opened, Site
+from server.metrics.families import Sample
 
 _SECONDS = 15.0
 # The nodes between two turns.
 _NODES_OF_TURN = 128
 # The pods that are named.
 _MOST_NAMED = 10
+_STATES = ("idle", "split", "full")
+_LOST = "on cards that their node does not have"
+_GUESSED = "bound by others, without a number of their cards"
 # The pods by which fragmentation is measured, of each clause: the last ones by their creation.
 MOST_PODS = 10_000
 _USUAL_SECONDS = 600.0
@@ -31,6 +36,35 @@ _USUAL_SECONDS = 600.0
 _IDLE_SECONDS = 5.0
 # The pods between two turns.
 _PODS_OF_TURN = 2_000
+
+
+def _open(site: Site) -> Opened:
+    if (led := site.led) is None:
+        return Opened()
+    cards = site.engine.cards
+    report = CardReport(cards, led.snapshot)
+    return Opened(
+        facts=report.facts,
+        samples=report.samples,
+        work={"usual-pods": UsualPods(cards, led.cache).follow, "cards": report.follow},
+    )
+
+
+CARDS = Capability(
+    name="cards",
+    open=_open,
+    metrics={
+        "placet_cards{clause,state}": (
+            "[ALPHA] Cards: idle, in use in part (split), or with an amount used up (full)."
+        ),
+        "placet_card_pods{clause,state}": (
+            "[ALPHA] Pods on cards (placed); of these, bound by others without a number (guessed), "
+            "and on cards that their node does not have (lost)."
+        ),
+        "placet_card_capacity{clause,amount}": "[ALPHA] What all cards have.",
+        "placet_card_used{clause,amount}": "[ALPHA] What pods take of cards.",
+    },
+)
 
 
 @dataclass(slots=True)
@@ -52,13 +86,6 @@ class _CardSums:
         self.placed += use.placed
         self.guessed += map(key_of, use.guessed)
         self.lost += map(key_of, use.lost)
-
-    def status(self) -> CardsOfClause:
-        idle, split, full = (self.states[name] for name in ("idle", "split", "full"))
-        amounts = {name: AmountOfCards(has, self.used[name]) for name, has in self.capacity.items()}
-        guessed, lost = sorted(self.guessed)[:_MOST_NAMED], sorted(self.lost)[:_MOST_NAMED]
-        pods = self.placed, len(self.guessed), guessed, len(self.lost), lost
-        return CardsOfClause(idle, split, full, amounts, *pods)
 
 
 def _state(card: Card) -> str:
@@ -83,9 +110,35 @@ class CardReport:
             self._found = await self._look() if self._cards.are_used else {}
             await shared_pause(_SECONDS)
 
-    def status(self) -> Mapping[str, CardsOfClause]:
-        """What was seen last, by the names of clauses."""
-        return {clause: sums.status() for clause, sums in self._found.items()}
+    def facts(self) -> Facts:
+        """What was seen last: a row for the cards of each clause, and for pods on wrong ones."""
+        wrong: list[Row] = [
+            {"clause": clause, "pods": len(pods), "are": are, "first": sorted(pods)[:_MOST_NAMED]}
+            for clause, sums in sorted(self._found.items())
+            for are, pods in ((_LOST, sums.lost), (_GUESSED, sums.guessed))
+            if pods
+        ]
+        cards: list[Row] = [
+            {
+                "clause": clause,
+                **{state: sums.states[state] for state in _STATES},
+                **{name: PartOf(sums.used[name], has) for name, has in sums.capacity.items()},
+            }
+            for clause, sums in sorted(self._found.items())
+        ]
+        tables = {"cards": cards, "pods on cards": wrong}
+        return {name: rows for name, rows in tables.items() if rows}
+
+    def samples(self) -> Iterator[Sample]:
+        for clause, sums in self._found.items():
+            for state in _STATES:
+                yield "placet_cards", [clause, state], sums.states[state]
+            pods = {"placed": sums.placed, "guessed": len(sums.guessed), "lost": len(sums.lost)}
+            for state, number in pods.items():
+                yield "placet_card_pods", [clause, state], number
+            for amount, capacity in sums.capacity.items():
+                yield "placet_card_capacity", [clause, amount], capacity
+                yield "placet_card_used", [clause, amount], sums.used[amount]
 
     async def _look(self) -> Mapping[str, _CardSums]:
         found: dict[str, _CardSums] = {}

@@ -1,36 +1,68 @@
-"""DataTables: the tables of data of a server, which its policies declare and its engine reads.
+"""Data: the tables of a server, which its policies declare and its engine reads.
 
-A server has one for its whole life. It begins and ends sources as policies come and go, and tells
+A server begins and ends sources as policies come and go, and tells
 the log, `/readyz`, metrics and the view how they do. No source makes a server less ready: without
 rows, rules say by `missing` what holds.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from engine.cache.cluster_copy import DataText
 from engine.cluster.data_fetching import DataApi, PrometheusClient
 from engine.cluster.data_sources import DataKeeper, SourceParts
 from engine.decision.registry import Registry
 from engine.engine import Engine
-from engine.program.tables import SourceStatus, Tables, TableSpec, source_label, texts_of
+from engine.program.tables import SourceStatus, TableSpec, source_label
 from grammar.messages.texts import counted
-from grammar.values.time import Timestamp
+from server.answers import Facts
 from server.api_failures import ApiFailures
+from server.capabilities.capability import Capability, Opened, Site
+from server.capabilities.policy_statuses import ReportedPolicy, StatusPart, condition
 from server.http.health import ReadinessCheck
-from server.runtime.options import Options
-from server.runtime.policy_statuses import ReportedPolicy, StatusPart, condition
+from server.metrics.families import Sample
+from server.options import Options
 from server.supervisor import Background
 
 # The sources of all policies, and those of one namespace. Those of operators come first.
 MOST_SOURCES, MOST_OF_NAMESPACE = 100, 10
 # The work of reading the sources beyond these, for the log.
 _MORE = "read more data"
+# The sources that metrics name: policies come and go, and the others have names too.
+_MOST_LABELS = 1000
 # Not a failure of a source, which has read all other rows.
 _LEFT_OUT = "left_out"
+
+
+def _open(site: Site) -> Opened:
+    tables = DataTables(site.options, site.api, site.engine, site.background)
+    site.background.stack.push_async_callback(tables.close)
+    return Opened(
+        adopted=tables.adopt,
+        status=lambda: source_part(tables.statuses),
+        facts=lambda: data_facts(tables.statuses),
+        samples=lambda: data_samples(tables.statuses),
+        checks=tables.checks,
+    )
+
+
+DATA = Capability(
+    name="data",
+    open=_open,
+    metrics={
+        "placet_data_rows{source}": "[ALPHA] Rows of a source of data.",
+        "placet_data_age_seconds{source}": (
+            "[ALPHA] Seconds since the source last said so; 0 while it is watched."
+        ),
+        "placet_data_stale{source}": (
+            "[ALPHA] Whether no row of a source of data is read, because it failed for too long."
+        ),
+        "placet_data_failures_total{source,reason}": (
+            "[ALPHA] Failures of a source of data, and answers with rows that were left out."
+        ),
+    },
+)
 
 
 class DataTables:
@@ -95,16 +127,6 @@ class DataTables:
     def statuses(self) -> Sequence[SourceStatus]:
         return [*self._keeper.statuses(), *self._refused]
 
-    @property
-    def tables(self) -> Tables:
-        """The tables that hold now, by their digests."""
-        return self._keeper.tables
-
-    async def texts(self) -> Mapping[str, DataText]:
-        """The rows that hold now, for a copy of the cluster; written in a thread."""
-        tables = [*self._keeper.tables.values()]
-        return await asyncio.to_thread(texts_of, tables, Timestamp.now().nanos)
-
     def checks(self) -> Sequence[ReadinessCheck]:
         """Readiness: a line for each source, which is a warning while it fails."""
         return [
@@ -117,7 +139,7 @@ class DataTables:
 
     def _noted(self, source: str, reason: str, error: str) -> None:
         if reason:
-            self._metrics.data_failed(source, reason)
+            self._metrics.count("placet_data_failures_total", [source, reason])
         if reason != _LEFT_OUT:
             text = f"cannot read data {source}: {error}" if error else ""
             self._failures.report(_reading(source), text)
@@ -168,3 +190,39 @@ def source_part(sources: Iterable[SourceStatus]) -> StatusPart:
 def _condition(source: SourceStatus) -> str:
     read = "no rows are read" if source.is_stale else "the last rows are read"
     return f"{source.label}: {read}: {source.first_error or 'they are stale when they come'}"
+
+
+# ---- facts and metrics
+
+
+def data_facts(sources: Sequence[SourceStatus]) -> Facts:
+    """A row for each source."""
+    rows = [
+        {
+            "data": each.name,
+            "from": each.kind,
+            "policies": each.policies,
+            "rows": each.rows,
+            "age (s)": each.age,
+            "state": _state(each),
+        }
+        for each in sources
+    ]
+    return {"data": rows} if rows else {}
+
+
+def _state(each: SourceStatus) -> str:
+    state = each.error or (f"{each.left_out} left out: {each.cause}" if each.left_out else "ok")
+    return f"stale: {state}" if each.is_stale else state
+
+
+def data_samples(sources: Iterable[SourceStatus]) -> Iterator[Sample]:
+    """The sources of data by name and kind; several of one name are as bad as the worst."""
+    by_label: dict[str, list[SourceStatus]] = {}
+    for each in sources:
+        by_label.setdefault(source_label(each.name, each.kind), []).append(each)
+    for label, found in sorted(by_label.items())[:_MOST_LABELS]:
+        yield "placet_data_rows", [label], sum(each.rows for each in found)
+        yield "placet_data_stale", [label], any(each.is_stale for each in found)
+        if known := [each.age for each in found if each.age is not None]:
+            yield "placet_data_age_seconds", [label], max(known)

@@ -20,9 +20,9 @@ from engine.engine import Engine
 from engine.errors import ApiError
 from grammar.values.time import SECOND, Timestamp
 from policies.resource import AuditStatus, Metadata, PolicyStatus
-from server.runtime.drift_watching import DriftWatch, drifting_since
-from server.runtime.policy_statuses import AuditStatuses
-from server.runtime.status_reporting import LedCluster
+from server.capabilities.audit import AuditStatuses
+from server.capabilities.capability import LedCluster
+from server.capabilities.drift import DriftWatch, drifting_since
 from tests.support.builders import controller, node, pod, raw
 from tests.support.engines import Known, cache_of, engine_of, engine_over, node_of, peer_of
 

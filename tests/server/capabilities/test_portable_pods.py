@@ -17,8 +17,8 @@ from engine.portable.label_conditions import Frozen
 from engine.program.policy_time import PolicyTimes
 from policies.resource import PolicyStatus, StatusCondition
 from server.app import GATE as PATH
-from server.runtime.policy_statuses import Statuses
-from server.runtime.portable_pods import PortablePods, portable_part
+from server.capabilities.policy_statuses import Statuses
+from server.capabilities.portable import PortablePods, portable_part
 from tests.server.admission.test_gate import EXAMINER
 from tests.server.admission.test_pod_admission import changes, created
 from tests.server.conftest import Serve

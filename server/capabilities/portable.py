@@ -1,4 +1,4 @@
-"""PortablePods: what others are told of the policies of an engine, by webhooks and statuses."""
+"""Portable: what others are told of the policies of an engine, by webhooks and statuses."""
 
 from __future__ import annotations
 
@@ -16,10 +16,21 @@ from engine.portable.portable_clauses import ClauseVerdict, portability
 from engine.portable.portable_form import EXPENSIVE, added, form_of, patch
 from engine.program.policy_time import PolicyTimes
 from engine.program.program import Program
-from server.runtime.policy_statuses import Outcome, ReportedPolicy, StatusPart
+from server.capabilities.capability import Capability, Opened, Site
+from server.capabilities.policy_statuses import Outcome, ReportedPolicy, StatusPart
 
 # The pods that are tried to find out what can be told of a policy: statuses must not take long.
 _PODS = 4
+
+
+def _open(site: Site) -> Opened:
+    pods = PortablePods(site.engine, site.codec, site.options.frozen, site.times)
+    if (led := site.led) is None:
+        return Opened(patch=pods.patch)
+    return Opened(status=lambda: portable_part(led.cache, pods.portability), patch=pods.patch)
+
+
+PORTABLE = Capability(name="portable", open=_open)
 
 
 class PortablePods:

@@ -13,10 +13,10 @@ from prometheus_client import CollectorRegistry
 
 from engine.cache.cache import Cache
 from engine.engine import Engine
+from server.capabilities import data as module_of_data
+from server.capabilities.data import DataTables
 from server.metrics.metrics import Metrics
-from server.runtime import data_tables
-from server.runtime.data_tables import DataTables
-from server.runtime.options import Options
+from server.options import Options
 from server.supervisor import Background
 from tests.support.engines import CODEC, Known, Silent, registry_of
 
@@ -73,7 +73,7 @@ def test_a_namespace_has_a_limited_number_of_sources() -> None:
 
 
 def test_those_of_operators_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_tables, "MOST_SOURCES", 3)
+    monkeypatch.setattr(module_of_data, "MOST_SOURCES", 3)
     server = Server()
     server.adopt(of_namespace("shop", 5), OPERATORS)
     assert server.running[0] == "data/load (metrics)"

@@ -6,7 +6,7 @@ A status is made of parts, and each part stands beside its topic: drift, gangs, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import cycle, islice
@@ -20,10 +20,8 @@ from engine.cache.tallies import Scope
 from engine.cluster.client import path_of
 from engine.cluster.status_writer import Reported
 from engine.counting.count_clauses import PodCounts, ShareStatus
-from engine.decision.audit_log import AuditedPod, AuditLog, PolicyAudits
 from engine.enforced import EnforcedPolicies
 from engine.errors import DeadlineExceededError, ExpensivePolicyError
-from engine.gangs.gang import GangStatus
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation, Frame
 from engine.program.program import Program, ShareProgram
@@ -32,13 +30,10 @@ from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import Bound
 from grammar.tree.clauses import Policy, Setting, Share, of_kind
 from grammar.tree.printer import print_expression
-from grammar.values.errors import EvaluationError
 from grammar.values.maps import EMPTY_RECORD
-from grammar.values.time import SECOND, Timestamp
+from grammar.values.time import Timestamp
 from policies.admission import CheckedObject, lines
 from policies.resource import (
-    AuditedPodStatus,
-    AuditStatus,
     ClusterSpec,
     Manifest,
     Metadata,
@@ -48,7 +43,6 @@ from policies.resource import (
 )
 from policies.sugar import CLAUSE, matches
 from policies.validation import CheckedFile
-from server.runtime.reloader import TO_BIND
 
 GROUP_PATH = "/apis/placement-policy.scheduling.x-k8s.io/v1"
 _MOST_LINES, _MOST_TEXT = 64, 1024
@@ -329,20 +323,10 @@ def _effect(policy: ReportedPolicy) -> None:
         )
 
 
-# ---- the parts of policies with gangs, and with work at bind
+# ---- the part of policies with work at bind
 
-
-def gang_numbers(gangs: Iterable[GangStatus]) -> StatusPart:
-    """The numbers of gangs that wait or gather."""
-    number = Counter((gang.policy, gang.state) for gang in gangs)
-
-    def part(policy: ReportedPolicy) -> None:
-        if policy.program is not None and policy.program.gangs:
-            policy.fields["waitingGangs"] = number[policy.address, "waiting"]
-            policy.fields["gatheringGangs"] = number[policy.address, "gathering"]
-            policy.fields["givenUpGangs"] = number[policy.address, "given up"]
-
-    return part
+# What a server without the verb bind needs for such a policy.
+TO_BIND = "serve with `--bind`, and set the extender's `bindVerb`"
 
 
 def work_at_bind(policy: ReportedPolicy, *, binds: bool) -> None:
@@ -359,77 +343,6 @@ def work_at_bind(policy: ReportedPolicy, *, binds: bool) -> None:
     )
     if text and policy.conditions["Ready"][0] == "True":
         policy.conditions["Ready"] = ("False", "NoBinder", text)
-
-
-# ---- the part of policies in audit mode
-
-_AUDIT_SECONDS = 60.0
-_MOST_LAST = 10
-
-
-class AuditStatuses:
-    """The part of a status about audits: what a policy in audit mode would have done.
-
-    A write makes others look, and each pod may change the numbers. So it is written at most once a
-    minute for each policy.
-    """
-
-    def __init__(self, log: AuditLog, now: Callable[[], Timestamp] = Timestamp.now) -> None:
-        self._log = log
-        self._now = now
-        self._changed: dict[str, int] = {}
-
-    def part(self, policy: ReportedPolicy) -> None:
-        if policy.program is not None:
-            policy.fields["audit"] = self.of(policy.program, policy.metadata, policy.written)
-
-    def of(self, program: Program, metadata: Metadata, written: PolicyStatus) -> AuditStatus | None:
-        """The part for a policy whose status is written so; None if it is not in audit mode."""
-        audits, known = self._log.policies.get(program.address), written.audit
-        self._changed = {a: t for a, t in self._changed.items() if a in self._log.policies}
-        if audits is None:
-            return None
-        if written.observedGeneration != metadata.generation or known is None:
-            return _audit_status(audits, ())
-        _go_on(audits, known)
-        now, wanted = self._now().nanos, _audit_status(audits, known.lastPods)
-        if wanted != known:
-            if now - self._changed.get(program.address, 0) < _AUDIT_SECONDS * SECOND:
-                return known
-            self._changed[program.address] = now
-        return wanted
-
-
-def _go_on(audits: PolicyAudits, known: AuditStatus) -> None:
-    """Adds what another replica, or an earlier start, has counted."""
-    try:
-        since = Timestamp.parse(known.since)
-    except EvaluationError:
-        return
-    audits.go_on_from(since, known.waitingPods, known.elsewherePods, known.workloads)
-
-
-def _audit_status(audits: PolicyAudits, before: tuple[AuditedPodStatus, ...]) -> AuditStatus:
-    pods = [_pod(pod) for pod in audits.pods[:_MOST_LAST]]
-    own = {pod.pod for pod in pods}
-    pods += [pod for pod in before if pod.pod not in own]
-    return AuditStatus(
-        audits.since,
-        audits.waiting,
-        audits.workloads,
-        audits.elsewhere,
-        tuple(pods[:_MOST_LAST]),
-    )
-
-
-def _pod(pod: AuditedPod) -> AuditedPodStatus:
-    return AuditedPodStatus(
-        pod.pod,
-        pod.workload or "",
-        pod.clauses[0].clause[:1024],
-        pod.since,
-        pod.node or "",
-    )
 
 
 # ---- what a policy does, in two words of a table

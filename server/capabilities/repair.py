@@ -1,4 +1,4 @@
-"""Repairer: evicts pods that break rules where they are, while this replica leads.
+"""Repair: evicts pods that break rules where they are, while this replica leads.
 
 It goes through the last survey, and asks again about each pod before it is evicted: the whole
 JSON, the broken rules, and where the pod could go now. Evictions go through the Eviction API, so
@@ -36,8 +36,7 @@ from engine.program.program import Program
 from engine.work import shared_pause
 from grammar.messages.texts import cut
 from grammar.tree.clause_parts import Repair
-from server.runtime.drift_watching import DriftWatch
-from server.runtime.status_reporting import LedCluster
+from server.capabilities.capability import LedCluster
 
 T = TypeVar("T")
 _LOOK_SECONDS = 1.0
@@ -67,7 +66,7 @@ class Repairer:
         cluster: LedCluster,
         engine: Engine,
         repairs: Repairs,
-        drift: DriftWatch,
+        drift: Callable[[], DriftDocument],
         enforced: Callable[[], EnforcedPolicies],
     ) -> None:
         self._cluster = cluster
@@ -95,7 +94,7 @@ class Repairer:
             repairs.begin()
         repairs.adopt(enforced.registry.programs)
         repairs.tick()
-        document = self._drift.document
+        document = self._drift()
         if document.problem:
             return
         names = {id(program): name for name, program in enforced.programs.items()}

@@ -12,8 +12,8 @@ from engine.cards.fragmentation import CardShape
 from engine.cards.node_cards import TAKEN, Taken, annotation
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
-from server.answers import AmountOfCards, CardsOfClause
-from server.runtime.card_report import MOST_PODS, CardReport, UsualPods
+from server.answers import PartOf
+from server.capabilities.cards import _GUESSED, MOST_PODS, CardReport, UsualPods
 from tests.support import builders
 from tests.support.engines import SCHEMA, Known, Silent, registry_of
 from tests.support.fake_clock import settled
@@ -61,18 +61,20 @@ async def test_cards_in_use() -> None:
     put(known, "part", 600, "n1", 1)
     put(known, "other", 500, "n2")
     engine = Engine(registry_of(POLICY), Known(known), CODEC, Silent())
-    assert (await watched(engine, known)).status() == {
-        "gpu": CardsOfClause(
-            idle=3,
-            split=2,
-            full=1,
-            amounts={"milli": AmountOfCards(6000, 2100)},
-            placed=3,
-            guessed=1,
-            guessedPods=["ml/other"],
-            lost=0,
-            lostPods=[],
-        )
+    report = await watched(engine, known)
+    cards = {"clause": "gpu", "idle": 3, "split": 2, "full": 1, "milli": PartOf(2100, 6000)}
+    bound = {"clause": "gpu", "pods": 1, "are": _GUESSED, "first": ["ml/other"]}
+    assert report.facts() == {"cards": [cards], "pods on cards": [bound]}
+    found = {(name, *labels): value for name, labels, value in report.samples()}
+    assert found == {
+        ("placet_cards", "gpu", "idle"): 3,
+        ("placet_cards", "gpu", "split"): 2,
+        ("placet_cards", "gpu", "full"): 1,
+        ("placet_card_pods", "gpu", "placed"): 3,
+        ("placet_card_pods", "gpu", "guessed"): 1,
+        ("placet_card_pods", "gpu", "lost"): 0,
+        ("placet_card_capacity", "gpu", "milli"): 6000,
+        ("placet_card_used", "gpu", "milli"): 2100,
     }
 
 
@@ -82,11 +84,11 @@ async def test_pods_on_cards_that_are_gone() -> None:
     for number in range(12):
         put(known, f"p{number:02}", 100, "n1", 1)
     engine = Engine(registry_of(POLICY), Known(known), CODEC, Silent())
-    assert (await watched(engine, known)).status()["gpu"].lost == 0
+    assert "pods on cards" not in (await watched(engine, known)).facts()
     nodes(known, cards=1)
-    found = (await watched(engine, known, looks=3)).status()["gpu"]
-    assert found.lost == 12
-    assert found.lostPods == [f"ml/p{number:02}" for number in range(10)]
+    (found,) = (await watched(engine, known, looks=3)).facts()["pods on cards"]
+    assert found["pods"] == 12
+    assert found["first"] == [f"ml/p{number:02}" for number in range(10)]
 
 
 async def test_without_a_policy_with_cards_there_is_nothing() -> None:
@@ -94,7 +96,7 @@ async def test_without_a_policy_with_cards_there_is_nothing() -> None:
     nodes(known, cards=1)
     plain = "policy p { for pods where true }"
     engine = Engine(registry_of(plain), Known(known), CODEC, Silent())
-    assert (await watched(engine, known)).status() == {}
+    assert (await watched(engine, known)).facts() == {}
 
 
 # ---- the usual pods of a server: those that have cards, the last ones of each clause

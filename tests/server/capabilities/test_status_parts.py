@@ -12,9 +12,10 @@ from engine.enforced import EnforcedPolicies
 from engine.gangs.gang import GangStatus
 from engine.program.tables import SourceStatus
 from policies.resource import PolicyStatus, StatusCondition
-from server.runtime.data_tables import source_part
-from server.runtime.drift_watching import drift_part
-from server.runtime.policy_statuses import Statuses, StatusPart, gang_numbers
+from server.capabilities.data import data_facts, data_samples, source_part
+from server.capabilities.drift import drift_part
+from server.capabilities.gangs import gang_facts, gang_numbers, gang_samples
+from server.capabilities.policy_statuses import Statuses, StatusPart
 from tests.server.runtime.test_objects import READY, Read, stored
 from tests.server.runtime.test_ungated import no_time
 
@@ -53,6 +54,18 @@ def test_the_gangs_of_a_policy_are_counted_by_state() -> None:
 
 def test_a_policy_without_gangs_has_no_such_numbers() -> None:
     assert numbers(READY, gang("a", "waiting")) == (None, None, None)
+
+
+def test_gangs_are_told_and_counted_by_policy_and_state() -> None:
+    known = [gang("a", "waiting"), gang("b", "gathering"), gang("c", "given up")]
+    facts = gang_facts(["shop/none", "shop/web"], known)
+    numbers = {"waiting": 1, "gathering": 1, "given up": 1, "longest wait (s)": 1.0}
+    assert facts["gangs"][1] == {"policy": "shop/web"} | numbers
+    assert [row["gang"] for row in facts["some gangs"]] == ["b", "a", "c"]
+    assert gang_facts([], known) == {}
+    found = {(name, *labels): value for name, labels, value in gang_samples(["shop/web"], known)}
+    assert found["placet_known_gangs", "shop/web", "given_up"] == 1
+    assert found["placet_gang_longest_wait_seconds", "shop/web"] == 1.0
 
 
 # ---- sources of data
@@ -134,6 +147,21 @@ def test_rows_that_are_stale_when_they_come() -> None:
 def test_a_source_of_another_policy_is_not_named() -> None:
     other = source("elsewhere", "absent", "there is no ConfigMap", stale=True)
     assert told(RACKS, other) == ("False", "None", "its tables are read")
+
+
+def test_sources_of_one_name_are_as_bad_as_the_worst() -> None:
+    one, two = source("racks"), replace(source("racks", stale=True), age=7.5, left_out=1, cause="x")
+    assert [row["state"] for row in data_facts([one, two])["data"]] == [
+        "ok",
+        "stale: 1 left out: x",
+    ]
+    assert data_facts([]) == {}
+    found = {name: (*labels, value) for name, labels, value in data_samples([one, two])}
+    assert found == {
+        "placet_data_rows": ("racks (configmap)", 4),
+        "placet_data_stale": ("racks (configmap)", True),
+        "placet_data_age_seconds": ("racks (configmap)", 7.5),
+    }
 
 
 def test_a_policy_without_tables_has_no_such_condition() -> None:

@@ -1,14 +1,16 @@
-"""DriftWatch: the leader's surveys of what has drifted, one after another, between decisions.
+"""Drift: the surveys of a leader, one after another, and what the server tells of them.
 
-It belongs to a server with a cluster and lives as long as it does. A survey is done in steps of a
-few milliseconds, and rests longer after each, so no decision waits for it.
+A survey is done in steps of a few milliseconds, and rests longer after each, so no decision waits
+for it. A repair evicts what it has found, see `server.capabilities.repair`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -18,8 +20,12 @@ from engine.drift.repairs import Repairs
 from engine.drift.survey import Survey
 from engine.errors import ApiError, ApiUnreachableError, EngineError, why
 from engine.program.program import Program
-from server.runtime.policy_statuses import ReportedPolicy, StatusPart, condition, reported
-from server.runtime.status_reporting import LedCluster
+from server.answers import Facts
+from server.capabilities.capability import Capability, LedCluster, Opened, Site
+from server.capabilities.policy_statuses import ReportedPolicy, StatusPart, condition, reported
+from server.capabilities.repair import Repairer
+from server.metrics.families import Sample
+from server.view.routes import Route, ViewQuestion
 
 # The rest after each step.
 _REST_SECONDS = 0.012
@@ -28,6 +34,69 @@ _REST_SECONDS = 0.012
 _PAUSE_SECONDS, _PAUSES = 5.0, 1.0
 _QUIET_SECONDS, _QUIET_PAUSES = 30.0, 9.0
 _WORK = "read pods for the survey of drift"
+# What becomes of evictions.
+_RESULTS = ("evicted", "refused", "failed", "returned")
+
+
+def _open(site: Site) -> Opened:
+    led, engine = site.led, site.engine
+    if led is None:
+        return Opened(answers={"drift": partial(_unwatched, site.replica)})
+    repairs = Repairs(led.cache, site.options.repair, time.monotonic)
+    survey = Survey(
+        site.replica,
+        engine,
+        site.view,
+        time.monotonic,
+        drifting=lambda: drifting_since(site.enforced().programs, led.objects()),
+    )
+    watch = DriftWatch(survey, led, repairs)
+    repairer = Repairer(led, engine, repairs, lambda: watch.document, site.enforced)
+
+    async def drift(_asked: ViewQuestion) -> DriftDocument:
+        return watch.document
+
+    return Opened(
+        pod_changed=repairs.pod_changed,
+        status=lambda: drift_part(watch.by_policy(), watch.repairs),
+        facts=watch.facts,
+        samples=watch.samples,
+        answers={"drift": drift},
+        work={"drift": watch.follow, "repair": repairer.follow},
+    )
+
+
+async def _unwatched(replica: str, _asked: ViewQuestion) -> DriftDocument:
+    return DriftDocument(replica=replica, problem="this server watches no cluster")
+
+
+DRIFT = Capability(
+    name="drift",
+    open=_open,
+    routes=[
+        Route(
+            "/drift",
+            "the pods that break rules where they are, and what a repair would do; "
+            "the leader knows",
+            DriftDocument,
+        )
+    ],
+    metrics={
+        "placet_drifted_pods{policy,kind}": (
+            "[ALPHA] Pods on nodes that break clauses of a policy, by the kind of clause."
+        ),
+        "placet_repair_evictions_total{policy,result}": (
+            "[ALPHA] Evictions of pods that break clauses, by result."
+        ),
+        "placet_repair_moving_pods{policy}": (
+            "[ALPHA] Evicted pods whose replacement has no node yet."
+        ),
+        "placet_repair_stopped_clauses{policy}": (
+            "[ALPHA] Clauses that are not repaired any more, because pods returned or found no "
+            "node."
+        ),
+    },
+)
 
 
 class DriftWatch:
@@ -63,6 +132,38 @@ class DriftWatch:
             for policy, kind in {(each.policy, each.kind) for each in pod.clauses}:
                 found.setdefault(policy, Counter())[kind] += 1
         return found
+
+    def facts(self) -> Facts:
+        """The pods that break clauses by policy and kind, and the repairs of each policy."""
+        drift = [
+            {"policy": policy, "kind": kind, "pods": number}
+            for policy, kinds in sorted((self.by_policy() or {}).items())
+            for kind, number in sorted(kinds.items())
+        ]
+        repairs = [
+            {
+                "policy": each.policy,
+                "state": each.state,
+                **{result: getattr(each, result) for result in _RESULTS},
+                "moving": each.moving,
+                "stopped": each.stopped,
+                "why": each.text,
+            }
+            for each in self.repairs
+        ]
+        tables = {"drift": drift, "repairs": repairs}
+        return {name: rows for name, rows in tables.items() if rows}
+
+    def samples(self) -> Iterator[Sample]:
+        for policy, kinds in sorted((self.by_policy() or {}).items()):
+            for kind, number in sorted(kinds.items()):
+                yield "placet_drifted_pods", [policy, kind], number
+        for each in self.repairs:
+            for result in _RESULTS:
+                number = getattr(each, result)
+                yield "placet_repair_evictions_total", [each.policy, result], number
+            yield "placet_repair_moving_pods", [each.policy], len(each.moving)
+            yield "placet_repair_stopped_clauses", [each.policy], len(each.stopped)
 
     async def follow(self) -> None:
         """Surveys until it is cancelled."""

@@ -1,0 +1,124 @@
+"""Capability: something of a server that can be taken out, as a value made of its parts.
+
+The verbs answer without it. It is opened once, in a Site, and lives as long as the server. The
+server asks and tells each capability alike, so nobody else knows one by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+from engine.cache.cache import Cache, PodEventHandler
+from engine.cache.node_table import Snapshot
+from engine.cache.reflector import Report
+from engine.cluster.client import CORE, Api, path_of
+from engine.cluster.data_fetching import DataApi
+from engine.cluster.events import Events
+from engine.decision.registry import Registry
+from engine.decision.verb_call import ClusterState
+from engine.enforced import EnforcedPolicies
+from engine.engine import Engine
+from engine.errors import ApiError
+from engine.objects.codec import ObjectCodec
+from engine.objects.peer import Peer, key_of
+from engine.program.policy_time import PolicyTimes
+from server.answers import Facts
+from server.capabilities.policy_statuses import StatusTopic
+from server.http.health import Readiness
+from server.metrics.families import Sample
+from server.options import Options
+from server.supervisor import Background, Work
+from server.view.routes import Answer, Route
+
+
+@dataclass(frozen=True, slots=True)
+class LedCluster:
+    """A cluster that one of several replicas writes to: while it `leads`.
+
+    `snapshot` raises NotSyncedError, `objects` are the policy objects as JSON by resource and key,
+    and `report` takes what could not be done.
+    """
+
+    api: Api
+    cache: Cache
+    snapshot: Callable[[], Snapshot]
+    objects: Callable[[], Mapping[str, bytes]]
+    leads: Callable[[], bool]
+    events: Events
+    report: Report
+
+    async def pod(self, key: str) -> bytes | None:
+        """The JSON of a pod, None if there is none. Raises ApiError and ApiUnreachableError."""
+        namespace, _, name = key.partition("/")
+        try:
+            return await self.api.request("GET", path_of(CORE, "pods", namespace, name))
+        except ApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise
+
+    def has(self, pod: Peer) -> bool:
+        """Whether the cache has this pod, not only another of the same name."""
+        known = self.cache.pod(key_of(pod))
+        return known is not None and known.uid == pod.uid
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The site of capabilities: the server in which they are opened.
+
+    Without a watched cluster `led` and `api` are None, and `view` has what files say. `times` has
+    the time of policies, and `enforced` gives what is in force now.
+    """
+
+    replica: str
+    engine: Engine
+    view: ClusterState
+    led: LedCluster | None
+    api: DataApi | None
+    options: Options
+    background: Background
+    codec: ObjectCodec
+    times: PolicyTimes
+    enforced: Callable[[], EnforcedPolicies]
+
+
+def _ignored(_registry: Registry) -> None:
+    """Adopts nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """An opened capability: functions that the server calls, and tasks that it runs.
+
+    `adopted` takes the policies at the start, and again with each change. `pod_changed` hears of
+    the pods of the cache. `status` is a part of the statuses of policies, `facts` of the status of
+    the replica, `samples` of the metrics, and `checks` of `/readyz`. `answers` are to questions of
+    its routes, by their names. `work` has background tasks by name, which begin once the cluster is
+    known. `patch` gives the JSON patch of a new pod; it raises BadObjectError.
+    """
+
+    adopted: Callable[[Registry], None] = _ignored
+    pod_changed: PodEventHandler | None = None
+    status: StatusTopic | None = None
+    facts: Callable[[], Facts] = dict
+    samples: Callable[[], Iterable[Sample]] = tuple
+    checks: Readiness = tuple
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    work: Mapping[str, Work] = field(default_factory=dict)
+    patch: Callable[[bytes], Sequence[object]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capability:
+    """A capability by its name; `metrics` are rows of the table of metrics.
+
+    Who asks one of its `routes` must be allowed to list the pods of the cluster.
+    """
+
+    name: str
+    open: Callable[[Site], Opened]
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    routes: Sequence[Route] = ()

@@ -1,0 +1,114 @@
+"""Gangs: what a server tells of the gangs that wait or gather: statuses, facts and metrics."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from engine.gangs.gang import GangStatus
+from server.answers import Facts, PartOf
+from server.capabilities.capability import Capability, Opened, Site
+from server.capabilities.policy_statuses import ReportedPolicy, StatusPart
+from server.metrics.families import Sample
+
+# The gangs that are named.
+_MOST_NAMED = 20
+
+
+def _open(site: Site) -> Opened:
+    gangs, engine = site.engine.gangs, site.engine
+
+    def with_gangs() -> Sequence[str]:
+        return sorted(p.address for p in engine.registry.programs if p.gangs)
+
+    return Opened(
+        pod_changed=gangs.pod_changed,
+        status=lambda: gang_numbers(gangs.statuses()),
+        facts=lambda: gang_facts(with_gangs(), gangs.statuses()),
+        samples=lambda: gang_samples(with_gangs(), gangs.statuses()),
+    )
+
+
+GANGS = Capability(
+    name="gangs",
+    open=_open,
+    metrics={
+        "placet_known_gangs{policy,state}": (
+            "[ALPHA] Gangs that wait, gather, or were given up last."
+        ),
+        "placet_gang_longest_wait_seconds{policy}": (
+            "[ALPHA] Seconds for which the first gang without places has waited, 0 without any."
+        ),
+        "placet_gangs_total{policy,state,reason}": (
+            "[ALPHA] Gangs that began to gather, were released, or were given up for a reason."
+        ),
+        "placet_gang_held_seconds_total{policy,state}": (
+            "[ALPHA] Seconds that the bind calls of members were held, by how that ended."
+        ),
+    },
+)
+
+
+def gang_numbers(gangs: Iterable[GangStatus]) -> StatusPart:
+    """The numbers of gangs in the status of a policy."""
+    number = Counter((gang.policy, gang.state) for gang in gangs)
+
+    def part(policy: ReportedPolicy) -> None:
+        if policy.program is not None and policy.program.gangs:
+            policy.fields["waitingGangs"] = number[policy.address, "waiting"]
+            policy.fields["gatheringGangs"] = number[policy.address, "gathering"]
+            policy.fields["givenUpGangs"] = number[policy.address, "given up"]
+
+    return part
+
+
+def gang_facts(policies: Sequence[str], known: Sequence[GangStatus]) -> Facts:
+    """The numbers of each policy that has gangs, and the first gangs.
+
+    Those that gather come first, then those that wait longest.
+    """
+    if not policies:
+        return {}
+    number, longest = _numbers(known)
+    ranked = sorted(known, key=lambda g: (g.state != "gathering", -g.seconds, g.name))
+    return {
+        "gangs": [
+            {
+                "policy": address,
+                **{state: number[address, state] for state in _STATES},
+                "longest wait (s)": round(longest[address], 1),
+            }
+            for address in policies
+        ],
+        "some gangs": [
+            {
+                "gang": gang.name,
+                "policy": gang.policy,
+                "state": f"{gang.state}: {gang.text}" if gang.text else gang.state,
+                "for (s)": round(gang.seconds, 1),
+                "held": PartOf(gang.held, gang.quorum),
+            }
+            for gang in ranked[:_MOST_NAMED]
+        ],
+    }
+
+
+def gang_samples(policies: Sequence[str], known: Sequence[GangStatus]) -> Iterator[Sample]:
+    number, longest = _numbers(known)
+    for address in policies:
+        for state in _STATES:
+            yield "placet_known_gangs", [address, state.replace(" ", "_")], number[address, state]
+        yield "placet_gang_longest_wait_seconds", [address], round(longest[address], 1)
+
+
+_STATES = ("waiting", "gathering", "given up")
+
+
+def _numbers(known: Iterable[GangStatus]) -> tuple[Counter[tuple[str, str]], Mapping[str, float]]:
+    """The gangs by policy and state, and by policy the longest wait in seconds."""
+    number, longest = Counter[tuple[str, str]](), defaultdict[str, float](float)
+    for gang in known:
+        number[gang.policy, gang.state] += 1
+        if gang.state != "gathering":
+            longest[gang.policy] = max(longest[gang.policy], gang.seconds)
+    return number, longest

@@ -1,0 +1,17 @@
+"""Table of the capabilities of a server: the only list of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from server.capabilities.audit import AUDIT
+from server.capabilities.capability import Capability
+from server.capabilities.cards import CARDS
+from server.capabilities.data import DATA
+from server.capabilities.drift import DRIFT
+from server.capabilities.gangs import GANGS
+from server.capabilities.portable import PORTABLE
+
+CAPABILITIES: Sequence[Capability] = (GANGS, CARDS, DATA, DRIFT, AUDIT, PORTABLE)
+CAPABILITY_ROUTES = [route for each in CAPABILITIES for route in each.routes]
+CAPABILITY_METRICS = {row: text for each in CAPABILITIES for row, text in each.metrics.items()}

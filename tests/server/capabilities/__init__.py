@@ -1,0 +1,1 @@
+"""Tests of `server.runtime`: what a server does besides serving, without a server."""
