@@ -30,7 +30,7 @@ RUN sed -i "s/^ARCHIVED = .*/ARCHIVED = \"v$VERSION\"/" cli/version.py \
  && /build/bin/hatchling build --target wheel --directory /wheel \
  && python3.11 -m venv --without-pip /placet \
  && /build/bin/pip --python /placet/bin/python install --no-cache-dir --no-index \
-      --find-links /locked "$(echo /wheel/*.whl)[traces]" \
+      --find-links /locked /wheel/*.whl \
  && mkdir -p /placet/share/placet \
  && /build/bin/cyclonedx-py environment --output-reproducible --output-format JSON \
       --output-file /placet/share/placet/sbom.cdx.json /placet/bin/python

@@ -204,7 +204,7 @@ sbom: .venv/stamp  ## write build/sbom.cdx.json, the bill of materials of the wh
 	.venv/bin/hatchling build --target wheel --directory build/sbom/wheel
 	$(PYTHON) -m venv --without-pip build/sbom/placet
 	build/sbom/tools/bin/pip --python build/sbom/placet/bin/python install --quiet --no-index \
-	  --find-links build/sbom/locked "$$(echo build/sbom/wheel/*.whl)[traces]"
+	  --find-links build/sbom/locked build/sbom/wheel/*.whl
 	build/sbom/tools/bin/cyclonedx-py environment --output-reproducible --output-format JSON \
 	  --output-file build/sbom.cdx.json build/sbom/placet/bin/python
 
@@ -252,8 +252,8 @@ build/zensical/stamp: tests/site/requirements.txt .venv/stamp
 lock:  ## write requirements.lock from pyproject.toml, and the requirements of the site
 	uv=$$(mktemp -d) && trap 'rm -rf "$$uv"' EXIT && $(PYTHON) -m venv "$$uv" \
 	&& "$$uv/bin/pip" install --quiet --disable-pip-version-check uv \
-	&& "$$uv/bin/uv" $(COMPILE) pyproject.toml --extra traces --group dev --output-file requirements.lock \
-	&& "$$uv/bin/uv" $(COMPILE) pyproject.toml --extra traces --group image --constraint requirements.lock \
+	&& "$$uv/bin/uv" $(COMPILE) pyproject.toml --group dev --output-file requirements.lock \
+	&& "$$uv/bin/uv" $(COMPILE) pyproject.toml --group image --constraint requirements.lock \
 	  --output-file requirements-image.lock \
 	&& "$$uv/bin/uv" $(COMPILE) tests/site/requirements.in --output-file tests/site/requirements.txt
 

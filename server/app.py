@@ -18,7 +18,6 @@ from server.http.health import Health, Readiness, health_routes
 from server.http.middleware import (
     CallRecorder,
     MisconfigurationWarnings,
-    Traced,
     VerbHandler,
     access,
 )
@@ -58,7 +57,7 @@ class AppParts:
 
     `warnings` look at each call. `binder` binds pods; without it, the paths of bind say how to get
     the verb. `webhooks` are the parts of the admission webhooks, None for an application without
-    these. `shutdown` begins before the server ends. `traced` takes each call that was answered.
+    these. `shutdown` begins before the server ends.
     """
 
     decider: Decider
@@ -71,7 +70,6 @@ class AppParts:
     binder: PodBinder | None = None
     webhooks: WebhookParts | None = None
     shutdown: Shutdown = field(default_factory=Shutdown)
-    traced: Traced | None = None
 
 
 def create_app(parts: AppParts) -> web.Application:
@@ -81,9 +79,7 @@ def create_app(parts: AppParts) -> web.Application:
     metrics.hold(lambda: budget.held)
     metrics.configured(settings)
     bodies = BodyReader(budget, settings)
-    recorder = CallRecorder(
-        metrics, parts.log, limited, parts.shutdown, parts.warnings, bodies, parts.traced
-    )
+    recorder = CallRecorder(metrics, parts.log, limited, parts.shutdown, parts.warnings, bodies)
     queue = DecisionQueue(settings.max_in_flight)
     answerer = VerbAnswerer(queue, settings, bodies, recorder)
     prompt, others = _verbs(parts, queue)

@@ -19,7 +19,7 @@ from engine.cluster.binding import Binding
 from engine.program.frame import Points
 from grammar.messages.texts import cut
 from server.errors import CallFailure, Outcome, failure_of
-from server.wire import pod_identity, pod_key
+from server.wire import pod_key
 
 Aside = Callable[[], AbstractContextManager[object]]
 
@@ -77,12 +77,6 @@ class CallRecord(msgspec.Struct, eq=False):
                 yield
             finally:
                 self.held_seconds += time.monotonic() - began
-
-    @property
-    def pod_uid(self) -> str:
-        """The uid of the pod that it is about; empty if none can be read."""
-        found = self.binds or (pod_identity(self.pod) if self.pod else None)
-        return found.uid if found is not None else ""
 
     def fail(self, error: Exception) -> CallFailure:
         """Records that the call failed."""

@@ -69,6 +69,3 @@ class Options(Settings):
     view_port: int | None = None
     # The file in which the numbers of the page survive a restart.
     history: Path | None = None
-    # The collector of the spans of calls, and the part of pods, 0 to 1, that have some.
-    traces: str | None = None
-    trace_ratio: float = 1.0

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
-from engine.cluster.server_url import of_server
 from engine.gangs.held_calls import MOST_HELD
 
 MEBIBYTE = 1024 * 1024
@@ -72,14 +71,6 @@ class SelfSigned:
     def shown(self) -> str:
         """The Secret in messages and metrics."""
         return f"Secret {'/'.join(self.secret)}"
-
-
-def parse_trace_url(text: str) -> str:
-    """The URL of a collector; without a path it gets the usual one. Raises SettingsError."""
-    parts = of_server(text)
-    if parts is None:
-        raise SettingsError(f"`{text}` is not a URL such as http://127.0.0.1:4318")
-    return text if parts.path.strip("/") else f"{text.rstrip('/')}/v1/traces"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

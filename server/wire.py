@@ -136,18 +136,13 @@ def decode_args(body: bytes) -> ExtenderArgs:
     return ExtenderArgs(pod, list(nodes), list(nodes.values()))
 
 
-def pod_identity(pod: bytes) -> RequestMetadata | None:
-    """The identity of a pod for logs and traces; None if the pod cannot be read."""
-    try:
-        return _API_OBJECT.decode(pod).metadata
-    except (ValueError, RecursionError):
-        return None
-
-
 def pod_key(pod: bytes) -> str:
     """`namespace/name` of a pod; empty if the pod cannot be read."""
-    found = pod_identity(pod)
-    return f"{found.namespace}/{found.name}" if found is not None else ""
+    try:
+        found = _API_OBJECT.decode(pod).metadata
+    except (ValueError, RecursionError):
+        return ""
+    return f"{found.namespace}/{found.name}"
 
 
 def decode(decoder: msgspec.json.Decoder[_Message], body: bytes, shape: Shape = None) -> _Message:

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 
@@ -213,7 +212,6 @@ def _options(args: argparse.Namespace, file: Path | None) -> Options:
         "self_signed": _self_signed(args) if file is not None else None,
         "view_port": _view_port(args),
     }
-    _check_traces(args)
     try:
         return Options(**{**given, **made})
     except SettingsError as error:
@@ -234,19 +232,6 @@ def _self_signed(args: argparse.Namespace) -> SelfSigned:
     """The certificate of `--tls-secret`."""
     names = tuple(dict.fromkeys(args.tls_name))
     return SelfSigned(args.tls_secret, names, tuple(args.webhook_configuration))
-
-
-def _check_traces(args: argparse.Namespace) -> None:
-    """Raises CommandError for traces without the packages that make them."""
-    if args.traces is None:
-        return
-    try:
-        has_packages = find_spec("opentelemetry.exporter.otlp.proto.http") is not None
-    except ModuleNotFoundError:
-        has_packages = False
-    if not has_packages:
-        hint = "install them with pip install 'placet[traces]'"
-        raise CommandError("--traces needs packages that are not installed", hint)
 
 
 def _view_port(args: argparse.Namespace) -> int | None:

@@ -17,7 +17,7 @@ from engine.objects.gate import GATE
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import SYSTEM_NAMESPACES
 from grammar.values.named_formats import is_label, is_subdomain
-from server.settings import DEFAULT_LISTEN, SettingsError, parse_trace_url
+from server.settings import DEFAULT_LISTEN
 from server.view.page import DEFAULT_PORT
 
 _TABLE = f"""
@@ -82,11 +82,6 @@ serving:
     newer, which asks extenders for the victims there
   --log-format text|json=text
     the format of the log on standard error, one line per event
-  --traces URL
-    send a span for each call to this collector, as OTLP over HTTP; the uid of a pod is the id of
-    its trace
-  --trace-ratio PART=1
-    the part of pods that have spans, between 0 and 1
   -v --verbose
     log every call and every rejection
 data:
@@ -213,23 +208,6 @@ def view_port(text: str) -> int | None:
     return int(text)
 
 
-def _trace_url(text: str) -> str:
-    try:
-        return parse_trace_url(text)
-    except SettingsError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _part(text: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = -1.0
-    if not 0 <= found <= 1:
-        raise argparse.ArgumentTypeError(f"`{text}` is not a number between 0 and 1")
-    return found
-
-
 _DURATION = {
     "type": ["string", "integer"],
     "pattern": "^([+-]?([0-9.]+([nuµμm]?s|[mhdw]))+|[+-]?0)$",
@@ -242,10 +220,8 @@ _TEXT = {"type": ["string", "number"]}
 _TYPES: Mapping[str, Read] = {
     "HOST:PORT": address,
     "NS": _namespace,
-    "PART": _part,
     "PORT": view_port,
     "SIZE": size,
-    "URL": _trace_url,
     "--lameduck": pause,
     "--lease": lease,
     "--permit-timeout": pause,

@@ -27,9 +27,6 @@ from server.metrics.metrics import Metrics
 
 VerbHandler = Callable[[web.Request, CallRecord], Awaitable[web.Response]]
 
-# Takes a call, its status, the seconds that Placet took, and when the answer was made.
-Traced = Callable[[CallRecord, int, float, float], None]
-
 # The verb of a call whose path is unknown.
 _NO_VERB = "none"
 # The levels of log lines by outcome; the others are warnings.
@@ -185,7 +182,6 @@ class CallRecorder:
         shutdown: Shutdown,
         warnings: MisconfigurationWarnings,
         bodies: BodyReader,
-        traced: Traced | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._metrics = metrics
@@ -195,7 +191,6 @@ class CallRecorder:
         self.in_flight = metrics.in_flight
         self._warnings = warnings
         self._bodies = bodies
-        self._traced = traced
         self._clock = clock
 
     def handler(self, verb: str, handle: VerbHandler) -> Handler:
@@ -265,8 +260,6 @@ class CallRecorder:
         seconds = ended - call.arrived - call.held_seconds
         self._warnings.look(call)
         self._metrics.ended(call, code, seconds, sent)
-        if self._traced is not None:
-            self._traced(call, code, seconds, ended)
         if call.fault is not None:
             entry = LogEntry(f"unexpected error in {call.verb}", {})
             self._limited.write(logging.ERROR, "fault", entry, call.fault)

@@ -19,7 +19,6 @@ from aiohttp import web
 
 from engine.cache.informers import Needs
 from engine.cluster.client import Api
-from engine.decision.journal import Journal
 from engine.errors import NotSyncedError
 from engine.program.tables import texts_of
 from grammar.meaning.schema import Schema
@@ -33,7 +32,7 @@ from server.http import sockets as running
 from server.http.bodies import ByteBudget
 from server.http.connections import Connections
 from server.http.health import Heartbeat
-from server.http.middleware import MisconfigurationWarnings, Traced
+from server.http.middleware import MisconfigurationWarnings
 from server.http.tls import Credentials
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
@@ -196,22 +195,8 @@ class _Server:
                 deciding.binder,
                 WebhookParts(examiner, processes, options.scheduler, deciding.patch),
                 background.shutdown,
-                self._traced(deciding.journal),
             )
         )
-
-    def _traced(self, journal: Journal) -> Traced | None:
-        """What makes spans of calls, if the server is told where to send them."""
-        options = self._options
-        if options.traces is None:
-            return None
-        # No other server needs the library.
-        from server.metrics.call_traces import CallTraces, exporter  # noqa: PLC0415
-
-        sender, ratio = exporter(options.traces), options.trace_ratio
-        traces = CallTraces(sender, ratio, journal.find, options.version, self._replica)
-        self._stack.push_async_callback(asyncio.to_thread, traces.close)
-        return traces.ended
 
     def view(self, deciding: Deciding, credentials: Credentials | None) -> View:
         """The view of the server, whose metrics and numbers are followed from now on.

@@ -108,15 +108,13 @@ class Environment:
         yield (
             *compile_,
             "pyproject.toml",
-            "--extra",
-            "traces",
             "--resolution",
             resolution,
             "--output-file",
             own,
         )
         yield (
-            *(*compile_, "pyproject.toml", "--extra", "traces", "--group", "dev"),
+            *(*compile_, "pyproject.toml", "--group", "dev"),
             *("--constraint", own, "--output-file", all_of_them),
         )
         yield (self.uv, "venv", "--quiet", "--python", self.python, self.folder / "venv")
