@@ -29,7 +29,6 @@ from engine.explanation.explanation import NOBODY, Analyst, Asker, PodQuestion
 from engine.objects.codec import ObjectCodec
 from engine.offline import offline_engine
 from engine.program.tables import TableSpec
-from grammar.meaning.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.catalogue import listed
 from grammar.messages.diagnostics import nearest
@@ -183,7 +182,7 @@ def in_force(
 
 def stored_objects(objects: Mapping[str, bytes], schema: Schema) -> Mapping[str, StoredObject]:
     """The policy objects of a cluster as a server checks them, by `resource/key`."""
-    return {name: check_stored(name, raw, schema, UNKNOWN_SIZE) for name, raw in objects.items()}
+    return {name: check_stored(name, raw, schema) for name, raw in objects.items()}
 
 
 def warn_of_lacks(cluster: ClusterCopy, policies: EnforcedPolicies) -> None:

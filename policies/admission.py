@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from grammar.checker.policy_checker import Checked
-from grammar.meaning.costs import LIMIT, UNKNOWN_SIZE, ClusterSize
+from grammar.meaning.costs import LIMIT
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, Severity
-from grammar.rules import slow
 from grammar.tree.clauses import File
 from grammar.tree.source import Source
 from policies import validation as uses
@@ -42,23 +41,15 @@ class CheckedObject:
         return self.file.whole and not any(policy.broken for policy in self.file.policies)
 
 
-def check_object(
-    name: str,
-    raw: bytes,
-    schema: Schema,
-    *,
-    stored: bool = False,
-    size: ClusterSize = UNKNOWN_SIZE,
-) -> CheckedObject:
+def check_object(name: str, raw: bytes, schema: Schema, *, stored: bool = False) -> CheckedObject:
     """Checks the JSON of an object by itself; never raises for its content.
 
-    Messages call the object `name`. `stored` is as in `manifest_from`. `size` is that of the
-    cluster in which its policy would decide. A Validator checks `use` and conflicts between objects
-    and files.
+    Messages call the object `name`. `stored` is as in `manifest_from`. A Validator checks `use` and
+    conflicts between objects and files.
     """
 
     def look() -> CheckedObject:
-        return _checked(name, raw, schema, stored=stored, size=size)
+        return _checked(name, raw, schema, stored=stored)
 
     found = look()
     if found.holds:
@@ -69,9 +60,7 @@ def check_object(
     return with_hints(look)
 
 
-def _checked(
-    name: str, raw: bytes, schema: Schema, *, stored: bool, size: ClusterSize
-) -> CheckedObject:
+def _checked(name: str, raw: bytes, schema: Schema, *, stored: bool) -> CheckedObject:
     """The checked object, with hints only while somebody looks for them."""
     try:
         value = msgspec.json.decode(raw)
@@ -86,14 +75,7 @@ def _checked(
         policy, wrong = policy_of(read.manifest, page)
         file, found = File((policy,)), [*found, *wrong]
     checked = of_objects(checked_file(page.source, file, found, schema, LIMIT))
-    policies = tuple(_timed(policy, size) for policy in checked.policies)
-    return CheckedObject(read.manifest, replace(checked, policies=policies))
-
-
-def _timed(checked: Checked, size: ClusterSize) -> Checked:
-    """The policy with a warning if it can be slow in a cluster of this size."""
-    found = tuple(slow(checked, size))
-    return replace(checked, diagnostics=(*checked.diagnostics, *found)) if found else checked
+    return CheckedObject(read.manifest, checked)
 
 
 def _rules(value: object) -> str:
@@ -121,9 +103,9 @@ class StoredObject:
     refusing: tuple[Checked, ...] = ()
 
 
-def check_stored(name: str, raw: bytes, schema: Schema, size: ClusterSize) -> StoredObject:
+def check_stored(name: str, raw: bytes, schema: Schema) -> StoredObject:
     """Checks the JSON of a stored object as `check_object` does."""
-    checked = check_object(name, raw, schema, stored=True, size=size)
+    checked = check_object(name, raw, schema, stored=True)
     if checked.manifest is None or checked.holds:
         return StoredObject(checked)
     return _with_substitutes(name, checked, checked.manifest, schema)
@@ -231,9 +213,7 @@ def _policies(name: str, manifest: Manifest, schema: Schema) -> tuple[Checked, .
 # ---- objects that are about to be stored
 
 
-def check_new(
-    name: str, raw: bytes, old: bytes, schema: Schema, size: ClusterSize
-) -> CheckedFile | None:
+def check_new(name: str, raw: bytes, old: bytes, schema: Schema) -> CheckedFile | None:
     """Checks the JSON of an object before it is stored; None if its spec does not change.
 
     `old` is the JSON of the object that it replaces, empty if there is none. A reserved weight that
@@ -243,7 +223,7 @@ def check_new(
     if old and not changes_spec(raw, old):
         return None
     stored = bool(old) and _part(raw, "weight") == _part(old, "weight")
-    return check_object(name, raw, schema, stored=stored, size=size).file
+    return check_object(name, raw, schema, stored=stored).file
 
 
 def lines(file: CheckedFile, severity: Severity) -> tuple[str, ...]:
@@ -264,15 +244,9 @@ _HINTS = {
 class Examiner:
     """An examiner of checked objects beside the policies that exist. Thread-safe."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        known: Callable[[], Validation],
-        size: Callable[[], ClusterSize] = lambda: UNKNOWN_SIZE,
-    ) -> None:
+    def __init__(self, schema: Schema, known: Callable[[], Validation]) -> None:
         """`known` returns all files and objects at the time, including broken ones."""
         self._schema = schema
-        self.size = size
         self._known = known
 
     def examine(self, file: CheckedFile) -> CheckedFile:

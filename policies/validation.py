@@ -11,7 +11,8 @@ from grammar import rules
 from grammar.checker import declarations
 from grammar.checker.policy_checker import Checked, check_policy
 from grammar.meaning.access import beyond
-from grammar.meaning.costs import LIMIT, ClusterFacts
+from grammar.meaning.costs import LIMIT
+from grammar.meaning.environment import ClusterFacts
 from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
@@ -526,7 +527,7 @@ def in_cluster(validation: Validation, cluster: ClusterFacts) -> Validation:
 def _in_cluster(checked: Checked, cluster: ClusterFacts) -> Checked:
     found = rules.run_in_cluster(checked, cluster)
     # What the nodes say of a label is more than what Kubernetes says of it.
-    spans = [each.span for each in found if each.code != "P0402"]
+    spans = [each.span for each in found]
     known = (
         each
         for each in checked.diagnostics

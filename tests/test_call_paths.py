@@ -143,7 +143,7 @@ class Extender:
         self.cache.add_event_handler(engine.in_flight.pod_changed)
         self.store = store.pods(CODEC, self.cache)
         metrics = Metrics(CollectorRegistry(), "1.2.3")
-        warnings = MisconfigurationWarnings(LOG, metrics, lambda: None)
+        warnings = MisconfigurationWarnings(LOG, metrics, lambda: 0)
         app = create_app(AppParts(engine, lambda: (), Settings(), metrics, LOG, "1.2.3", warnings))
         self._transport = MemoryTransport()
         connection = app[CONNECTIONS].admit(asyncio.Protocol, "127.0.0.1")

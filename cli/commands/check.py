@@ -78,9 +78,9 @@ ARGUMENTS = (
   --fix
     write fixes that are certain into the files
   --cluster SNAPSHOT,
-    also say what each policy and clause does, and warn of label keys that no node has, and of
-    policies that can be slow, in the cluster of the output of `kubectl get nodes,pods,replicasets
-    -A -o json` (or yaml); may be given again
+    also say what each policy and clause does, and warn of label keys that no node has, in
+    the cluster of the output of `kubectl get nodes,pods,replicasets -A -o json` (or yaml); may be
+    given again
 """),
     *QUESTION,
 )

@@ -57,7 +57,6 @@ from engine.objects.peer import (
 )
 from engine.objects.pod_group import GroupName, PodGroup
 from engine.objects.remembered import Remembered
-from grammar.meaning.costs import ClusterSize
 
 # The bytes of the JSON of waiting pods; of some 20,000.
 _MOST_BODIES = 64 << 20
@@ -556,11 +555,6 @@ class Cache:
     def group(self, namespace: str, name: GroupName) -> PodGroup | None:
         """A PodGroup; None if it is not known."""
         return self.groups.get((namespace, name))
-
-    @property
-    def size(self) -> ClusterSize:
-        """The number of nodes and pods; from any thread."""
-        return ClusterSize(len(self.nodes), sum(map(len, list(self._spaces.values()))))
 
     def snapshot(self) -> Snapshot:
         """The cluster now. Without a change it is the last snapshot again."""

@@ -33,7 +33,7 @@ from engine.objects.codec import ObjectCodec
 from engine.objects.defaulting import Json
 from engine.objects.peer import TEMPLATE_HASH, Peer, Workload, decode_controller
 from engine.objects.workload_pods import WorkloadError, pods_of
-from grammar.meaning.costs import ClusterFacts
+from grammar.meaning.environment import ClusterFacts
 from grammar.messages.catalogue import listed
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import counted, named
@@ -180,7 +180,7 @@ class ClusterCopy:
         """What the rules ask of a cluster."""
         nodes = self.snapshot().nodes
         labels = Counter(k for node in nodes.values() for k in node.metadata.labels or {})
-        return ClusterFacts(labels, len(nodes), self.pods.size)
+        return ClusterFacts(labels, len(nodes))
 
     def lacks(self, needs: Needs) -> str:
         """A note about what policies read and the copy lacks, which counts as absent; or empty."""

@@ -26,15 +26,17 @@ import msgspec
 from cachetools import TTLCache
 
 from engine.errors import DeadlineExceededError, ExpensivePolicyError
-from grammar.meaning.costs import POLICY_SECONDS, budget_factor
 from grammar.values.time import Timestamp
 
 # The most that the clauses of one policy may take of one call.
 CALL_SECONDS = 0.1
-# The part of the time that fills the budget of a namespaced policy.
-POLICY_SHARE = 0.1
+# What the budget of a namespaced policy holds, and the part of the time that fills it.
+POLICY_SECONDS, POLICY_SHARE = 0.1, 0.1
 # What the budget of all policies of a namespace holds, and the part of the time that fills it.
 NAMESPACE_SECONDS, NAMESPACE_SHARE = 0.2, 0.2
+# Budgets are for 500 nodes, and grow with their number. Above 5,000 nodes they grow by a fifth of
+# that, because kube-scheduler offers only a part of them; above 65,000 they stay the same.
+_NODES, _MANY_NODES, _MOST_NODES, _PART = 500, 5_000, 65_000, 0.2
 # Less than this is not counted. Work that usually takes less is charged afterwards, if at all.
 BRIEF_SECONDS = 0.0001
 # With less than this in its budget a policy is not evaluated: it would not get far. The least in a
@@ -137,7 +139,7 @@ class PolicyTimes:
         namespace, slash, _ = policy.partition("/")
         if not slash:
             return math.inf
-        larger = budget_factor(self._nodes())
+        larger = _larger(self._nodes())
         left = min(self._policies.left(policy, larger), self._namespaces.left(namespace, larger))
         return left if left >= max(_LEAST_SECONDS, _LEAST_PART * POLICY_SECONDS * larger) else 0.0
 
@@ -183,6 +185,13 @@ class PolicyTimes:
         """
         for policy in policies:
             self._expensive.pop(policy, None)
+
+
+def _larger(nodes: int) -> float:
+    """How many times larger the budgets are in a cluster of so many nodes."""
+    many = min(max(nodes, _NODES), _MANY_NODES)
+    beyond = max(0, min(nodes, _MOST_NODES) - _MANY_NODES)
+    return (many + _PART * beyond) / _NODES
 
 
 class CallTime(msgspec.Struct, eq=False):

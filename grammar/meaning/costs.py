@@ -4,26 +4,22 @@ A step is a read, an operation or a call; functions that work on texts, lists or
 macro multiplies by the length of its list. The lengths are the limits of the API and of the
 kubelet, not guesses about usual sizes; what has no limit counts as 100 items or 256 characters. The
 cost check and the compiler use an Estimator; it belongs to its caller and examines each expression
-once. The last part estimates how long one call about a pod can take in a cluster of a given
-size.
+once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from grammar.meaning.access import kept
-from grammar.meaning.constants import constant
 from grammar.meaning.environment import Environment
 from grammar.tree import ast
-from grammar.tree.ast import Expr
-from grammar.tree.clause_parts import Bounds, PodSet, Template, WaitUntil
-from grammar.tree.clauses import Cards, Clause, ForPods, Gang, Limit, Policy, of_kind
+from grammar.tree.clause_parts import Bounds
+from grammar.tree.clauses import Clause, ForPods, Policy
 from grammar.tree.data import Count, Group, is_group
 from grammar.tree.source import Span
 from grammar.tree.types import DYN, Type
-from grammar.tree.walk import children, reads, roots, walk
+from grammar.tree.walk import children, walk
 from grammar.values.sizes import (
     ATOM,
     CHARACTERS,
@@ -59,15 +55,14 @@ class Assumptions:
     """Assumptions about the sizes of what an object of the cluster holds.
 
     A list or map without a length in the schema has the length `items`, and such a text has
-    `characters`. What is inside a record counts as `record`. If `pods`, a node has as many. If
-    `any_length`, a list or map may be longer than the schema says, which nobody validates.
+    `characters`. What is inside a record counts as `record`. If `any_length`, a list or
+    map may be longer than the schema says, which nobody validates.
     """
 
     items: int
     characters: int
     record: Size = RECORD
     any_length: bool = False
-    pods: int = 0
 
     def size(self, kind: Type, most: tuple[int, ...] = ()) -> Size:
         """The size of a value of a type, with the greatest sizes of the schema."""
@@ -215,8 +210,6 @@ class Estimator:
                     holder = schema.records.get(record.name) if schema is not None else None
                     known = holder.fields.get(name) if holder is not None else None
                     most = known.most if known is not None else ()
-                    if name == "pods" and self.assumptions.pods:
-                        most = (self.assumptions.pods,)
                     size = self.assumptions.size(expr.type, most)
                 else:
                     size = sizes[0].item or self.assumptions.size(expr.type)
@@ -464,115 +457,3 @@ def describe(policy: Policy, environment: Environment, most: int = 3) -> list[Co
         costs = tuple(Cost(part.span, estimator.steps(part)) for part in dear)
         found.append(Cost(expr.span, estimator.steps(expr), costs))
     return sorted(found, key=lambda cost: -cost.steps)
-
-
-# The budget of a policy: the seconds that a verb may spend on all its clauses at once.
-POLICY_SECONDS = 0.1
-# The budget is for 500 nodes, and grows with their number. Above 5,000 nodes it grows by a fifth
-# of that, because kube-scheduler offers only a part of them; above 65,000 it stays the same.
-_NODES, _MANY_NODES, _MOST_NODES, _PART = 500, 5_000, 65_000, 0.2
-# The time of a step, and the steps of what a pod takes beside a rule that is evaluated for it:
-# where it is counted, and where its cards are.
-STEP_SECONDS = 1e-7
-_COUNTED_STEPS, _CARD_STEPS = 20, 80
-# A mutual limit cannot tell this many pods apart, unless it reads the name or uid of each.
-_ALIKE = 150
-_MOST_PODS = 250
-_OF_ONE_POD = frozenset({("name",), ("uid",)})
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterSize:
-    """The size of a cluster: its numbers of nodes and pods."""
-
-    nodes: int
-    pods: int
-
-
-UNKNOWN_SIZE = ClusterSize(0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterFacts:
-    """One cluster: the number of nodes by label key, of all nodes, and its size."""
-
-    labels: Mapping[str, int]
-    nodes: int
-    size: ClusterSize
-
-
-def budget_factor(nodes: int) -> float:
-    """How many times larger the budgets are in a cluster of so many nodes."""
-    many = min(max(nodes, _NODES), _MANY_NODES)
-    beyond = max(0, min(nodes, _MOST_NODES) - _MANY_NODES)
-    return (many + _PART * beyond) / _NODES
-
-
-def clause_steps(
-    policy: Policy, environment: Environment, size: ClusterSize
-) -> list[tuple[Clause, int]]:
-    """The greatest number of steps of each clause for the first pod of its kind."""
-    definitions, found = environment.definitions, list[tuple[Clause, int]]()
-    estimator, reads_node = Estimator(environment, _with_pods(size)), _node_readers(environment)
-    for clause in policy.clauses:
-        steps = 0
-        for expr in children(clause, skip=(Template, PodSet, WaitUntil)):
-            steps += estimator.steps(expr) * (size.nodes if reads_node(expr) else 1)
-        named = roots(children(clause), definitions) & environment.counts.keys()
-        pods = [environment.counts[name].pods for name in sorted(named)]
-        for counted in pods if clause.counted is None else (clause.counted, *pods):
-            each = sum(map(estimator.steps, children(counted))) + _COUNTED_STEPS
-            own = of_kind((clause,), Limit) if counted is clause.counted else ()
-            pairs = sum(_pairs(limit, environment, size) for limit in own)
-            steps += each * (size.pods + pairs)
-        for gang in of_kind((clause,), Gang):
-            if gang.by is not None:
-                steps += (estimator.steps(gang.by) + _COUNTED_STEPS) * size.pods
-        for cards in of_kind((clause,), Cards):
-            rules = (policy.selector, cards.when, cards.take, cards.number)
-            each = sum(estimator.steps(expr) for expr in rules if expr is not None)
-            steps += _CARD_STEPS * size.pods + each * (size.pods // _ALIKE)
-        found.append((clause, steps))
-    return found
-
-
-def _with_pods(size: ClusterSize) -> Assumptions:
-    """The usual sizes, with as many pods on each node as there are in a cluster of this size."""
-    mean = -(-size.pods // size.nodes) if size.nodes else _MOST_PODS
-    return replace(USUAL, pods=min(_MOST_PODS, max(1, mean)))
-
-
-def _pairs(clause: Limit, environment: Environment, size: ClusterSize) -> int:
-    """For how many pairs of pods a mutual limit is evaluated, of those that differ to it."""
-    where = clause.pods.where if clause.pods is not None else None
-    if where is None or not clause.mutual:
-        return 0
-    definitions = environment.definitions
-
-    def paths(expr: Expr, root: str) -> set[tuple[str, ...]]:
-        return {r.path[1:] for r in reads(expr, definitions) if r.path[0] == root}
-
-    tells = {kept(path) or path for path in paths(where, "pod")} | paths(where, "peer")
-    kinds = size.pods if any(path[:1] in _OF_ONE_POD for path in tells) else size.pods // _ALIKE
-
-    def is_equality(expr: Expr) -> bool:
-        """Whether an expression compares reads of the pod with reads of the peer."""
-        if not isinstance(expr, ast.Binary) or expr.op != "==":
-            return False
-        sides = (expr.left, expr.right)
-        return not any(paths(side, "pod") and paths(side, "peer") for side in sides)
-
-    conditions = where.operands if isinstance(where, ast.Chain) and where.op == "&&" else (where,)
-    # Then all pods that keep a pod out have the limit count the same pods.
-    has_one_kind = all(is_equality(each) or not paths(each, "pod") for each in conditions)
-    if has_one_kind or constant(clause.bound.amount, environment) == 0:
-        return kinds
-    return kinds**2
-
-
-def _node_readers(environment: Environment) -> Callable[[Expr], bool]:
-    """Whether an expression reads the node or its domain; any other is the same for all nodes."""
-    definitions = environment.definitions
-    counts = {c.name for c in environment.counts.values() if c.per.scope != "cluster"}
-    of_nodes = {"node", "domain", *environment.groups, *counts}
-    return lambda expr: not roots([expr], definitions).isdisjoint(of_nodes)

@@ -108,6 +108,14 @@ def _admits(parameter: Type, value: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """One cluster as rules know it: how many nodes have a label key, by key, of how many nodes."""
+
+    labels: Mapping[str, int]
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Environment:
     """The environment of expressions: the meaning of names, to check, evaluate and compile.
 

@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from grammar.checker.policy_checker import Checked
-from grammar.meaning.costs import LIMIT, ClusterFacts, ClusterSize
+from grammar.meaning.costs import LIMIT
+from grammar.meaning.environment import ClusterFacts
 from grammar.messages.diagnostics import Diagnostic
 from grammar.rules import amounts, conditions, costs, counts, pods, texts, words
-from grammar.rules.rule import Rule, Tree, tree_of
+from grammar.rules.rule import Rule, tree_of
 
-# The rules about a policy in a cluster.
-IN_CLUSTER = (words.unknown_label, costs.slow_policy)
+# The rule about a policy in a cluster.
+IN_CLUSTER = words.unknown_label
 # All others. Of those with the same code, the first one's line is the heading in the book.
 RULES = tuple(
     each
     for topic in (conditions, counts, pods, words, texts, amounts, costs)
     for each in vars(topic).values()
-    if isinstance(each, Rule) and each not in IN_CLUSTER
+    if isinstance(each, Rule) and each is not IN_CLUSTER
 )
 
 
@@ -32,16 +33,8 @@ def run(checked: Checked, cost_limit: int = LIMIT) -> list[Diagnostic]:
 
 
 def run_in_cluster(checked: Checked, cluster: ClusterFacts) -> list[Diagnostic]:
-    """What the rules find in a cluster; of a broken policy, only unknown labels."""
-    tree = tree_of(checked, cluster=cluster)
-    rules = IN_CLUSTER[:1] if checked.broken else IN_CLUSTER
-    return _once(found for rule in rules for found in rule.look(tree))
-
-
-def slow(checked: Checked, size: ClusterSize) -> list[Diagnostic]:
-    """The warning that a policy can be slow in a cluster of this size, by size alone."""
-    tree = Tree(checked, checked.policy, {}, cluster=ClusterFacts({}, 0, size))
-    return [*costs.slow_policy.look(tree)]
+    """What is found in a cluster, also of a broken policy."""
+    return _once(IN_CLUSTER.look(tree_of(checked, cluster=cluster)))
 
 
 def _once(found: Iterable[Diagnostic]) -> list[Diagnostic]:

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.constants import constant
-from grammar.meaning.costs import LIMIT, ClusterFacts
-from grammar.meaning.environment import Environment
+from grammar.meaning.costs import LIMIT
+from grammar.meaning.environment import ClusterFacts, Environment
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix, Severity
 from grammar.tree import ast

@@ -291,7 +291,7 @@ class AdmissionWebhooks:
         self, review: Review, process: CheckingProcess, seconds: float
     ) -> CheckedFile | None:
         """The object as it would stand beside the others; None if nothing is to be checked."""
-        arguments = (review.key, review.new, review.old, process.schema, self._examiner.size())
+        arguments = (review.key, review.new, review.old, process.schema)
         file = process.run(seconds, check_new, *arguments)
         return None if file is None else self._examiner.examine(file)
 

@@ -103,19 +103,19 @@ def common_name(certificate: Mapping[str, Any]) -> str:
 class MisconfigurationWarnings:
     """Warns of whole nodes in requests, of sampled nodes, and of a verb that does not exist.
 
-    `cluster_size` is the number of nodes in the cluster, None while it is not known.
+    `nodes` is the number of nodes in the cluster, 0 while it is not known.
     """
 
     def __init__(
         self,
         log: Logger,
         metrics: Metrics,
-        cluster_size: Callable[[], int | None],
+        nodes: Callable[[], int],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._log = log
         self._metrics = metrics
-        self._cluster_size = cluster_size
+        self._nodes = nodes
         self._clock = clock
         self._news = RecentNews(clock)
         # When each was seen last, and of what.
@@ -147,10 +147,10 @@ class MisconfigurationWarnings:
             return
         if call.verb != "filter" or call.offered < _LEAST_SAMPLE:
             return
-        size = self._cluster_size()
-        if size is not None and call.offered == sample_size(size) < size:
+        nodes = self._nodes()
+        if call.offered == sample_size(nodes) < nodes:
             self._metrics.sampled()
-            self._warn(_SAMPLED, offered=call.offered, nodes=size)
+            self._warn(_SAMPLED, offered=call.offered, nodes=nodes)
 
     def _warn(self, text: str, **fields: str | int) -> None:
         self._seen[text] = self._clock(), "requests"

@@ -44,7 +44,6 @@ from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer
 from engine.program.policy_time import DecisionTime, PolicyTimes, WorkClock
 from engine.work import shared_pause
-from grammar.meaning.costs import ClusterSize
 from grammar.meaning.schema import Schema
 from grammar.values.time import SECOND, Timestamp
 from server.answers import ClusterStatus, Facts, LeaseStatus, WatchedResource
@@ -300,8 +299,8 @@ class ClusterRuntime(ClusterSource):
     def policies(self) -> Mapping[str, bytes] | None:
         return self.informers.policies if self.informers.knows_policies else None
 
-    def cluster_size(self) -> ClusterSize:
-        return self.informers.cache.size
+    def node_count(self) -> int:
+        return len(self.pods.nodes) if self.informers.missing() is None else 0
 
     @property
     def pods(self) -> Cache:
@@ -393,8 +392,8 @@ class ClusterRuntime(ClusterSource):
         if self._lease is None and (taken := deciding.engine.take_over(snapshot)):
             self._tell_cost(taken, deciding.schedulers)
         self._taken_over = True
-        size = self.cluster_size()
-        self._background.log.info("cluster of %d nodes and %d pods", size.nodes, size.pods)
+        counts = self.node_count(), len(self.pods.every())
+        self._background.log.info("cluster of %d nodes and %d pods", *counts)
         if undefined := self.informers.undefined:
             self._background.log.info("%s", undefined)
         leave_uncollected()
@@ -450,8 +449,8 @@ class Deciding:
         self.rejected = RejectedPods(time.monotonic, _FIRST_PAUSE, _MOST_PAUSE)
         work = WorkClock()
         background.stack.callback(work.close)
-        size, expensive = view.cluster_size, self.observer.expensive
-        times = PolicyTimes(time.monotonic, work, expensive, metrics.charged, lambda: size().nodes)
+        expensive = self.observer.expensive
+        times = PolicyTimes(time.monotonic, work, expensive, metrics.charged, view.node_count)
         has_first = cluster is not None and options.policy_first
         self.first = PolicyFirst(options.policy_first) if has_first else None
         self.engine = Engine(

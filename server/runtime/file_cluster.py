@@ -32,7 +32,6 @@ from engine.decision.verb_call import ClusterState
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import key_of
-from grammar.meaning.costs import UNKNOWN_SIZE, ClusterSize
 from grammar.meaning.schema import Schema
 from grammar.messages.texts import os_reason
 from policies.disk import Disk, Visit
@@ -97,9 +96,9 @@ class ClusterSource(ClusterState):
         """
         return _NO_POLICIES
 
-    def cluster_size(self) -> ClusterSize:
-        """The size of the cluster as far as it is known; from any thread."""
-        return UNKNOWN_SIZE
+    def node_count(self) -> int:
+        """The number of nodes, 0 while it is not known."""
+        return 0
 
     async def pods_named(self, _keys: Collection[str]) -> Mapping[str, bytes]:
         """The JSON of pods by `namespace/name`, without those that are gone. Raises EngineError."""
@@ -146,8 +145,8 @@ class FileCluster(ClusterSource):
     def pods(self) -> Cache:
         return self._copy.pods
 
-    def cluster_size(self) -> ClusterSize:
-        return self._copy.pods.size
+    def node_count(self) -> int:
+        return len(self.pods.nodes)
 
     async def pods_on(self, node: str) -> Mapping[str, bytes]:
         view = self.snapshot().node(node)

@@ -18,7 +18,6 @@ import msgspec
 
 from engine.cluster.client import TokenBucket
 from engine.enforced import EnforcedPolicies, enforced
-from grammar.meaning.costs import UNKNOWN_SIZE, ClusterSize
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, plain
 from grammar.messages.texts import shown
@@ -165,7 +164,7 @@ class Objects:
         """Whether `read` would find anything now or later, when a namespace has its turn."""
         return not self._known.keys() <= objects.keys() or bool(self._changed(objects))
 
-    def read(self, objects: Mapping[str, bytes], size: ClusterSize) -> Mapping[str, StoredObject]:
+    def read(self, objects: Mapping[str, bytes]) -> Mapping[str, StoredObject]:
         """The objects as far as they are checked, in the order of their names."""
         known = {name: each for name, each in self._known.items() if name in objects}
         changed = self._changed(objects)
@@ -182,7 +181,7 @@ class Objects:
         while turns and self._clock() < ends and self._is_due(turns[0][0]):
             _, _, namespace = heappop(turns)
             _, name = left[namespace].popleft()
-            known[name] = self._check(name, objects[name], size, alike)
+            known[name] = self._check(name, objects[name], alike)
             if own := left[namespace]:
                 heappush(turns, (self._used[namespace], own[0][0], namespace))
         if not self._has_started:
@@ -213,15 +212,13 @@ class Objects:
         latest = self._clock() + _BURST_SECONDS / _SHARE
         return not self._has_started or used_until <= latest
 
-    def _check(
-        self, name: str, raw: bytes, size: ClusterSize, alike: dict[object, StoredObject]
-    ) -> _CheckedObject:
+    def _check(self, name: str, raw: bytes, alike: dict[object, StoredObject]) -> _CheckedObject:
         """The object as it is checked; `alike` are those of the same round by `likeness`."""
         began, namespace = self._clock(), _namespace(name)
         like = likeness(name, raw)
         found = of_another(name, raw, alike[like]) if like in alike else None
         if found is None:
-            found = self._checked(name, raw, size)
+            found = self._checked(name, raw)
             if like is not None:
                 alike[like] = found
         ended = self._clock()
@@ -229,11 +226,9 @@ class Objects:
         self._used[namespace] = min(used + (ended - began) / _SHARE, ended + _PAUSE_SECONDS)
         return _CheckedObject(self._version(name, raw), found, ended)
 
-    def _checked(self, name: str, raw: bytes, size: ClusterSize) -> StoredObject:
+    def _checked(self, name: str, raw: bytes) -> StoredObject:
         try:
-            return self._process.run(
-                _CHECK_SECONDS, check_stored, name, raw, self._process.schema, size
-            )
+            return self._process.run(_CHECK_SECONDS, check_stored, name, raw, self._process.schema)
         except CheckStoppedError as error:
             return self._without_rules(name, raw, error.message, error.hint)
         except CheckFailedError as error:
@@ -305,17 +300,14 @@ class PolicyReader:
     def changed(self) -> bool:
         return self._watcher.changed()
 
-    def read(
-        self, objects: Mapping[str, bytes] | None, size: ClusterSize = UNKNOWN_SIZE
-    ) -> EnforcedPolicies:
+    def read(self, objects: Mapping[str, bytes] | None) -> EnforcedPolicies:
         """Reads everything again, and logs what has become wrong, with its effect.
 
-        `objects` are those of the cluster as JSON by resource and key, None while not known. `size`
-        is that of the cluster.
+        `objects` are those of the cluster as JSON by resource and key, None while not known.
         """
         self.read_objects = objects
         loaded = self._disk.run(lambda visit: load(self._paths, visit))
-        stored = self.objects.read(objects or {}, size)
+        stored = self.objects.read(objects or {})
         validation = self._validator.validate(
             loaded.sources, [each.checked.file for each in stored.values()]
         )

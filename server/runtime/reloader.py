@@ -15,7 +15,6 @@ from engine.decision.registry import Registry
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.work import shared_pause
-from grammar.meaning.costs import ClusterSize
 from policies.loader import INTERVAL_SECONDS
 from server.capabilities.policy_statuses import TO_BIND
 from server.http.health import ReadinessCheck
@@ -72,18 +71,14 @@ class PolicyReloader:
         """Looks once; returns when what it found is enforced."""
         # Requests are answered while files are read, but never by half of a change.
         async with self._lock:
-            enforced = await asyncio.to_thread(
-                self._look, self.view.policies(), self.view.cluster_size()
-            )
+            enforced = await asyncio.to_thread(self._look, self.view.policies())
             if enforced is not None:
                 self.enforced = enforced
                 self.engine.adopt(enforced.registry)
                 self._adopted(enforced.registry)
                 self._warn()
 
-    def _look(
-        self, objects: Mapping[str, bytes] | None, size: ClusterSize
-    ) -> EnforcedPolicies | None:
+    def _look(self, objects: Mapping[str, bytes] | None) -> EnforcedPolicies | None:
         """The policies to enforce from now on, or None without a change; in a thread."""
         self.view.refresh()
         has_news = self._is_waiting or objects is not self._objects
@@ -91,7 +86,7 @@ class PolicyReloader:
         self._is_due |= self._policies.changed() or (has_news and self._have_changed(objects))
         enforced = None
         if self._is_due:
-            enforced = self._policies.read(objects, size)
+            enforced = self._policies.read(objects)
             self.view.adopt(enforced.needs)
         self._objects, self._is_due = objects, False
         self._is_waiting = has_news and self._policies.objects.waiting(objects or {})

@@ -12,14 +12,12 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
-from functools import partial
 from logging import Logger
 
 from aiohttp import web
 
 from engine.cache.informers import Needs
 from engine.cluster.client import Api
-from engine.errors import NotSyncedError
 from engine.program.tables import texts_of
 from grammar.meaning.schema import Schema
 from grammar.values.time import Timestamp
@@ -96,7 +94,7 @@ async def serve(
         if cluster is not None:
             credentials = await server.kept_certificate(cluster.api) or credentials
         deciding = Deciding(options, schema, view, policies, background)
-        warnings = MisconfigurationWarnings(log, metrics, partial(_node_count, view))
+        warnings = MisconfigurationWarnings(log, metrics, view.node_count)
         app = server.application(deciding, warnings)
         of_certificate = [credentials.checks] if credentials is not None else []
         reloader, checks = deciding.reloader, (each.checks for each in deciding.opened)
@@ -180,8 +178,7 @@ class _Server:
     ) -> web.Application:
         """The verbs and the webhooks; these check in processes."""
         options, background, reloader = self._options, self._background, deciding.reloader
-        size = reloader.view.cluster_size
-        examiner = Examiner(self._schema, lambda: reloader.enforced.validation, size)
+        examiner = Examiner(self._schema, lambda: reloader.enforced.validation)
         processes = [self.process() for _ in range(_ADMISSION_PROCESSES)]
         return create_app(
             AppParts(
@@ -288,13 +285,6 @@ class _Server:
         with _listening(address, flag):
             url = await self._stack.enter_async_context(running.listening(app, own, credentials))
         background.log.info("%s on %s", _SERVED[flag], url)
-
-
-def _node_count(view: ClusterSource) -> int | None:
-    try:
-        return len(view.snapshot().table.rows)
-    except NotSyncedError:
-        return None
 
 
 _SERVED = {"--view-port": "view", "--view-listen": "shared view", "--webhook-listen": "webhooks"}

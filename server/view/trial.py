@@ -31,7 +31,6 @@ from engine.objects.peer import key_of
 from engine.offline import offline_engine
 from engine.simulation.pod_list import PodList, PodReader, pods_in
 from engine.work import finished
-from grammar.meaning.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import shown
@@ -236,7 +235,7 @@ def _checked(
     """A draft and what is beside it; the first policy of a name counts, so its own come first."""
     if stored is None:
         read = beside.objects.items()
-        stored = {name: check_stored(name, raw, schema, UNKNOWN_SIZE) for name, raw in read}
+        stored = {name: check_stored(name, raw, schema) for name, raw in read}
     own, others = Source(draft.name, draft.text), (Source(*file) for file in beside.files)
     files = [each.checked.file for each in stored.values()]
     validation = Validator(schema).validate([own, *others], files)

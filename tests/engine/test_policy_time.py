@@ -20,6 +20,7 @@ from engine.program.policy_time import (
     CALL_SECONDS,
     MOST_PORTIONS,
     NAMESPACE_SECONDS,
+    POLICY_SECONDS,
     POLICY_SHARE,
     PORTION_SECONDS,
     CallTime,
@@ -27,7 +28,6 @@ from engine.program.policy_time import (
     PolicyTimes,
     WorkClock,
 )
-from grammar.meaning.costs import POLICY_SECONDS
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import Silent, cache_of, engine_over, peer_of, registry_of
 

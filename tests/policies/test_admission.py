@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import pytest
 
-from grammar.meaning.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
 from policies.admission import Examiner, changes_spec, check_new, check_object, lines
@@ -42,7 +41,7 @@ class Findings(NamedTuple):
 
 def found(value: Object, beside: Validation | None = None) -> Findings:
     there = beside or Validation(())
-    file = check_new(key(value), raw(value), b"", SCHEMA, UNKNOWN_SIZE)
+    file = check_new(key(value), raw(value), b"", SCHEMA)
     assert file is not None
     file = Examiner(SCHEMA, lambda: there).examine(file)
     return Findings(lines(file, "error"), lines(file, "warning"))

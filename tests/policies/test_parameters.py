@@ -9,7 +9,6 @@ import pytest
 
 from engine.program.policy_compiler import compile_policy
 from grammar.checker.policy_checker import Checked
-from grammar.meaning.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import load_schema
 from grammar.tree.clauses import Share
 from grammar.tree.source import Source
@@ -357,7 +356,7 @@ def test_the_status_keeps_the_values_of_the_last_good_version() -> None:
     rules = 'use "ceiling"'
     good = {"generation": 1, "rules": rules, "parameters": {"percent": 30}}
     value = manifest({"percent": 60}, "filter") | {"status": {"inForce": good}}
-    stored = check_stored("shop/web", json.dumps(value).encode(), SCHEMA, UNKNOWN_SIZE)
+    stored = check_stored("shop/web", json.dumps(value).encode(), SCHEMA)
     (remembered,) = stored.remembered
     base = Source("base.policy", CEILING)
     file = CheckedFile(Source("shop/web", rules), True, (remembered,), (), ())

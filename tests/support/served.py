@@ -142,7 +142,7 @@ class Parts:
     settings: Settings = field(default_factory=Settings)
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     checks: Sequence[ReadinessCheck] = ()
-    cluster_size: int | None = None
+    nodes: int = 0
     binder: PodBinder | None = field(default_factory=RefusingBinder)
     examiner: Examiner | None = None
     shutdown: Shutdown = field(default_factory=Shutdown)
@@ -162,7 +162,7 @@ class Parts:
                 metrics,
                 LOG,
                 "1.2.3",
-                MisconfigurationWarnings(LOG, metrics, lambda: self.cluster_size),
+                MisconfigurationWarnings(LOG, metrics, lambda: self.nodes),
                 self.binder,
                 webhooks,
                 self.shutdown,

@@ -31,7 +31,6 @@ from engine.engine import Engine
 from engine.errors import EngineError
 from engine.explanation.decided import AuditList
 from engine.program.policy_time import DecisionTime
-from grammar.meaning.costs import UNKNOWN_SIZE
 from grammar.tree.source import Source
 from grammar.values.time import Timestamp
 from policies.admission import check_stored
@@ -115,7 +114,7 @@ class Cluster:
 
     @cached_property
     def enforced(self) -> EnforcedPolicies:
-        stored = {n: check_stored(n, raw, SCHEMA, UNKNOWN_SIZE) for n, raw in self.bodies.items()}
+        stored = {n: check_stored(n, raw, SCHEMA) for n, raw in self.bodies.items()}
         files = [each.checked.file for each in stored.values()]
         validation = Validator(SCHEMA).validate([Source("p.policy", self.text)], files)
         return enforced(validation, stored)

@@ -16,10 +16,8 @@ from engine.program.compiler import Compiler
 from engine.program.frame import Frame
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
-from grammar.meaning.costs import ClusterSize
 from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
-from grammar.rules import slow
 from grammar.syntax.parser import parse_expression
 from grammar.tree.source import Source
 from grammar.values.errors import EvaluationError, StepLimitError
@@ -131,12 +129,3 @@ def test_a_policy_of_a_namespace_may_match_nodes() -> None:
         f'policy p in namespace "shop" {{ filter "f" {{ require node.matches({SELECTOR}) }} }}'
     )
     assert not policy.broken
-
-
-def test_the_preferred_nodes_of_a_large_cluster_are_found_in_time() -> None:
-    text = (
-        f'cluster policy p {{ score "s" weight 1 {{ value {AFFINITY}.{PREFERRED}'
-        ".map(t, node.matches(t.preference) ? t.weight : 0).sum() range greatest } }"
-    )
-    (policy,) = checked(text)
-    assert not list(slow(policy, ClusterSize(5_000, 150_000)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from grammar import rules
-from grammar.meaning.costs import ClusterSize
 from grammar.tree.source import Source
 from policies.validation import check_source
 from tests.grammar.rules.helpers import SCHEMA, found
@@ -181,101 +180,3 @@ def test_findings_are_in_the_order_of_the_text() -> None:
         "P0301",
         "P0303",
     ]
-
-
-@pytest.mark.parametrize(
-    ("strength", "wanted"), [("strict", ["P0402"]), ("best effort weight 10", [])]
-)
-def test_a_preferred_bound_is_evaluated_with_the_scores(strength: str, wanted: list[str]) -> None:
-    """Filter and limit take some 1.2 s each, and one verb may take two seconds."""
-    twice = "{0}.labels.exists(k, k == 'a') && {0}.labels.exists(k, k == 'b')"
-    text = (
-        f'policy p in namespace "shop" {{ filter "f" {{ require {twice.format("node")} }}'
-        f' limit "l" {{ pods where {twice.format("peer")} per node at most 1 {strength} }} }}'
-    )
-    (checked,) = check_source(Source("p.policy", text), SCHEMA).policies
-    codes = [each.code for each in rules.slow(checked, ClusterSize(nodes=30_000, pods=30_000))]
-    assert codes == wanted
-
-
-LARGE = ClusterSize(nodes=5_000, pods=150_000)
-JOINED = 'p.namespace + "/" + p.workload.name'
-APP, TEAM = 'peer.labels["app"] {} pod.labels["app"]', 'peer.labels["team"] == pod.labels["team"]'
-
-
-def seconds(clause: str, size: ClusterSize = LARGE, of: str = 'policy p in namespace "a"') -> float:
-    """The time that the warning names; 0 without one."""
-    (checked,) = check_source(Source("p.policy", f"{of} {{ {clause} }}"), SCHEMA).policies
-    assert not [each for each in checked.diagnostics if each.severity == "error"]
-    found = [each.message for each in rules.slow(checked, size)]
-    return max((float(m.split()[4].replace(",", "")) for m in found), default=0.0)
-
-
-@pytest.mark.parametrize(
-    "clause",
-    [
-        f'limit "l" {{ pods where {APP.format("==")} per node at most 3 strict }}',
-        f'limit "l" {{ pods where peer.workload.kind == "A" && {TEAM} per node at most 3 strict }}',
-        f'filter "f" {{ require !node.pods.exists(p, {JOINED} == pod.labels["all"]) }}',
-        f'limit "l" {{ pods where {APP.format("==")} && {TEAM} per node at most 1 strict mutual}}',
-        f'limit "l" {{ pods where {APP.format("!=")} per node at most 0 strict mutual }}',
-    ],
-)
-def test_what_a_budget_is_enough_for_gets_no_warning(clause: str) -> None:
-    assert seconds(clause) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("clause", "least", "most"),
-    [
-        pytest.param(
-            f'limit "l" {{ pods where {APP.format("!=")} per node at most 2 strict mutual }}',
-            1,
-            30,
-            id="each app with each",
-        ),
-        pytest.param(
-            f'limit "l" {{ pods where peer.name != pod.name && {TEAM} per node at most 2'
-            " strict mutual }",
-            10_000,
-            1_000_000,
-            id="each pod with each",
-        ),
-        pytest.param(
-            'filter "f" { require node.pods.all(a, node.pods.all(b, a.namespace == b.namespace)) }',
-            1,
-            20,
-            id="each pod of a node with each",
-        ),
-        pytest.param(
-            'limit "l" { pods where peer.containers.exists(c, c.image.startsWith("a")) per node'
-            " at most 2 strict }",
-            0.9,
-            10,
-            id="each container",
-        ),
-    ],
-)
-def test_a_warning_names_the_right_order_of_magnitude(
-    clause: str, least: float, most: float
-) -> None:
-    assert least <= seconds(clause) <= most
-
-
-def test_cards_are_taken_by_every_pod_of_the_cluster() -> None:
-    cards = 'cards "gpu" { on node 8 of {"milli": 1000} take {"milli": int(pod.labels["gpu"])} }'
-    assert 1 <= seconds(cards, of="cluster policy p") <= 10
-
-
-def test_the_gang_of_each_pod_of_the_cluster_is_evaluated() -> None:
-    """What a wait reads is evaluated at bindings alone."""
-    by = 'of pods by peer.containers.exists(c, c.image.startsWith("a")) at least 2'
-    assert 0.9 <= seconds(f'gang "g" {{ {by} }}') <= 10
-    wait = "node.pods.all(a, node.pods.all(b, a.namespace == b.namespace))"
-    assert seconds(f'bind "b" {{ wait until {wait} for at most 1m }}') == 0.0
-
-
-def test_a_smaller_cluster_has_smaller_budgets() -> None:
-    clause = 'filter "f" { require node.pods.all(a, node.pods.all(b, a.namespace == b.namespace)) }'
-    assert 0.1 < seconds(clause, ClusterSize(500, 15_000)) < 1
-    assert seconds(clause, ClusterSize(500, 500)) == 0.0

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from grammar.meaning.costs import ClusterSize
-from grammar.rules import slow
 from grammar.syntax.parser import parse_file
 from grammar.tree.printer import format_file
 from grammar.tree.source import Source
-from policies.validation import check_source
-from tests.grammar.rules.helpers import SCHEMA, found
+from tests.grammar.rules.helpers import found
 from tests.grammar.rules.test_groups import errors
 
 ZONE = "group zone by node.zone "
@@ -99,14 +96,3 @@ def test_a_formatted_count_is_the_same(written: str) -> None:
     file, diagnostics = parse_file(Source("p.policy", text))
     assert diagnostics == []
     assert format_file(file, Source("p.policy", text)) == text
-
-
-def test_the_cost_of_a_count_is_that_of_all_pods() -> None:
-    text = """cluster policy p {
-      count c = all pods where peer.labels["app"] == pod.labels["app"]
-      filter "f" { require c == 0 }
-    }"""
-    (checked,) = check_source(Source("p.policy", text), SCHEMA).policies
-    small, large = ClusterSize(10, 100), ClusterSize(10, 1_000_000)
-    assert [d.code for d in slow(checked, small)] == []
-    assert [d.code for d in slow(checked, large)] == ["P0402"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from grammar.meaning.costs import UNKNOWN_SIZE, ClusterFacts
+from grammar.meaning.environment import ClusterFacts
 from grammar.rules import run_in_cluster
 from grammar.tree.source import Source
 from policies.validation import check_source
 from tests.grammar.rules.helpers import SCHEMA, found
 
-CLUSTER = ClusterFacts({"disk": 1}, 3, UNKNOWN_SIZE)
+CLUSTER = ClusterFacts({"disk": 1}, 3)
 
 USES_NONE = 'filter "f" { require node.ready }'
 

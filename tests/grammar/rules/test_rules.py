@@ -14,7 +14,7 @@ from policies.validation import check_source
 from tests.grammar.rules.helpers import SCHEMA
 from tests.test_diagnostics_reference import SECTIONS
 
-FIRST = {rule.code: rule for rule in reversed((*RULES, *IN_CLUSTER))}
+FIRST = {rule.code: rule for rule in reversed((*RULES, IN_CLUSTER))}
 # What the parser and the checker say for themselves: the heading in the book is theirs.
 OF_OTHERS = ("P0130", "P0204")
 

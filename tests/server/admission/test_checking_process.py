@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from engine.program.policy_compiler import compile_policy
-from grammar.meaning.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import load_schema
 from policies.admission import check_stored
 from server.admission.checking_process import (
@@ -44,7 +43,7 @@ def process() -> Iterator[CheckingProcess]:
 
 def test_a_result_is_that_of_the_function(process: CheckingProcess) -> None:
     spec = {"podSelector": {}, "rules": 'let a = 1\nfilter "f" { require node.ready }'}
-    arguments = ("placementpolicies/shop/web", raw(placement_policy(spec)), SCHEMA, UNKNOWN_SIZE)
+    arguments = ("placementpolicies/shop/web", raw(placement_policy(spec)), SCHEMA)
     found = process.run(LONG, check_stored, *arguments)
     assert found == check_stored(*arguments)
     (policy,) = found.checked.file.policies
@@ -55,7 +54,7 @@ def test_a_result_is_that_of_the_function(process: CheckingProcess) -> None:
 def test_a_policy_with_cards_comes_back(process: CheckingProcess) -> None:
     rules = 'cards "gpu" { on node 2 of {"milli": 1000} take {"milli": 500} }'
     made = cluster_placement_policy({"podSelector": {}, "rules": rules})
-    arguments = ("clusterplacementpolicies/web", raw(made), SCHEMA, UNKNOWN_SIZE)
+    arguments = ("clusterplacementpolicies/web", raw(made), SCHEMA)
     found = process.run(LONG, check_stored, *arguments)
     (policy,) = found.checked.file.policies
     assert not policy.broken
@@ -70,7 +69,6 @@ def test_a_deep_tree_comes_back(process: CheckingProcess) -> None:
         "placementpolicies/shop/web",
         raw(placement_policy({"podSelector": {}, "rules": rules})),
         SCHEMA,
-        UNKNOWN_SIZE,
     )
     assert found.checked.file.whole
 

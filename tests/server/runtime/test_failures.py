@@ -17,7 +17,6 @@ from engine.cache.node_table import Snapshot
 from engine.decision.verdict import Feasible
 from engine.errors import EngineError, NotSyncedError
 from engine.objects.codec import ObjectCodec
-from grammar.meaning.costs import ClusterSize
 from grammar.meaning.schema import load_schema
 from server.http.health import ReadinessCheck
 from server.metrics.metrics import Metrics
@@ -70,8 +69,8 @@ class Cluster(ClusterSource):
     def pods(self) -> Cache:
         return self._cache
 
-    def cluster_size(self) -> ClusterSize:
-        return self._cache.size
+    def node_count(self) -> int:
+        return len(self._cache.nodes)
 
     def checks(self) -> Sequence[ReadinessCheck]:
         return ()

@@ -14,7 +14,6 @@ from engine.cache.cache import Cache
 from engine.program.frame import unhurried
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
-from grammar.meaning.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import load_schema
 from policies.admission import check_stored, likeness, of_another
 from server.admission.checking_process import CheckingProcess
@@ -50,11 +49,9 @@ def test_objects_that_are_alike_are_checked_once() -> None:
     process = Counting()
     found = Objects(process, LOG)
     objects = {**everywhere(ZONES), **everywhere(READY, name="ready")}
-    stored_ = found.read(objects, UNKNOWN_SIZE)
+    stored_ = found.read(objects)
     assert process.checks == 2
-    assert stored_ == {
-        n: check_stored(n, objects[n], SCHEMA, UNKNOWN_SIZE) for n in sorted(objects)
-    }
+    assert stored_ == {n: check_stored(n, objects[n], SCHEMA) for n in sorted(objects)}
 
 
 @pytest.mark.parametrize(
@@ -74,8 +71,8 @@ def test_what_a_namespace_changes_is_checked_for_each(rules: str) -> None:
     process = Counting()
     found = Objects(process, LOG)
     objects = everywhere(rules)
-    assert found.read(objects, UNKNOWN_SIZE) == {
-        name: check_stored(name, raw, SCHEMA, UNKNOWN_SIZE) for name, raw in objects.items()
+    assert found.read(objects) == {
+        name: check_stored(name, raw, SCHEMA) for name, raw in objects.items()
     }
     assert process.checks == len(NAMESPACES)
 
@@ -99,8 +96,8 @@ def test_an_object_like_another_is_what_a_check_finds(rules: str, namespace: str
     ((first, raw),) = stored(rules, "web", "team-0").items()
     ((name, own),) = stored(rules, "web", namespace).items()
     assert likeness(first, raw) == likeness(name, own) is not None
-    made = of_another(name, own, check_stored(first, raw, SCHEMA, UNKNOWN_SIZE))
-    assert made in (None, check_stored(name, own, SCHEMA, UNKNOWN_SIZE))
+    made = of_another(name, own, check_stored(first, raw, SCHEMA))
+    assert made in (None, check_stored(name, own, SCHEMA))
 
 
 def test_other_names_versions_and_specs_are_not_alike() -> None:

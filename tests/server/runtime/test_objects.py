@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from engine.decision.registry import Registry
 from engine.enforced import EnforcedPolicies
 from grammar.checker.policy_checker import Checked
-from grammar.meaning.costs import UNKNOWN_SIZE, ClusterSize
 from grammar.meaning.schema import load_schema
 from policies.admission import lines
 from server.runtime.policies import Objects, PolicyReader
@@ -54,8 +53,8 @@ class Read:
         self.objects = self._policies.objects
         self.last: EnforcedPolicies | None = None
 
-    def read(self, objects: Mapping[str, bytes], size: ClusterSize = UNKNOWN_SIZE) -> Registry:
-        self.last = self._policies.read(objects, size)
+    def read(self, objects: Mapping[str, bytes]) -> Registry:
+        self.last = self._policies.read(objects)
         return self.last.registry
 
 
@@ -103,7 +102,7 @@ def test_a_strict_object_without_a_valid_version_refuses_pods() -> None:
     strict = stored(
         "filter {", spec={"podSelector": {}, "enforcementMode": "Strict", "rules": "filter {"}
     )
-    found.read(strict, UNKNOWN_SIZE)
+    found.read(strict)
     assert [policy.policy.address for policy in refusing(found)] == ["shop/web"]
 
 
@@ -112,7 +111,7 @@ def test_edits_of_one_namespace_do_not_delay_those_of_others() -> None:
     found = Objects(PROCESSES[0], LOG)
     good = "placementpolicies/mall/good"
     first = stored(READY, "good", "mall")
-    found.read({**stored(READY, "web", "hostile"), **first}, UNKNOWN_SIZE)
+    found.read({**stored(READY, "web", "hostile"), **first})
     waits: list[float] = []
     checks = 0
     began = time.monotonic()
@@ -124,7 +123,7 @@ def test_edits_of_one_namespace_do_not_delay_those_of_others() -> None:
                 k: v for n in range(10) for k, v in slow(300, edit * 100 + looks, f"w{n}").items()
             }
             before = found.stored
-            found.read({**hostile, **wanted}, UNKNOWN_SIZE)
+            found.read({**hostile, **wanted})
             checks += sum(before.get(name) is not each for name, each in found.stored.items())
             looks += 1
         assert looks <= 2
@@ -158,13 +157,13 @@ class Clock:
 
 def test_what_waits_for_its_turn_is_checked_later() -> None:
     found = Objects(PROCESSES[0], LOG, Clock(0.1))
-    found.read(stored(READY, "other", "mall"), UNKNOWN_SIZE)
+    found.read(stored(READY, "other", "mall"))
     objects = {k: v for n in range(4) for k, v in slow(3, n, f"w{n}").items()}
-    found.read(objects, UNKNOWN_SIZE)
+    found.read(objects)
     assert 0 < len(found.stored) < 4
     while len(found.stored) < 4:
         until(lambda: found.changed(objects))
-        found.read(objects, UNKNOWN_SIZE)
+        found.read(objects)
     assert not found.changed(objects)
 
 
@@ -179,19 +178,9 @@ def test_a_server_starts_although_checks_take_long() -> None:
     found = Objects(PROCESSES[0], LOG, Clock(1.0))
     spec = {"podSelector": {}, "enforcementMode": "Strict", "rules": READY}
     objects = {k: v for n in range(40) for k, v in stored(READY, f"w{n}", spec=spec).items()}
-    checked = [each.checked for each in found.read(objects, UNKNOWN_SIZE).values()]
+    checked = [each.checked for each in found.read(objects).values()]
     waiting = [each for each in checked if not each.holds]
     assert 0 < len(waiting) < len(checked) == 40
     assert len(refusing(found)) == len(waiting)
     assert lines(waiting[0].file, "error") == (f"spec.rules error[P0504]: {WAITING}",)
     until(lambda: found.changed(objects))
-
-
-def test_the_size_of_the_cluster_counts() -> None:
-    found = policies()
-    rules = 'filter "f" { require node.pods.all(a, node.pods.exists(b, a.name == b.name)) }'
-    found.read(stored(rules), ClusterSize(5000, 100_000))
-    (warning,) = lines(found.objects.stored[WEB].checked.file, "warning")
-    assert "warning[P0402]: this policy can take " in warning
-    assert " for one pod in this cluster of 5,000 nodes, more than 1 s" in warning
-    assert enforced(found) == [(WEB, False)]

@@ -20,17 +20,15 @@ TLS = TlsFiles(Path("tls.crt"), Path("tls.key"))
 
 
 class Situation:
-    """Warnings with a clock and a cluster size that the test sets."""
+    """Warnings with a clock and a number of nodes that the test sets."""
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self.cluster: int | None = None
+        self.nodes = 0
         self.registry = CollectorRegistry()
         log = logging.getLogger("placet")
         metrics = Metrics(self.registry, "1")
-        self.warnings = MisconfigurationWarnings(
-            log, metrics, lambda: self.cluster, lambda: self.now
-        )
+        self.warnings = MisconfigurationWarnings(log, metrics, lambda: self.nodes, lambda: self.now)
 
     def look(self, verb: str, offered: int, *, full_nodes: bool = False, agent: str = GO) -> None:
         self.warnings.look(CallRecord(verb, 0.0, agent, offered=offered, full_nodes=full_nodes))
@@ -81,7 +79,7 @@ def test_a_sample_of_the_nodes_gives_a_warning(
     situation: Situation, caplog: pytest.LogCaptureFixture
 ) -> None:
     """C12: a pod that fits on no node of the sample stays pending, even if others would do."""
-    situation.cluster = 600
+    situation.nodes = 600
     situation.look("filter", sample_size(600))
     situation.look("filter", sample_size(600))
     (message,) = caplog.messages
@@ -91,9 +89,9 @@ def test_a_sample_of_the_nodes_gives_a_warning(
 
 
 @pytest.mark.parametrize(
-    ("cluster", "verb", "offered"),
+    ("nodes", "verb", "offered"),
     [
-        (None, "filter", 100),
+        (0, "filter", 100),
         (600, "filter", 600),
         (600, "filter", 1),
         (600, "filter", 275),
@@ -103,14 +101,14 @@ def test_a_sample_of_the_nodes_gives_a_warning(
     ],
 )
 def test_fewer_nodes_for_other_reasons_give_no_warning(
-    cluster: int | None,
+    nodes: int,
     verb: str,
     offered: int,
     situation: Situation,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """C11, C13: kube-scheduler's own filters leave fewer; a nominated node comes alone."""
-    situation.cluster = cluster
+    situation.nodes = nodes
     situation.look(verb, offered)
     assert caplog.messages == []
 
