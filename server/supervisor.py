@@ -49,28 +49,21 @@ class _Task:
     restarts: int = field(default=0)
 
 
+@dataclass(eq=False)
 class Supervisor:
     """The supervisor of background tasks. Each runs until its work returns or it is cancelled.
+
+    `restarted` is called with the name of each task that is started again.
 
     INVARIANT: no failure of a task is silent, and none ends another task.
     """
 
-    def __init__(
-        self,
-        log: Logger,
-        restarted: Callable[[str], None],
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        random: Callable[[], float] = random.random,
-    ) -> None:
-        """`restarted` is called with the name of each task that is started again."""
-        self._log = log
-        self._restarted = restarted
-        self._clock = clock
-        self._sleep = sleep
-        self._random = random
-        self._running: dict[asyncio.Task[None], _Task] = {}
+    log: Logger
+    restarted: Callable[[str], None]
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    random: Callable[[], float] = random.random
+    _running: dict[asyncio.Task[None], _Task] = field(default_factory=dict)
 
     @property
     def tasks(self) -> frozenset[asyncio.Task[None]]:
@@ -82,7 +75,7 @@ class Supervisor:
 
         Answers are wrong without a task that `is_vital`.
         """
-        backoff = Backoff(_PAUSES, self._clock, self._random)
+        backoff = Backoff(_PAUSES, self.clock, self.random)
         background = _Task(name, work, backoff, is_vital)
         task = asyncio.create_task(self._run(background), name=name)
         self._running[task] = background
@@ -116,11 +109,11 @@ class Supervisor:
 
     def _is_steady(self, background: _Task) -> bool:
         began = background.began
-        return began is not None and self._clock() - began >= STEADY_SECONDS
+        return began is not None and self.clock() - began >= STEADY_SECONDS
 
     async def _run(self, background: _Task) -> None:
         while True:
-            background.began = self._clock()
+            background.began = self.clock()
             try:
                 await background.work()
             except asyncio.CancelledError as error:
@@ -134,13 +127,13 @@ class Supervisor:
                 return
             background.began = None
             if _is_cancelled():
-                self._log.error("task %s failed as it ended", background.name, exc_info=failure)
+                self.log.error("task %s failed as it ended", background.name, exc_info=failure)
                 return
             seconds = background.backoff.next()
             self._note(background, failure, seconds)
-            await self._sleep(seconds)
+            await self.sleep(seconds)
             background.restarts += 1
-            self._restarted(background.name)
+            self.restarted(background.name)
 
     def _note(self, background: _Task, error: BaseException, seconds: float) -> None:
         """Logs a failure: with its traceback if it is a fault of ours, and not the same again."""
@@ -149,7 +142,7 @@ class Supervisor:
         text = shown(text)
         with_traceback = not is_known and text != background.failure
         background.failure = text
-        self._log.error(
+        self.log.error(
             "task %s failed: %s; it starts again in %.1f seconds",
             background.name,
             text,

@@ -20,8 +20,12 @@ _INVALID = {400, 413, 422}
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """Reported policy object, with the written and the wanted status; `path` is the object's."""
+    """Reported policy object, with the written and the wanted status.
 
+    `name` is the object's in the cache, and `path` that of the API server.
+    """
+
+    name: str
     path: str
     resource_version: str
     written: PolicyStatus

@@ -6,16 +6,18 @@ server asks and tells each capability alike, so nobody else knows one by its nam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from typing import Literal
 
 from engine.cache.cache import Cache, PodEventHandler
 from engine.cache.node_table import Snapshot
 from engine.cache.reflector import Report
 from engine.cluster.client import CORE, Api, path_of
 from engine.cluster.data_fetching import DataApi
-from engine.cluster.events import Events
+from engine.cluster.events import Events, PodEvent, regarding
+from engine.decision.journal import Journal
 from engine.decision.registry import Registry
 from engine.decision.verb_call import ClusterState
 from engine.enforced import EnforcedPolicies
@@ -23,6 +25,7 @@ from engine.engine import Engine
 from engine.errors import ApiError
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer, key_of
+from engine.objects.request_pod import RequestPod
 from engine.program.policy_time import PolicyTimes
 from server.answers import Facts
 from server.capabilities.policy_statuses import StatusTopic
@@ -64,13 +67,21 @@ class LedCluster:
         known = self.cache.pod(key_of(pod))
         return known is not None and known.uid == pod.uid
 
+    def tell(
+        self, name: str, kind: Literal["Normal", "Warning"], reason: str, action: str, note: str
+    ) -> None:
+        """Adds an event about a policy object; a policy of a file has none."""
+        if (raw := self.objects().get(name)) is not None:
+            self.events.add(PodEvent(regarding(raw), kind, reason, action, note))
+
 
 @dataclass(frozen=True, slots=True)
 class Site:
     """The site of capabilities: the server in which they are opened.
 
     Without a watched cluster `led` and `api` are None, and `view` has what files say. `times` has
-    the time of policies, and `enforced` gives what is in force now.
+    the time of policies. `enforced` gives what is in force now, and `catch_up` looks for newer
+    policies first.
     """
 
     replica: str
@@ -82,11 +93,13 @@ class Site:
     background: Background
     codec: ObjectCodec
     times: PolicyTimes
+    journal: Journal
     enforced: Callable[[], EnforcedPolicies]
+    catch_up: Callable[[], Awaitable[None]]
 
 
-def _ignored(_registry: Registry) -> None:
-    """Adopts nothing."""
+def _ignored(_: object) -> None:
+    """Does nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,18 +107,22 @@ class Opened:
     """An opened capability: functions that the server calls, and tasks that it runs.
 
     `adopted` takes the policies at the start, and again with each change. `pod_changed` hears of
-    the pods of the cache. `status` is a part of the statuses of policies, `facts` of the status of
-    the replica, `samples` of the metrics, and `checks` of `/readyz`. `answers` are to questions of
-    its routes, by their names. `work` has background tasks by name, which begin once the cluster is
-    known. `patch` gives the JSON patch of a new pod; it raises BadObjectError.
+    the pods of the cache. `hold` raises BriefWaitError for a pod that filter does not decide about
+    yet. `status` is a part of the statuses of policies, `facts` of the status of the replica,
+    `samples` of the metrics, and `checks` of `/readyz`. `events` gives those since the last call,
+    which the leader writes. `answers` are to questions of its routes, by their names. `work` has
+    background tasks by name, which begin once the cluster is known. `patch` gives the JSON patch of
+    a new pod; it raises BadObjectError.
     """
 
     adopted: Callable[[Registry], None] = _ignored
     pod_changed: PodEventHandler | None = None
+    hold: Callable[[RequestPod], None] = _ignored
     status: StatusTopic | None = None
     facts: Callable[[], Facts] = dict
     samples: Callable[[], Iterable[Sample]] = tuple
     checks: Readiness = tuple
+    events: Callable[[], Iterable[PodEvent]] = tuple
     answers: Mapping[str, Answer] = field(default_factory=dict)
     work: Mapping[str, Work] = field(default_factory=dict)
     patch: Callable[[bytes], Sequence[object]] | None = None

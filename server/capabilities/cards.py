@@ -96,18 +96,18 @@ def _state(card: Card) -> str:
     return "full" if any(has > 0 >= free[name] for name, has in card.capacity.items()) else "split"
 
 
+@dataclass(slots=True)
 class CardReport:
     """Looks at all cards every 15 seconds while a policy has some. On one event loop."""
 
-    def __init__(self, cards: CardQuestions, snapshot: Callable[[], Snapshot]) -> None:
-        self._cards = cards
-        self._snapshot = snapshot
-        self._found: Mapping[str, _CardSums] = {}
+    cards: CardQuestions
+    snapshot: Callable[[], Snapshot]
+    _found: Mapping[str, _CardSums] = field(default_factory=dict)
 
     async def follow(self) -> None:
         """Looks until it is cancelled."""
         while True:
-            self._found = await self._look() if self._cards.are_used else {}
+            self._found = await self._look() if self.cards.are_used else {}
             await shared_pause(_SECONDS)
 
     def facts(self) -> Facts:
@@ -142,15 +142,16 @@ class CardReport:
 
     async def _look(self) -> Mapping[str, _CardSums]:
         found: dict[str, _CardSums] = {}
-        views = [view for view in self._snapshot().table.nodes if view is not None]
+        views = [view for view in self.snapshot().table.nodes if view is not None]
         for begin in range(0, len(views), _NODES_OF_TURN):
-            for uses in self._cards.uses(views[begin : begin + _NODES_OF_TURN]):
+            for uses in self.cards.uses(views[begin : begin + _NODES_OF_TURN]):
                 for clause, use in uses.items():
                     found.setdefault(clause, _CardSums()).add(use)
             await asyncio.sleep(0)
         return found
 
 
+@dataclass(frozen=True, slots=True)
 class UsualPods:
     """The pods by which the fragmentation of cards is measured, taken anew now and then.
 
@@ -158,15 +159,14 @@ class UsualPods:
     event loop.
     """
 
-    def __init__(self, cards: CardQuestions, pods: Cache) -> None:
-        self._cards = cards
-        self._pods = pods
+    cards: CardQuestions
+    pods: Cache
 
     async def follow(self) -> None:
         """Looks at the pods every ten minutes while a policy has cards."""
         while True:
-            if self._cards.are_used:
-                self._cards.measure_by(await self.shapes())
+            if self.cards.are_used:
+                self.cards.measure_by(await self.shapes())
                 await asyncio.sleep(_USUAL_SECONDS)
             else:
                 await asyncio.sleep(_IDLE_SECONDS)
@@ -174,7 +174,7 @@ class UsualPods:
     async def shapes(self) -> dict[str, list[CardShape]]:
         """What the last pods of each clause took."""
         found: dict[str, deque[tuple[int, CardShape]]] = {}
-        for number, pod in enumerate(self._pods.every()):
+        for number, pod in enumerate(self.pods.every()):
             if number % _PODS_OF_TURN == _PODS_OF_TURN - 1:
                 await asyncio.sleep(0)
             created = pod.created.nanos if pod.created is not None else 0

@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -99,32 +100,32 @@ DRIFT = Capability(
 )
 
 
+@dataclass(slots=True)
 class DriftWatch:
     """The watch for drift while this replica leads. `document` is the last survey."""
 
-    def __init__(self, survey: Survey, cluster: LedCluster, repairs: Repairs) -> None:
-        self._survey = survey
-        self._cluster = cluster
-        self._repairs = repairs
-        self._document: DriftDocument | None = None
+    survey: Survey
+    cluster: LedCluster
+    _repairs: Repairs
+    _document: DriftDocument | None = None
 
     @property
     def document(self) -> DriftDocument:
         """What has drifted, or why this replica does not know."""
-        if not self._cluster.leads():
-            return self._survey.failed("another replica leads, and looks")
+        if not self.cluster.leads():
+            return self.survey.failed("another replica leads, and looks")
         if self._document is None:
-            return self._survey.failed("no survey has ended yet")
+            return self.survey.failed("no survey has ended yet")
         return msgspec.structs.replace(self._document, repairs=self.repairs)
 
     @property
     def repairs(self) -> Sequence[PolicyRepair]:
         """The repairs of policies; none while another replica leads."""
-        return list(self._repairs.states()) if self._cluster.leads() else ()
+        return list(self._repairs.states()) if self.cluster.leads() else ()
 
     def by_policy(self) -> Mapping[str, Mapping[str, int]] | None:
         """The pods that break a policy's clauses, by the kind of clause; None while not known."""
-        if self._document is None or not self._cluster.leads():
+        if self._document is None or not self.cluster.leads():
             return None
         found: dict[str, Counter[str]] = {}
         for pod in self._document.pods:
@@ -169,9 +170,9 @@ class DriftWatch:
         """Surveys until it is cancelled."""
         while True:
             pause = _PAUSE_SECONDS
-            if not self._cluster.leads():
+            if not self.cluster.leads():
                 self._document = None
-                self._survey.forget()
+                self.survey.forget()
             elif (seconds := await self.look()) is not None:
                 is_quiet = not any(self._repairs.states())
                 least, times = (_QUIET_SECONDS, _QUIET_PAUSES) if is_quiet else (pause, _PAUSES)
@@ -183,11 +184,11 @@ class DriftWatch:
         try:
             found = await self._surveyed()
         except (ApiError, ApiUnreachableError) as error:
-            self._cluster.report(_WORK, why(_WORK, error))
+            self.cluster.report(_WORK, why(_WORK, error))
             return None
         except EngineError:
             return None
-        self._cluster.report(_WORK, "")
+        self.cluster.report(_WORK, "")
         if found is None:
             return None
         self._document = found
@@ -195,9 +196,9 @@ class DriftWatch:
 
     async def _surveyed(self) -> DriftDocument | None:
         """The survey; None where another replica leads meanwhile."""
-        steps, answer = self._survey.look(), None
+        steps, answer = self.survey.look(), None
         try:
-            while self._cluster.leads():
+            while self.cluster.leads():
                 try:
                     wanted = steps.send(answer)
                 except StopIteration as end:
@@ -207,7 +208,7 @@ class DriftWatch:
                 if wanted is None:
                     await asyncio.sleep(_REST_SECONDS)
                 else:
-                    answer = await self._cluster.pod(wanted)
+                    answer = await self.cluster.pod(wanted)
             return None
         finally:
             steps.close()

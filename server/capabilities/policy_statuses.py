@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import cycle, islice
 from typing import Any, Literal
 
@@ -142,11 +143,14 @@ class Statuses:
         cache: Cache,
         portion: Callable[[Frame], Evaluation],
         topics: Sequence[StatusTopic] = (),
+        *,
+        binds: bool = True,
     ) -> None:
-        """`portion` gives the context of evaluations for which nobody waits."""
+        """`portion` gives the context of what nobody waits for. `binds`: there is a verb bind."""
         self._cache = cache
         self._portion = portion
         self._topics = topics
+        self._binds = binds
         # By the name of an object, what its last report was made of, counts aside.
         self._seen: dict[str, tuple[object, ...]] = {}
         # How many objects have had their turn.
@@ -178,7 +182,9 @@ class Statuses:
             del self._seen[gone]
         again = self._in_turn(enforced.objects)
         files = {file.source.name: file for file in enforced.validation.files}
-        parts = [topic() for topic in self._topics]
+        at_bind = partial(_work_at_bind, binds=self._binds)
+        own: Sequence[StatusPart] = (self._count, _effect, at_bind)
+        parts = (*own, *(topic() for topic in self._topics))
         for name, checked in enforced.objects.items():
             if (raw := objects.get(name)) is None:
                 continue
@@ -197,9 +203,10 @@ class Statuses:
                 name, checked, file, metadata, written, program, selection, snapshot
             )
             _readiness(policy, enforced, decided)
-            for part in (self._count, _effect, *parts):
+            for part in parts:
                 part(policy)
-            yield Reported(object_path(name), metadata.resourceVersion, written, policy.status)
+            version = metadata.resourceVersion
+            yield Reported(name, object_path(name), version, written, policy.status)
 
     def _in_turn(self, objects: Collection[str]) -> frozenset[str]:
         """The objects whose turn it is."""
@@ -329,7 +336,7 @@ def _effect(policy: ReportedPolicy) -> None:
 TO_BIND = "serve with `--bind`, and set the extender's `bindVerb`"
 
 
-def work_at_bind(policy: ReportedPolicy, *, binds: bool) -> None:
+def _work_at_bind(policy: ReportedPolicy, *, binds: bool) -> None:
     """Whether the work that a policy does at bind is done.
 
     Without bind, the policy is not ready either: `kubectl get` shows the reason of that.

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from engine.cluster.client import CORE, path_of
-from engine.cluster.events import PodEvent, Regarding, regarding
+from engine.cluster.events import PodEvent, Regarding
 from engine.decision.moves import MovedPods, OtherNodes
 from engine.drift.drift_document import DriftDocument, DriftedPod, RepairState
 from engine.drift.repairs import NO_BUDGET, Move, Repairs
@@ -58,24 +59,16 @@ class _SwitchedObject(msgspec.Struct):
     metadata: _SwitchMetadata
 
 
+@dataclass(slots=True)
 class Repairer:
     """The repairer of drift looks once a second. `leads` is asked before each eviction."""
 
-    def __init__(
-        self,
-        cluster: LedCluster,
-        engine: Engine,
-        repairs: Repairs,
-        drift: Callable[[], DriftDocument],
-        enforced: Callable[[], EnforcedPolicies],
-    ) -> None:
-        self._cluster = cluster
-        self._cache = cluster.cache
-        self._engine = engine
-        self._repairs = repairs
-        self._drift = drift
-        self._enforced = enforced
-        self._has_led = False
+    cluster: LedCluster
+    engine: Engine
+    repairs: Repairs
+    drift: Callable[[], DriftDocument]
+    enforced: Callable[[], EnforcedPolicies]
+    _has_led: bool = False
 
     async def follow(self) -> None:
         """Repairs until it is cancelled."""
@@ -85,8 +78,8 @@ class Repairer:
 
     async def look(self) -> None:
         """Evicts what may be evicted now."""
-        repairs, enforced = self._repairs, self._enforced()
-        if not self._cluster.leads():
+        repairs, enforced = self.repairs, self.enforced()
+        if not self.cluster.leads():
             self._has_led = False
             return
         if not self._has_led:
@@ -94,7 +87,7 @@ class Repairer:
             repairs.begin()
         repairs.adopt(enforced.registry.programs)
         repairs.tick()
-        document = self._drift()
+        document = self.drift()
         if document.problem:
             return
         names = {id(program): name for name, program in enforced.programs.items()}
@@ -108,15 +101,15 @@ class Repairer:
         self, name: str, program: Program, repair: Repair, document: DriftDocument
     ) -> None:
         """Evicts pods that break a policy, as many as may be now."""
-        repairs, reasons = self._repairs, Counter[str]()
+        repairs, reasons = self.repairs, Counter[str]()
         for drifted in _of_policy(document, program):
             await asyncio.sleep(0)
             reason = self._kept(drifted, repair)
-            reason = reason or repairs.keeps(drifted, program, self._cache.snapshot())
+            reason = reason or repairs.keeps(drifted, program, self.cluster.cache.snapshot())
             try:
                 reason = reason or await self._evict(name, program, repair, drifted)
             except (ApiError, ApiUnreachableError) as error:
-                self._cluster.report(_WORK, why(_WORK, error))
+                self.cluster.report(_WORK, why(_WORK, error))
                 repairs.say(program.address, *_said(error))
                 return
             except EngineError as error:
@@ -125,14 +118,14 @@ class Repairer:
                 reasons[reason] += reason not in _OVER
             elif repairs.blocks(program, repair, self._switched_off(name)):
                 return
-        self._cluster.report(_WORK, "")
+        self.cluster.report(_WORK, "")
         repairs.say(program.address, *_most(reasons))
 
     def _kept(self, drifted: DriftedPod, repair: Repair) -> str:
         """Why a pod of the survey is left where it is, as far as its template tells."""
         if drifted.kept and not (drifted.kept == LOCAL_DATA and repair.local_data):
             return drifted.kept
-        namespace = self._cache.namespace(drifted.pod.partition("/")[0])
+        namespace = self.cluster.cache.namespace(drifted.pod.partition("/")[0])
         if namespace is not None and namespace.annotations.get(KEY) == OFF:
             return f"`{KEY}` of its namespace is `{OFF}`"
         return "" if drifted.places else _NO_PLACE
@@ -142,33 +135,33 @@ class Repairer:
 
         Raises EngineError.
         """
-        repairs = self._repairs
-        body = await self._cluster.pod(drifted.pod)
-        pod = self._cache.pod(drifted.pod)
+        repairs = self.repairs
+        body = await self.cluster.pod(drifted.pod)
+        pod = self.cluster.cache.pod(drifted.pod)
         if body is None or pod is None or pod.uid != drifted.uid:
             return _GONE
         try:
-            asked = self._engine.moves.read(unplaced(body))
-            exemptions = self._engine.exemptions
+            asked = self.engine.moves.read(unplaced(body))
+            exemptions = self.engine.exemptions
             reason = kept(pod, body, exemptions, evicts_local_data=repair.local_data)
         except (BadObjectError, msgspec.MsgspecError):
             return "it cannot be read"
         if reason or asked.uid != pod.uid:
             return reason or _GONE
         paper = self._paper()
-        rules = await self._again(lambda: self._engine.moves.broken(asked, pod, paper))
+        rules = await self._again(lambda: self.engine.moves.broken(asked, pod, paper))
         broken = [rule for rule in rules if rule.policy == program.address]
         if not broken:
             return _MENDED
-        others = await self._again(lambda: self._engine.moves.others(asked, pod, paper))
+        others = await self._again(lambda: self.engine.moves.others(asked, pod, paper))
         # Pods that have no node yet take places that nobody sees.
-        if others.number <= sum(not self._cluster.has(move.pod) for move in repairs.moves):
+        if others.number <= sum(not self.cluster.has(move.pod) for move in repairs.moves):
             return _NO_PLACE
         if repairs.mode != "on":
             return "`--repair` is `dry-run`: nothing is evicted"
         # The world may have changed while this was worked out.
-        reason = repairs.keeps(drifted, program, self._cache.snapshot())
-        if reason or not self._cluster.leads():
+        reason = repairs.keeps(drifted, program, self.cluster.cache.snapshot())
+        if reason or not self.cluster.leads():
             return reason or "another replica leads"
         move = repairs.evicting(pod, program, [rule.clause for rule in broken])
         return await self._send(name, move, others)
@@ -184,10 +177,10 @@ class Repairer:
         }
         path = path_of(CORE, "pods", pod.namespace, pod.name, "eviction")
         try:
-            await self._cluster.api.request("POST", path, body=msgspec.json.encode(body))
+            await self.cluster.api.request("POST", path, body=msgspec.json.encode(body))
         except ApiError as error:
             reason = _refusal(error)
-            self._repairs.withdraw(move, reason, wait=error.retry_after_seconds or 0.0)
+            self.repairs.withdraw(move, reason, wait=error.retry_after_seconds or 0.0)
             if error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
                 return _GONE
             if not reason:
@@ -196,8 +189,9 @@ class Repairer:
         clauses = ", ".join(f"`{clause}`" for clause in move.clauses)
         note = f"breaks {clauses} of {move.policy} on {pod.nodeName}; {others.number} others fit"
         about = Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
-        self._cluster.events.add(PodEvent(about, "Normal", "Evicted", "Repair", note))
-        self._tell(name, "Normal", "Repair", f"evicts pods that break {clauses}")
+        self.cluster.events.add(PodEvent(about, "Normal", "Evicted", "Repair", note))
+        text = f"evicts pods that break {clauses}"
+        self.cluster.tell(name, "Normal", "Repair", "Repair", text)
         return ""
 
     # ---- what there is to know
@@ -205,14 +199,14 @@ class Repairer:
     def _paper(self) -> MovedPods:
         """The pods that are evicted and still there, as if they were gone."""
         paper = MovedPods()
-        for move in self._repairs.moves:
-            if self._cluster.has(move.pod):
+        for move in self.repairs.moves:
+            if self.cluster.has(move.pod):
                 paper.move(move.pod, "")
         return paper
 
     def _switched_off(self, name: str) -> str:
         """Who has switched off the repair of a policy object, by annotation; empty if nobody."""
-        raw = self._cluster.objects().get(name)
+        raw = self.cluster.objects().get(name)
         if raw is None or KEY.encode() not in raw:
             return ""
         found = msgspec.json.decode(raw, type=_SwitchedObject).metadata.annotations or {}
@@ -230,14 +224,9 @@ class Repairer:
     # ---- what is said
 
     def _tell_stops(self, name: str, program: Program) -> None:
-        for each in self._repairs.states():
+        for each in self.repairs.states():
             if each.policy == program.address and each.stopped:
-                self._tell(name, "Warning", "RepairStopped", each.text)
-
-    def _tell(self, name: str, kind: Literal["Normal", "Warning"], reason: str, note: str) -> None:
-        """Adds an event about a policy object; a policy of a file has none."""
-        if (raw := self._cluster.objects().get(name)) is not None:
-            self._cluster.events.add(PodEvent(regarding(raw), kind, reason, "Repair", note))
+                self.cluster.tell(name, "Warning", "RepairStopped", "Repair", each.text)
 
 
 def _of_policy(document: DriftDocument, program: Program) -> Iterator[DriftedPod]:

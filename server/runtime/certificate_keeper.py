@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from logging import Logger
 from pathlib import Path
@@ -39,27 +40,20 @@ def _now() -> datetime:
     return datetime.now(UTC).replace(microsecond=0)
 
 
+@dataclass(slots=True)
 class CertificateKeeper:
-    """The keeper of one server's certificate: its Secret, the webhooks and the file."""
+    """The keeper of one server's certificate: its Secret, the webhooks and the file.
 
-    def __init__(
-        self,
-        api: Api,
-        wanted: SelfSigned,
-        file: Path,
-        log: Logger,
-        report: Report,
-        now: Callable[[], datetime] = _now,
-    ) -> None:
-        """The certificate and its key are written to `file`, in a folder that nobody else reads."""
-        self._api = api
-        self._secret = TlsSecret(api, *wanted.secret)
-        self._wanted = wanted
-        self._file = file
-        self._log = log
-        self._report = report
-        self._now = now
-        self._written = b""
+    The certificate and its key are written to `file`, in a folder that nobody else reads.
+    """
+
+    api: Api
+    wanted: SelfSigned
+    file: Path
+    log: Logger
+    report: Report
+    now: Callable[[], datetime] = _now
+    _written: bytes = b""
 
     async def first(self) -> None:
         """Returns when the file has a certificate."""
@@ -79,48 +73,49 @@ class CertificateKeeper:
         try:
             bundle = await self._keep()
         except ForeignCertificateError:
-            name = self._wanted.shown
+            name = self.wanted.shown
             text = f"`{name}` has a certificate that Placet did not make"
             failure = f"cannot {_SECRET}: {text}: name another Secret with --tls-secret"
         except (ApiError, ApiUnreachableError) as error:
             failure = why(_SECRET, error)
-        self._report(_SECRET, failure)
+        self.report(_SECRET, failure)
         if not failure:
             await self._trust(bundle)
 
     async def _keep(self) -> bytes:
         """The CA bundle of the Secret, once nothing is due there."""
+        secret = TlsSecret(self.api, *self.wanted.secret)
         for _ in range(_TRIES):
-            stored = await self._secret.read()
+            stored = await secret.read()
             data = (stored.data if stored is not None else None) or {}
             # First what is there: it serves even if it cannot be replaced now.
             self._put(data)
-            due = changes(data, self._wanted.names, self._now())
+            due = changes(data, self.wanted.names, self.now())
             if not due:
                 return data[CA]
-            if await self._secret.write(stored, due):
+            if await secret.write(stored, due):
                 data = {**data, **due}
-                self._log.info("TLS: wrote %s to `%s`", ", ".join(sorted(due)), self._wanted.shown)
+                self.log.info("TLS: wrote %s to `%s`", ", ".join(sorted(due)), self.wanted.shown)
                 self._put(data)
                 return data[CA]
         raise ApiUnreachableError("other replicas change it all the time")
 
     async def _trust(self, bundle: bytes) -> None:
         failure = ""
-        for name in self._wanted.webhooks:
+        for name in self.wanted.webhooks:
             try:
-                await trust(self._api, name, bundle)
+                await trust(self.api, name, bundle)
             except (ApiError, ApiUnreachableError) as error:
                 failure = failure or why(_BUNDLE, error)
-        self._report(_BUNDLE, failure)
+        self.report(_BUNDLE, failure)
 
     def _put(self, data: Mapping[str, bytes]) -> None:
         """Writes the file if it changes; both parts at once, so that they always fit together."""
-        if not is_usable(data, self._wanted.names, self._now()):
+        if not is_usable(data, self.wanted.names, self.now()):
             return
         content = data[CERTIFICATE] + data[KEY]
         if content != self._written:
-            fresh = self._file.with_suffix(".new")
+            fresh = self.file.with_suffix(".new")
             fresh.write_bytes(content)
-            fresh.replace(self._file)
+            fresh.replace(self.file)
             self._written = content

@@ -27,7 +27,7 @@ from engine.cache.node_table import Snapshot
 from engine.cache.reflector import Timing
 from engine.cluster.binding import Binder
 from engine.cluster.client import CORE, ApiClient, Limits, connect, path_of
-from engine.cluster.events import Events
+from engine.cluster.events import Events, PodEvent
 from engine.cluster.in_flight_ends import PodEnds, SchedulerLease
 from engine.cluster.lease import LeaderGate, Lease
 from engine.cluster.requeue import GangReviewer, Requeuer
@@ -42,22 +42,21 @@ from engine.engine import Engine
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer
+from engine.objects.request_pod import RequestPod
 from engine.program.policy_time import DecisionTime, PolicyTimes, WorkClock
 from engine.work import shared_pause
 from grammar.meaning.schema import Schema
 from grammar.values.time import SECOND, Timestamp
 from server.answers import ClusterStatus, Facts, LeaseStatus, WatchedResource
 from server.capabilities.capability import LedCluster, Site
-from server.capabilities.policy_statuses import Statuses, StatusTopic, work_at_bind
+from server.capabilities.policy_statuses import Statuses
 from server.capabilities.table import CAPABILITIES
 from server.http.health import ReadinessCheck
 from server.metrics.families import Sample
 from server.options import Options
 from server.runtime.file_cluster import ClusterSource, leave_uncollected
-from server.runtime.missed_pods import EarlyPods, UngatedPods
 from server.runtime.observers import LogObserver
 from server.runtime.policies import PolicyReader
-from server.runtime.policy_first import PolicyFirst
 from server.runtime.reloader import PolicyReloader
 from server.runtime.status_reporting import StatusReporter
 from server.settings import is_loopback
@@ -173,8 +172,6 @@ class ClusterRuntime(ClusterSource):
         if not deciding.schedulers.call_bind:
             # With a bindVerb it does not matter what an ended kube-scheduler had in hand.
             run("in-flight", self._ends_in_flight(engine, deciding.schedulers.lease))
-        if (first := deciding.first) is not None:
-            run("policy-first", lambda: first.follow(self.api, deciding.reloader, self.led.report))
         for each in deciding.opened:
             for name, work in each.work.items():
                 run(name, self._synced(work))
@@ -220,22 +217,18 @@ class ClusterRuntime(ClusterSource):
     def _report(self, deciding: Deciding) -> None:
         """Writes statuses and events, and requeues pods, while this replica leads."""
         engine, schedulers, observer = deciding.engine, deciding.schedulers, deciding.observer
-        cache, run = self.informers.cache, self._background.run
-        ungated = UngatedPods(cache, schedulers, lambda: engine.exemptions)
-        if schedulers.gate:
-            cache.add_event_handler(ungated.pod_changed)
-        early = EarlyPods(deciding.journal.has_decided, Timestamp.now())
-        at_bind = partial(work_at_bind, binds=schedulers.call_bind)
-        topics: Sequence[StatusTopic] = (
-            lambda: ungated.part,
-            lambda: early.part,
-            lambda: at_bind,
-            *(each.status for each in deciding.opened if each.status is not None),
-        )
-        self._statuses = Statuses(cache, engine.portion, topics)
+        run, binds = self._background.run, schedulers.call_bind
+        topics = [each.status for each in deciding.opened if each.status is not None]
+        self._statuses = Statuses(self.informers.cache, engine.portion, topics, binds=binds)
         requeuer = Requeuer(self.api, engine.looks, deciding.rejected, observer.gave_up, schedulers)
         reporter = StatusReporter(
-            self.led, engine, deciding.enforced, observer.lost, self._statuses, ungated, requeuer
+            self.led,
+            engine,
+            deciding.enforced,
+            observer.lost,
+            self._statuses,
+            deciding.events,
+            requeuer,
         )
         for name, duty in reporter.duties.items():
             run(name, duty)
@@ -429,8 +422,8 @@ def _status(informer: Informer) -> WatchedResource:
 class Deciding:
     """The deciding part of a server: the engine, its policies, and who hears of its decisions.
 
-    `rejected` are the pods to look at again, and `opened` are the capabilities. `first` has pods
-    wait for older policies. `binder` binds pods. Both are None where nobody does.
+    `rejected` are the pods to look at again, and `opened` are the capabilities. `binder` binds
+    pods; it is None where nobody does.
     """
 
     def __init__(
@@ -451,17 +444,34 @@ class Deciding:
         background.stack.callback(work.close)
         expensive = self.observer.expensive
         times = PolicyTimes(time.monotonic, work, expensive, metrics.charged, view.node_count)
-        has_first = cluster is not None and options.policy_first
-        self.first = PolicyFirst(options.policy_first) if has_first else None
         self.engine = Engine(
             policies.enforced.registry,
             view,
             codec,
             self.observer,
             exemptions=options.exemptions,
-            role=self._role(cluster),
+            role=ReplicaRole(
+                cluster.gate if cluster is not None else open_gate,
+                schedulers.call_bind,
+                cluster is not None,
+                self._hold if cluster is not None else None,
+                schedulers,
+            ),
             time=DecisionTime(policies=times),
-            after=self._after(cluster),
+            after=AfterDecision(
+                journal=self.journal,
+                rejected=self.rejected if cluster is not None else None,
+                answers=cluster.answers if cluster is not None else None,
+                later=asyncio.get_running_loop().call_soon,
+            ),
+        )
+        self.reloader = PolicyReloader(
+            policies,
+            view,
+            self.engine,
+            background.log,
+            binds=schedulers.call_bind,
+            adopted=self._adopted,
         )
         site = Site(
             socket.gethostname(),
@@ -473,40 +483,26 @@ class Deciding:
             background,
             codec,
             times,
+            self.journal,
             self.enforced,
+            self.reloader.catch_up,
         )
         self.opened = [each.open(site) for each in CAPABILITIES]
         self._adopted(policies.enforced.registry)
-        self.reloader = PolicyReloader(
-            policies,
-            view,
-            self.engine,
-            background.log,
-            binds=schedulers.call_bind,
-            adopted=self._adopted,
-        )
         self.binder = cluster.binder(self.engine, schedulers) if cluster is not None else None
-
-    def _role(self, cluster: ClusterRuntime | None) -> ReplicaRole:
-        return ReplicaRole(
-            cluster.gate if cluster is not None else open_gate,
-            self.schedulers.call_bind,
-            cluster is not None,
-            self.first.check if self.first is not None else None,
-            self.schedulers,
-        )
-
-    def _after(self, cluster: ClusterRuntime | None) -> AfterDecision:
-        return AfterDecision(
-            journal=self.journal,
-            rejected=self.rejected if cluster is not None else None,
-            answers=cluster.answers if cluster is not None else None,
-            later=asyncio.get_running_loop().call_soon,
-        )
 
     def _adopted(self, registry: Registry) -> None:
         for each in self.opened:
             each.adopted(registry)
+
+    def _hold(self, pod: RequestPod) -> None:
+        """Raises BriefWaitError for a pod that a capability holds."""
+        for each in self.opened:
+            each.hold(pod)
+
+    def events(self) -> Iterator[PodEvent]:
+        for each in self.opened:
+            yield from each.events()
 
     def patch(self, body: bytes) -> Sequence[object]:
         """The JSON patch of a new pod by all capabilities. Raises BadObjectError."""

@@ -159,7 +159,7 @@ class StatusApi:
 
 
 def reported(written: PolicyStatus, wanted: PolicyStatus) -> Reported:
-    return Reported(PATH, "7", written, wanted)
+    return Reported("placementpolicies/shop/web", PATH, "7", written, wanted)
 
 
 async def test_an_equal_status_is_not_written() -> None:

@@ -21,9 +21,9 @@ from server.capabilities.policy_statuses import Statuses
 from server.capabilities.portable import PortablePods, portable_part
 from tests.server.admission.test_gate import EXAMINER
 from tests.server.admission.test_pod_admission import changes, created
+from tests.server.capabilities.test_missed_pods import no_time
 from tests.server.conftest import Serve
 from tests.server.runtime.test_objects import Read, stored
-from tests.server.runtime.test_ungated import no_time
 from tests.support import builders
 from tests.support.builders import Object
 from tests.support.engines import CODEC, SCHEMA, Known, Silent, cache_of, programs_of

@@ -16,8 +16,8 @@ from server.capabilities.data import data_facts, data_samples, source_part
 from server.capabilities.drift import drift_part
 from server.capabilities.gangs import gang_facts, gang_numbers, gang_samples
 from server.capabilities.policy_statuses import Statuses, StatusPart
+from tests.server.capabilities.test_missed_pods import no_time
 from tests.server.runtime.test_objects import READY, Read, stored
-from tests.server.runtime.test_ungated import no_time
 
 
 def status_of(rules: str, part: Callable[[EnforcedPolicies], StatusPart]) -> PolicyStatus:

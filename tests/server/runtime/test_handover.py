@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -20,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from engine.objects.request_pod import Exemptions
 from grammar.meaning.schema import load_schema
 from policies.resource import PolicyStatus
-from server.capabilities.policy_statuses import Statuses, work_at_bind
+from server.capabilities.policy_statuses import Statuses
 from server.metrics.metrics import Metrics
 from server.runtime import policies as module_of_policies
 from server.runtime.file_cluster import ClusterSource
@@ -186,9 +185,7 @@ def test_a_policy_with_work_at_bind_is_told_where_nothing_is_bound(
     view.edit(2, rules, OTHER)
     asyncio.run(reloader.catch_up())
     assert [line for line in caplog.messages if "at bind" in line] == []
-    statuses = Statuses(
-        CACHE, reloader.engine.portion, [lambda: partial(work_at_bind, binds=binds)]
-    )
+    statuses = Statuses(CACHE, reloader.engine.portion, binds=binds)
     found = statuses.reports(reloader.enforced, view.objects, CACHE.snapshot())
     (mine, other) = ({each.type: each for each in r.wanted.conditions} for r in found)
     assert "NoBinder" not in other

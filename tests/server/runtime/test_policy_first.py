@@ -20,9 +20,9 @@ from engine.enforced import EnforcedPolicies
 from engine.errors import ApiUnreachableError, BriefWaitError
 from engine.objects.request_pod import Exemptions, RequestPod, RequestPodReader
 from grammar.values.time import SECOND, Timestamp
+from server.capabilities.capability import LedCluster, Site
+from server.capabilities.policy_first import WAITS, PolicyFirst
 from server.runtime.cluster_runtime import ClusterRuntime
-from server.runtime.policy_first import WAITS, PolicyFirst
-from server.runtime.reloader import PolicyReloader
 from server.supervisor import end
 from tests.support.builders import CREATED, node, pod, raw
 from tests.support.engines import CODEC, engine_of
@@ -60,7 +60,6 @@ class Cluster:
         listed = {"metadata": {"resourceVersion": str(self.revision)}, "items": items}
         return json.dumps(listed).encode()
 
-    @property
     def enforced(self) -> EnforcedPolicies:
         manifest = SimpleNamespace(metadata=SimpleNamespace(generation=self.in_force))
         found = {NAME: SimpleNamespace(manifest=manifest)}
@@ -75,8 +74,9 @@ class Cluster:
 @asynccontextmanager
 async def following(first: PolicyFirst, cluster: Cluster) -> AsyncIterator[list[str]]:
     said: list[str] = []
-    policies = cast("PolicyReloader", cluster)
-    task = asyncio.create_task(first.follow(cluster, policies, lambda _, text: said.append(text)))
+    report = lambda _, text: said.append(text)  # noqa: E731
+    led = cast("LedCluster", SimpleNamespace(api=cluster, report=report))
+    task = asyncio.create_task(first.follow(cast("Site", cluster), led))
     try:
         yield said
     finally:

@@ -7,9 +7,11 @@ kube-scheduler does not ask about them. Both tell statuses and events of a runni
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from engine.cache.cache import Cache
+from engine.cluster.events import PodEvent, Regarding
 from engine.counting.in_flight_pods import Schedulers
 from engine.objects.gate import ENABLED, GATE, OPT_IN
 from engine.objects.peer import Peer
@@ -18,6 +20,7 @@ from grammar.values.errors import EvaluationError
 from grammar.values.time import SECOND, Timestamp
 from policies.admission import CheckedObject
 from policies.resource import Metadata, PolicyStatus
+from server.capabilities.capability import Capability, Opened, Site
 from server.capabilities.policy_statuses import PodSelection, ReportedPolicy, condition
 
 UNGATED = (
@@ -34,6 +37,29 @@ _NEW_SECONDS = 60.0
 _MOST_NEW = 1000
 
 
+def _open(site: Site) -> Opened:
+    if (led := site.led) is None:
+        return Opened()
+    schedulers, engine = site.options.schedulers, site.engine
+    early = EarlyPods(site.journal.has_decided, Timestamp.now())
+    ungated = UngatedPods(led.cache, schedulers, lambda: engine.exemptions)
+
+    def part(policy: ReportedPolicy) -> None:
+        ungated.part(policy)
+        early.part(policy)
+        if (number := policy.fields.get("earlyPods")) and number != policy.written.earlyPods:
+            led.tell(policy.name, "Warning", "PlacedBefore", "Enforce", early_text(number))
+
+    return Opened(
+        pod_changed=ungated.pod_changed if schedulers.gate else None,
+        status=lambda: part,
+        events=lambda: ungated.events(site.enforced().objects.items()),
+    )
+
+
+MISSED_PODS = Capability(name="missed pods", open=_open)
+
+
 class EarlyPods:
     """Early pods, counted when a policy is in force for the first time.
 
@@ -44,11 +70,7 @@ class EarlyPods:
     when the server `started` is not looked at: nobody knows any more when it came into force.
     """
 
-    def __init__(
-        self,
-        decided: Callable[[Peer, str], bool],
-        started: Timestamp,
-    ) -> None:
+    def __init__(self, decided: Callable[[Peer, str], bool], started: Timestamp) -> None:
         self._decided = decided
         # A creation is told in whole seconds: a policy of the second of the start counts as newer.
         self._started = started.nanos // SECOND
@@ -60,11 +82,11 @@ class EarlyPods:
         if selection is None or policy.program is None or policy.program.audit:
             return
 
-        def selects(pod: Peer) -> bool:
-            return selection.scope.holds(pod) and selection.has(pod)
+        def selected() -> Iterator[Peer]:
+            every = policy.snapshot.pods().values()
+            return (p for p in every if selection.scope.holds(p) and selection.has(p))
 
-        every = policy.snapshot.pods
-        number = self.count(policy.address, policy.metadata, policy.written, every, selects)
+        number = self.count(policy.address, policy.metadata, policy.written, selected)
         policy.fields["earlyPods"] = number
 
     def count(
@@ -72,8 +94,7 @@ class EarlyPods:
         address: str,
         metadata: Metadata,
         written: PolicyStatus,
-        pods: Callable[[], Mapping[str, Peer]],
-        selects: Callable[[Peer], bool],
+        selected: Callable[[], Iterable[Peer]],
     ) -> int | None:
         """The number for the status; None where it is not known."""
         if written.inForce is not None:
@@ -93,9 +114,8 @@ class EarlyPods:
             pod.nodeName != ""
             and pod.created is not None
             and pod.created.nanos >= created.nanos
-            and selects(pod)
             and not self._decided(pod, address)
-            for pod in pods().values()
+            for pod in selected()
         )
         self._counted[address] = metadata.uid, number
         return number
@@ -107,36 +127,30 @@ def early_text(pods: int) -> str:
     return f"{was} placed before this policy was in force: delete them to have them placed again"
 
 
+@dataclass(frozen=True, slots=True)
 class UngatedPods:
     """The ungated pods, which were created without the marker, and the new ones among them.
 
-    They are told of where kube-scheduler asks only about marked pods. On one event loop.
+    They are told of where kube-scheduler asks only about marked pods. No policy decides about pods
+    of `exemptions`, so they need no marker. On one event loop.
     """
 
-    def __init__(
-        self,
-        cache: Cache,
-        schedulers: Schedulers,
-        exemptions: Callable[[], Exemptions],
-        now: Callable[[], Timestamp] = Timestamp.now,
-    ) -> None:
-        """No policy decides about pods of `exemptions`, so they need no marker."""
-        self._cache = cache
-        self._schedulers = schedulers
-        self._exemptions = exemptions
-        self._now = now
-        self._new: deque[Peer] = deque(maxlen=_MOST_NEW)
+    cache: Cache
+    schedulers: Schedulers
+    exemptions: Callable[[], Exemptions]
+    now: Callable[[], Timestamp] = Timestamp.now
+    _new: deque[Peer] = field(default_factory=lambda: deque(maxlen=_MOST_NEW))
 
     def among(self, selects: Callable[[Peer], bool]) -> Callable[[Peer], bool]:
         """Whether a pod is ungated, and selected."""
-        pass_by, exempts = self._schedulers.pass_by, self._exemptions().exempts
+        pass_by, exempts = self.schedulers.pass_by, self.exemptions().exempts
         return lambda pod: pass_by(pod) and selects(pod) and not exempts(pod)
 
     def pod_changed(self, old: Peer | None, new: Peer | None, _revision: int) -> None:
         """Takes a change of the cache."""
         if old is not None or new is None or new.created is None:
             return
-        age = (self._now().nanos - new.created.nanos) / SECOND
+        age = (self.now().nanos - new.created.nanos) / SECOND
         if age < _NEW_SECONDS and self.among(lambda _: True)(new):
             self._new.append(new)
 
@@ -149,22 +163,29 @@ class UngatedPods:
     def part(self, policy: ReportedPolicy) -> None:
         """The number in a status; the condition names none, because it changes often."""
         selection = policy.selection
-        if selection is None or not self._schedulers.gate:
+        if selection is None or not self.schedulers.gate:
             return
-        version = ("ungated", policy.name, selection.version, self._exemptions())
-        tally = self._cache.tallies.get(version, selection.scope, self.among(selection.has))
+        version = ("ungated", policy.name, selection.version, self.exemptions())
+        tally = self.cache.tallies.get(version, selection.scope, self.among(selection.has))
         number = tally.placed + len(tally.waiting)
         policy.fields["ungatedPods"] = number
         policy.conditions["Ungated"] = condition(
             "NoMarker", UNGATED if number else "", f"all pods that it selects have `{GATE}`"
         )
 
-    def why(self, pod: Peer, objects: Iterable[tuple[str, CheckedObject]]) -> str:
+    def events(self, objects: Iterable[tuple[str, CheckedObject]]) -> Iterator[PodEvent]:
+        """The events about new ungated pods since the last call."""
+        for pod in self.take_new():
+            if note := self._why(pod, objects):
+                about = Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
+                yield PodEvent(about, "Warning", "Ungated", "Schedule", note)
+
+    def _why(self, pod: Peer, objects: Iterable[tuple[str, CheckedObject]]) -> str:
         """The note of the event about an ungated pod; empty where no object selects it."""
         for name, checked in objects:
             if checked.manifest is None:
                 continue
-            selection = PodSelection(checked.manifest, self._cache)
+            selection = PodSelection(checked.manifest, self.cache)
             if selection.scope.holds(pod) and selection.has(pod):
                 return f"the policy `{name.partition('/')[2]}` had no say: {_WITHOUT_MARKER}"
         return ""

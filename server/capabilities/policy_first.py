@@ -14,18 +14,18 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from engine.cache.reflector import Report
 from engine.cluster.client import Api, path_of
 from engine.enforced import EnforcedPolicies
 from engine.errors import ApiError, ApiUnreachableError, BriefWaitError, why
+from engine.objects.api_types import ListMeta
 from engine.objects.decoding import revision_of
 from engine.objects.request_pod import RequestPod
 from grammar.values.time import SECOND, Timestamp
 from policies.admission import CheckedObject
 from policies.resource import Metadata
-from server.runtime.reloader import PolicyReloader
+from server.capabilities.capability import Capability, LedCluster, Opened, Site
+from server.capabilities.policy_statuses import GROUP_PATH
 
-GROUP_PATH = "/apis/placement-policy.scheduling.x-k8s.io/v1"
 WAITS = "waiting until the policies that are older than the pod are in force"
 # What goes wrong with policies must not keep pods waiting for ever.
 _MOST_SECONDS = 60.0
@@ -35,8 +35,14 @@ _MOST_LOOKS = 20
 _WORK = "see which policies are older than new pods"
 
 
-class _ListMetadata(msgspec.Struct):
-    resourceVersion: str = ""
+def _open(site: Site) -> Opened:
+    if (led := site.led) is None or not site.options.policy_first:
+        return Opened()
+    first = PolicyFirst(site.options.policy_first)
+    return Opened(hold=first.check, work={"policy-first": lambda: first.follow(site, led)})
+
+
+POLICY_FIRST = Capability(name="policy first", open=_open)
 
 
 class _ListedPolicy(msgspec.Struct):
@@ -44,7 +50,7 @@ class _ListedPolicy(msgspec.Struct):
 
 
 class _PolicyList(msgspec.Struct):
-    metadata: _ListMetadata
+    metadata: ListMeta
     items: list[_ListedPolicy] = msgspec.field(default_factory=list)
 
 
@@ -79,7 +85,7 @@ class PolicyFirst:
         if reason := self.waiting(pod):
             raise BriefWaitError(reason)
 
-    async def follow(self, api: Api, policies: PolicyReloader, report: Report) -> None:
+    async def follow(self, site: Site, led: LedCluster) -> None:
         """Looks at policies while pods wait, until it is cancelled."""
         while True:
             await self._is_due.wait()
@@ -89,14 +95,14 @@ class PolicyFirst:
                 if revision <= self._known.get(namespace, 0):
                     continue
                 try:
-                    await self._look(namespace, api, policies)
+                    await self._look(namespace, site, led.api)
                 except (ApiError, ApiUnreachableError) as error:
-                    report(_WORK, why(_WORK, error))
+                    led.report(_WORK, why(_WORK, error))
                     await asyncio.sleep(_PAUSE_SECONDS)
                 else:
-                    report(_WORK, "")
+                    led.report(_WORK, "")
 
-    async def _look(self, namespace: str, api: Api, policies: PolicyReloader) -> None:
+    async def _look(self, namespace: str, site: Site, api: Api) -> None:
         """Waits a while until the policies of now are known. Raises as `Api.request`."""
         lists = [
             await _list(api, "placementpolicies", namespace),
@@ -104,11 +110,11 @@ class PolicyFirst:
         ]
         wanted = {name: generation for each, _ in lists for name, generation in each.items()}
         for _ in range(_MOST_LOOKS):
-            if _has(policies.enforced, wanted):
+            if _has(site.enforced(), wanted):
                 # The first list knows of nothing that came after it.
                 self._known[namespace] = max(self._known.get(namespace, 0), lists[0][1])
                 return
-            await policies.catch_up()
+            await site.catch_up()
             await asyncio.sleep(_PAUSE_SECONDS)
 
 

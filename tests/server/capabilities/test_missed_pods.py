@@ -16,14 +16,14 @@ from engine.decision.journal import Journal
 from engine.errors import DeadlineExceededError
 from engine.objects.codec import ObjectCodec
 from engine.objects.gate import GATE
-from engine.objects.peer import Peer, key_of
+from engine.objects.peer import Peer
 from engine.objects.request_pod import Exemptions
 from engine.program.frame import Evaluation, Frame
 from grammar.meaning.schema import load_schema
 from grammar.values.time import SECOND, Timestamp
 from policies.resource import Metadata, PolicyStatus, VersionInForce
+from server.capabilities.missed_pods import EarlyPods, UngatedPods, early_text
 from server.capabilities.policy_statuses import Statuses
-from server.runtime.missed_pods import EarlyPods, UngatedPods, early_text
 from tests.server.runtime.test_objects import READY, Read, stored
 from tests.support import builders
 from tests.support.builders import node, pod, raw
@@ -138,8 +138,7 @@ def counted(
     written: PolicyStatus | None = None,
 ) -> int | None:
     early = EarlyPods((journal or Journal()).has_decided, STARTED)
-    known = {key_of(each): each for each in pods}
-    return early.count("web", metadata, written or PolicyStatus(), lambda: known, lambda _: True)
+    return early.count("web", metadata, written or PolicyStatus(), lambda: pods)
 
 
 @pytest.mark.parametrize(
