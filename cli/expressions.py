@@ -30,11 +30,11 @@ from grammar.checker.policy_checker import VARIABLES, Checked, check_policy
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, UserError
+from grammar.syntax.formatter import print_data
 from grammar.syntax.parser import parse_expression, parse_rules
 from grammar.tree.ast import Expr
 from grammar.tree.clauses import Policy
 from grammar.tree.data import COUNT_OF_NODES
-from grammar.tree.printer import print_data
 from grammar.tree.source import Source
 from grammar.tree.walk import reads
 from grammar.values.errors import EvaluationError

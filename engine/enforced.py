@@ -21,9 +21,12 @@ from engine.objects.request_pod import BYPASS, EARLIER_BYPASS, FORM
 from engine.program.policy_compiler import compile_policy, compiled_together
 from engine.program.program import Program
 from grammar.checker.policy_checker import Checked
+from grammar.clauses.cards import Cards
+from grammar.clauses.gang import Gang
+from grammar.clauses.limit import Limit
 from grammar.messages.diagnostics import Diagnostic, plain
 from grammar.tree.ast import Ident, Literal, Select
-from grammar.tree.clauses import Cards, Gang, Limit, Policy, of_kind
+from grammar.tree.clauses import Policy, of_kind
 from grammar.tree.data import Count
 from grammar.tree.source import Source
 from grammar.tree.walk import walk

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import TypeVar
 
+from grammar.clauses import CLAUSE_WORDS, CLAUSES_ARE
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.messages.helping import Helper, helped
@@ -21,7 +22,6 @@ from grammar.mistakes.readings import clause_of
 from grammar.mistakes.trial import MOST, HintTrial, edit_of, without
 from grammar.mistakes.type_mistakes import Remedies
 from grammar.syntax.lexemes import Lexemes
-from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Source, Span
 from policies.loader import is_manifest
 from policies.pasted_objects import clauses_of
@@ -90,7 +90,7 @@ class _AnsweredItems:
 
 def _with_recipes(found: Diagnostic, text: str) -> Diagnostic:
     """The diagnostic with recipes that the words of an item find, where its hint tells little."""
-    hint = (found.hint or "").removesuffix(catalogue.CLAUSES_ARE)
+    hint = (found.hint or "").removesuffix(CLAUSES_ARE)
     is_told = hint == found.hint and not hint.startswith("expected")
     if is_told or edit_of(found) is not None or not _PROSE.search(text):
         return found

@@ -15,8 +15,8 @@ from typing import assert_never
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.syntax.parser import parse_expression, parse_rules
-from grammar.tree.clause_parts import Repair, minute_of
-from grammar.tree.clauses import Argument, Clause, ForPods, Item, Policy, Setting
+from grammar.tree.clause_parts import AnyClause, Repair, minute_of
+from grammar.tree.clauses import Argument, ForPods, Item, Policy, Setting
 from grammar.tree.printer import print_string
 from grammar.tree.source import Source
 from grammar.values.nodes import all_hold
@@ -240,7 +240,7 @@ def _pods(manifest: Manifest) -> str:
 def _narrowed(item: Item, manifest: Manifest) -> Item:
     """The item; a count of the pods of all namespaces gets the namespaceSelector."""
     selected = [*_of_namespace(manifest)]
-    if not isinstance(item, Clause) or item.counted is None or not selected:
+    if not isinstance(item, AnyClause) or item.counted is None or not selected:
         return item
     namespaces, _ = parse_expression(Source("spec.namespaceSelector", _AND.join(selected)))
     return item.counting(replace(item.counted, namespaces=namespaces))

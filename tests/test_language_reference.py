@@ -28,13 +28,14 @@ from engine.program.policy_time import DecisionTime
 from engine.program.tables import Table
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
+from grammar.clauses.filter import Filter
 from grammar.meaning.environment import FUNCTIONS, Environment
 from grammar.meaning.evaluator import evaluate
 from grammar.meaning.schema import Schema, load_schema
 from grammar.syntax.expression_builder import MACRO_VARIABLES, RESERVED
 from grammar.syntax.parser import parse_expression, parse_file
 from grammar.tree.ast import Expr
-from grammar.tree.clauses import File, Filter, Setting
+from grammar.tree.clauses import File, Setting
 from grammar.tree.source import Source
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.kinds import TypeValue, kind

@@ -11,8 +11,8 @@ from cli.command import Exit, input_source, replace_text
 from cli.flag_table import flags_of
 from cli.render import print_error, put_findings
 from cli.streams import put_line, put_text
+from grammar.syntax.formatter import format_file
 from grammar.syntax.parser import parse_file
-from grammar.tree.printer import format_file
 from grammar.tree.source import Source
 from policies.hints import with_hints
 from policies.loader import is_manifest, load

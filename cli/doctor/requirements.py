@@ -13,9 +13,11 @@ from cli.world import in_force, read_policies
 from engine.objects.api_types import mapping
 from engine.objects.gate import ENABLED, GATE, OPT_IN, STRICT
 from grammar.checker.policy_checker import Checked
+from grammar.clauses.filter import Filter
+from grammar.clauses.gang import Gang
 from grammar.meaning.schema import load_schema
 from grammar.tree.clause_parts import SchedulerNeed
-from grammar.tree.clauses import Filter, Gang, of_kind
+from grammar.tree.clauses import of_kind
 
 Json = dict[str, Any]
 NO_OBJECTS: Mapping[str, bytes] = {}

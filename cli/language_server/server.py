@@ -25,8 +25,8 @@ from engine.objects.codec import ObjectCodec
 from grammar.meaning.schema import load_schema
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.messages.texts import excerpt
+from grammar.syntax.formatter import format_file
 from grammar.syntax.parser import parse_file
-from grammar.tree.printer import format_file
 from grammar.tree.source import Source, Span
 from policies.editor.completion import Candidate
 from policies.editor.edited_text import EditedDocument, complete, document

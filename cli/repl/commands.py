@@ -25,8 +25,8 @@ from engine.cache.cluster_file import SUFFIXES
 from engine.cache.pod_manifests import read_pod
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import counted
+from grammar.syntax.formatter import format_file
 from grammar.syntax.parser import parse_file
-from grammar.tree.printer import format_file
 from grammar.tree.source import Source
 from policies.validation import CheckedFile
 

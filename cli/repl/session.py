@@ -28,19 +28,15 @@ from cli.flag_table import Flag
 from cli.render import Finding
 from cli.sources import AskedCluster
 from cli.world import World, stored_objects
-from engine.cache.cluster_copy import (
-    NO_DATA,
-    ClusterCopy,
-    ClusterDocuments,
-    NamedPod,
-)
+from engine.cache.cluster_copy import NO_DATA, ClusterCopy, ClusterDocuments, NamedPod
 from engine.enforced import enforced
 from engine.objects.codec import ObjectCodec
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import load_schema
 from grammar.syntax.parser import parse_rules
 from grammar.tree.ast import NO_SPAN
-from grammar.tree.clauses import Clause, Def, File, ForPods, Item, Let, Policy, Setting, Use
+from grammar.tree.clause_parts import AnyClause
+from grammar.tree.clauses import Def, File, ForPods, Item, Let, Policy, Setting, Use
 from grammar.tree.data import Count, Group
 from grammar.tree.source import Source
 from policies.admission import StoredObject
@@ -195,7 +191,7 @@ class ReplSession:
         """Puts policies in force; the files among them. Raises FindingsError for errors in one."""
         own = self._checked(typed.values(), line)
         # Definitions alone decide nothing, and explanations would still list their policy.
-        decides = any(isinstance(item.tree, Clause | Use) for item in typed.values())
+        decides = any(isinstance(item.tree, AnyClause | Use) for item in typed.values())
         objects = [each.checked.file for each in self._stored.values()]
         validation = self._validator.validate(
             self._sources, [*([own] if decides else []), *objects]

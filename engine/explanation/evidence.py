@@ -38,10 +38,13 @@ from engine.program.program import (
     SpreadProgram,
 )
 from engine.work import Work
+from grammar.clauses.cards import Cards
+from grammar.clauses.limit import Limit
+from grammar.clauses.score import Score
 from grammar.meaning import card_forms as cards
 from grammar.messages.texts import counted, named
 from grammar.tree.ast import Expr, Ident
-from grammar.tree.clauses import Cards, Clause, Limit, Score
+from grammar.tree.clause_parts import AnyClause
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import NANO, Quantity
 
@@ -103,7 +106,7 @@ def scores_on(written: WrittenClauses, found: ClauseResults, name: str) -> Itera
         so_far = end
 
 
-def told(program: RejectingProgram, clause: Clause) -> Iterator[tuple[TracedPart, Expr]]:
+def told(program: RejectingProgram, clause: AnyClause) -> Iterator[tuple[TracedPart, Expr]]:
     """The expressions of a clause that can differ between nodes."""
     when = program.count.when if isinstance(program, CountClause) else None
     # The `when` of a clause that counts is the same for every node unless it reads named counts.

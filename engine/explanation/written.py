@@ -16,7 +16,8 @@ from grammar.checker.policy_checker import Checked
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Schema
 from grammar.tree.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
-from grammar.tree.clauses import Clause, Policy
+from grammar.tree.clause_parts import AnyClause
+from grammar.tree.clauses import Policy
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Source, Span
 from grammar.tree.types import DYN, Type
@@ -42,7 +43,7 @@ class Traced:
 class Written:
     """A written clause with the source of its policy, which another policy may use."""
 
-    clause: Clause
+    clause: AnyClause
     environment: Environment
     source: Source | None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice, product
-from typing import Any, assert_never
+from typing import Any
 
 import msgspec
 
@@ -19,10 +19,15 @@ from engine.portable.label_conditions import Frozen, LabelConditions
 from engine.portable.selectors import ALWAYS, NEVER, Term, Terms, UnportableError, expressions
 from engine.program.pod_shape import PodReads
 from grammar.checker.policy_checker import Checked
+from grammar.clauses.cards import Cards
+from grammar.clauses.filter import Filter
+from grammar.clauses.gang import Gang
+from grammar.clauses.limit import Limit
+from grammar.clauses.share import Share
+from grammar.clauses.spread import Spread
 from grammar.meaning.constants import constant
 from grammar.tree.ast import Expr, Literal
-from grammar.tree.clause_parts import Per, PodSet
-from grammar.tree.clauses import Cards, Filter, Gang, Limit, RejectingClause, Share, Spread
+from grammar.tree.clause_parts import ClauseThatRejects, Per, PodSet
 from grammar.tree.types import STRING
 from grammar.tree.walk import children, walk
 
@@ -90,7 +95,7 @@ class PortablePolicy:
             conditions = LabelConditions(checked.environment, pod, frozen)
             for clause in checked.policy.clauses:
                 # A clause that gives points rejects no node.
-                if not isinstance(clause, RejectingClause) or clause.points_weight is not None:
+                if not isinstance(clause, ClauseThatRejects) or clause.points_weight is not None:
                     continue
                 try:
                     yield self._part(clause, checked, conditions, exempt)
@@ -99,7 +104,7 @@ class PortablePolicy:
 
     def _part(
         self,
-        clause: RejectingClause,
+        clause: ClauseThatRejects,
         checked: Checked,
         conditions: LabelConditions,
         exempt: Collection[str],
@@ -120,7 +125,7 @@ class PortablePolicy:
             case Gang():
                 raise UnportableError("pods that are bound together have no equivalent")
             case _:
-                assert_never(clause)
+                raise TypeError(clause.keyword)
 
     # ---- filters
 
@@ -218,12 +223,12 @@ class PortablePolicy:
         return Part(clause.name, exact=True, near=(term,) if applies else ())
 
 
-def _applies(clause: RejectingClause, conditions: LabelConditions) -> bool:
+def _applies(clause: ClauseThatRejects, conditions: LabelConditions) -> bool:
     """Whether the clause applies to the pod: where its `when` is missing, it does not."""
     return clause.when is None or conditions.of_pod(clause.when)
 
 
-def _rejects_missing(clause: RejectingClause) -> None:
+def _rejects_missing(clause: ClauseThatRejects) -> None:
     if clause.missing == "pass":
         raise UnportableError("`missing pass` passes nodes without the label")
 

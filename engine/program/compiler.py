@@ -21,7 +21,7 @@ from engine.program.item_kinds import ItemKinds
 from engine.program.node_groups import digest_of, once_per_group, read_count, read_group
 from engine.program.tables import read_table
 from grammar.checker.expression_checker import Checker
-from grammar.meaning.card_forms import FACTS
+from grammar.clauses.cards import FACTS
 from grammar.meaning.costs import GREATEST, Estimate, Estimator
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import short_form

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import chain
-from typing import Any, TypeVar, assert_never
+from typing import Any, TypeVar
 from typing import Literal as OneOf
 
 from engine.program import operations
@@ -16,14 +16,7 @@ from engine.program.compiler import OF_PODS, Compiler
 from engine.program.frame import Evaluate, Message
 from engine.program.node_groups import GroupSpec, namespace_of_pod, number_of_sum
 from engine.program.node_groups import digest_of as digest_of_group
-from engine.program.pod_shape import (
-    COMPUTED,
-    Path,
-    PodReads,
-    node_parts,
-    paths_as_peer,
-    pod_parts,
-)
+from engine.program.pod_shape import COMPUTED, Path, PodReads, node_parts, paths_as_peer, pod_parts
 from engine.program.program import (
     NO_READS,
     BoundProgram,
@@ -55,26 +48,30 @@ from engine.program.tables import digest_of as digest_of_table
 from grammar.checker.declarations import OBJECT
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import Checked
+from grammar.clauses.cards import Cards
+from grammar.clauses.filter import Filter
+from grammar.clauses.gang import Gang
+from grammar.clauses.limit import Limit
+from grammar.clauses.preempt import Preempt
+from grammar.clauses.score import Score
+from grammar.clauses.share import Share
+from grammar.clauses.spread import Spread
 from grammar.meaning import card_forms as cards
 from grammar.meaning.access import kept
 from grammar.meaning.constants import constant, literal
 from grammar.meaning.costs import Estimator
 from grammar.tree.ast import Expr, Ident, Literal
-from grammar.tree.clause_parts import Bound, Bounds, Order, PodSet, Template, WaitUntil
-from grammar.tree.clauses import (
-    Cards,
-    Clause,
-    CountingClause,
-    Filter,
-    Gang,
-    Limit,
-    Policy,
-    Preempt,
-    Score,
-    Share,
-    Spread,
-    of_kind,
+from grammar.tree.clause_parts import (
+    AnyClause,
+    Bound,
+    Bounds,
+    ClauseThatCounts,
+    Order,
+    PodSet,
+    Template,
+    WaitUntil,
 )
+from grammar.tree.clauses import Policy, of_kind
 from grammar.tree.data import COUNT_OF_NODES, Count, Data, FromObjects
 from grammar.tree.printer import print_expression
 from grammar.tree.types import DYN
@@ -277,7 +274,7 @@ class _PolicyCompiler:
                 case Preempt():
                     yield self._preempt(clause)
                 case _:
-                    assert_never(clause)
+                    raise TypeError(clause.keyword)
 
     def selects_by(self) -> Reads | None:
         """What the selector reads of a pod that is there; None if that is not known of it."""
@@ -326,7 +323,7 @@ class _PolicyCompiler:
         )
 
     def _count(
-        self, clause: CountingClause, number: float | Expr, *, terminating: bool = False
+        self, clause: ClauseThatCounts, number: float | Expr, *, terminating: bool = False
     ) -> CountProgram:
         """The common part of a clause that counts; `number` is that of its bound."""
         weight = clause.strength.weight
@@ -601,7 +598,7 @@ class _PolicyCompiler:
             return compiled(value), (operations.magnitude(low), operations.magnitude(high))
         return operations.ranged(compiled(value), compiled(scale.low), compiled(scale.high)), None
 
-    def _nodes_per_look(self, clause: Clause) -> int:
+    def _nodes_per_look(self, clause: AnyClause) -> int:
         """The number of nodes for which the clause takes about a millisecond at most."""
         steps = sum(map(self._estimator.steps, children(clause, skip=_UNDECIDING)))
         return max(1, _STEPS_PER_LOOK // max(1, steps))

@@ -15,13 +15,13 @@ from dataclasses import fields, replace
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
-from grammar.checker.expression_checker import DATA, Checker
+from grammar.checker.expression_checker import Checker
 from grammar.meaning.constants import coerce
 from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
 from grammar.meaning.schema import Field, Record, Schema, print_as_written
 from grammar.messages import catalogue
-from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.diagnostics import Diagnostic
 from grammar.syntax.parser import MAX_DEPTH
 from grammar.tree.ast import (
     Call,
@@ -34,20 +34,18 @@ from grammar.tree.ast import (
     Select,
     Unary,
 )
-from grammar.tree.clause_parts import Bound, PodSet
+from grammar.tree.clause_parts import AnyClause, PodSet
 from grammar.tree.clauses import (
     Argument,
-    Clause,
-    CountingClause,
     Def,
     Item,
     Let,
-    Limit,
     Parameter,
     Policy,
 )
 from grammar.tree.data import (
     COLUMN_OF,
+    DATA,
     Column,
     Count,
     Data,
@@ -77,7 +75,7 @@ from grammar.tree.types import (
     map_of,
     unknown_type,
 )
-from grammar.tree.walk import children, reads, rewritten, roots, walk
+from grammar.tree.walk import children, reads, rewritten, walk
 from grammar.values.errors import EvaluationError
 from grammar.values.named_formats import is_label, is_subdomain
 from grammar.values.quantity import Quantity
@@ -289,7 +287,7 @@ def _at(value: Expr, span: Span) -> Expr:
 
 def _with_weight(item: Item, found: list[Diagnostic]) -> Item:
     """The item with its weight as a number, if a parameter gives it."""
-    if not isinstance(item, Clause) or not isinstance(item.points_weight, Literal):
+    if not isinstance(item, AnyClause) or not isinstance(item.points_weight, Literal):
         return item
     negative = item.weight_may_be_negative
     return item.weighing(_weight(item.points_weight, found, negative=negative))
@@ -503,8 +501,6 @@ def _wrong(text: str, what: str, example: str, span: Span) -> Diagnostic:
 
 # The record of the schema with the fields that every group has besides its `value`.
 _FIELDS = "NodeGroup"
-# A strict bound is worked out for each of its counts with pods on their way, and without.
-_MOST_COUNTS = 4
 # A message may read only what stays equal between two calls for one pod (C47).
 _CONSTANT = (
     ("pod", "metadata", "name"),
@@ -533,42 +529,13 @@ def with_name(environment: Environment, item: Group | Count, kind: Type) -> Envi
     )
 
 
-def groups_of_all(environment: Environment) -> set[str]:
-    """The groups in which every node is, so that what is read of them is the same for all nodes."""
-    definitions, groups = environment.definitions, environment.groups.values()
-    return {group.name for group in groups if "node" not in roots([group.by], definitions)}
-
-
 def wrong_count(item: Count) -> Iterator[Diagnostic]:
     """An error for pending pods by place."""
     if item.pods.state == "pending" and item.per.scope != "cluster":
         yield catalogue.pending_nowhere(item.pods.span, f"count {item.name} =")
 
 
-def wrong_limit(item: Limit) -> Iterator[Diagnostic]:
-    """An error for each part of a limit that does not fit what it counts."""
-    bound, scope = item.bound, item.per.scope
-    if bound.percent:
-        where = None if item.pods is None else item.pods.where
-        is_own = where is None or any(isinstance(e, Ident) and e.name == "pod" for e in walk(where))
-        is_part = is_own and bound.kind == "at most" and not item.per.of_nodes
-        part = bound.amount if is_part and isinstance(bound.amount, float | int) else None
-        wrong = catalogue.percentage_of_nothing(bound.span)
-        if part is not None:
-            made = f"at most math.greatest(1, pod.workload.replicas * {part:g} / 100)"
-            others = "or a `share` for nodes that are named"
-            hint = f"write `{made}` for a part of the replicas, {others}"
-            wrong = replace(wrong, hint=hint, remedy=Fix(bound.span, made))
-        yield wrong
-    if item.per.of_nodes:
-        kind = "at most" if scope == "used nodes" else "at least"
-        if bound.kind != kind:
-            yield catalogue.bound_of_nodes(scope, kind, bound.span)
-        if item.pods is not None and item.pods.amount is not None:
-            yield catalogue.sum_of_nodes(scope, item.pods.amount.span)
-
-
-def wrong_pods(clause: CountingClause, pods: PodSet) -> Iterator[Diagnostic]:
+def wrong_pods(clause: AnyClause, pods: PodSet) -> Iterator[Diagnostic]:
     """An error for pods, or a sum of them, that a kind of clause does not count."""
     if pods.amount is not None and not clause.may_sum:
         yield catalogue.sum_of_pods(clause.keyword, pods.amount.span)
@@ -576,15 +543,6 @@ def wrong_pods(clause: CountingClause, pods: PodSet) -> Iterator[Diagnostic]:
         yield catalogue.pending_nowhere(pods.span)
     elif pods.state and not clause.may_sum:
         yield catalogue.state_of_spread(pods.state, pods.span)
-
-
-def many_counts(bound: Bound, environment: Environment) -> Iterator[Diagnostic]:
-    """An error for a checked bound that would have to be worked out very often."""
-    if not isinstance(bound.amount, Expr):
-        return
-    names = roots([bound.amount], environment.definitions)
-    if len(names & environment.counts.keys()) > _MOST_COUNTS:
-        yield catalogue.many_counts(_MOST_COUNTS, bound.span)
 
 
 def varying(

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, assert_never
 
+from grammar.clauses.cards import CARD, CARD_TYPE, Cards
 from grammar.meaning import card_forms as cards
 from grammar.meaning import schema as shortforms
 from grammar.meaning.constants import coerce, coerce_beside, coerce_chain, constants_of
@@ -28,7 +29,7 @@ from grammar.messages import catalogue
 from grammar.messages.diagnostics import SIMILAR, Diagnostic, nearest
 from grammar.messages.helping import Remedy, helper
 from grammar.tree import ast
-from grammar.tree.clauses import Cards
+from grammar.tree.data import DATA
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Span
 from grammar.tree.types import (
@@ -50,8 +51,6 @@ from grammar.tree.types import (
 from grammar.values.format import refused
 
 _RELATIONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in"})
-# What stands before the name of a table.
-DATA = "data."
 
 
 class Checker:
@@ -340,8 +339,8 @@ class Checker:
         if (clause := self._cards_clause(expr.args[0])) is None:
             return replace(expr, type=POISON)
         node, pod = (ast.Ident(name, False, expr.span) for name in ("node", "pod"))
-        in_pick = self._locals.get(cards.CARD) == cards.CARD_TYPE
-        card = ast.Ident(cards.CARD, False, expr.span) if in_pick else None
+        in_pick = self._locals.get(CARD) == CARD_TYPE
+        card = ast.Ident(CARD, False, expr.span) if in_pick else None
         return self._of_cards(
             clause,
             expr,

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from grammar.clauses.cards import CARD, CARD_TYPE, FACTS, Cards
 from grammar.meaning.schema import written_out
 from grammar.tree import ast
-from grammar.tree.clauses import Cards
 from grammar.tree.source import Span
 from grammar.tree.types import (
     DOUBLE,
@@ -29,14 +29,9 @@ from grammar.tree.types import (
 from grammar.values.errors import EvaluationError
 from grammar.values.sizes import Size
 
-# The variable with what is known of cards beside the node, in policies with a `cards` clause.
-FACTS = "cardFacts"
-# The variable of `pick`.
-CARD = "card"
-
 # ---- types and functions
 
-CARD_TYPE, FACTS_TYPE, NEED_TYPE = Type("Card"), Type("CardFacts"), Type("CardNeed")
+FACTS_TYPE, NEED_TYPE = Type("CardFacts"), Type("CardNeed")
 _CARDS = list_of(CARD_TYPE)
 _AMOUNTS = map_of(STRING, INT)
 _BEST = (_CARDS, NEED_TYPE, QUANTITY, FACTS_TYPE, STRING)

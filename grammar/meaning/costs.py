@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from grammar.meaning.environment import Environment
 from grammar.tree import ast
-from grammar.tree.clause_parts import Bounds
-from grammar.tree.clauses import Clause, ForPods, Policy
+from grammar.tree.clause_parts import AnyClause, Bounds
+from grammar.tree.clauses import ForPods, Policy
 from grammar.tree.data import Count, Group, is_group
 from grammar.tree.source import Span
 from grammar.tree.types import DYN, Type
@@ -428,7 +428,7 @@ def expressions(policy: Policy, environment: Environment) -> Iterator[ast.Expr]:
             yield item.by
         elif isinstance(item, Count):
             yield from children(item.pods)
-        elif isinstance(item, Clause):
+        elif isinstance(item, AnyClause):
             # What a group is by is an expression of the policy once.
             parts = children(item, skip=(Bounds,))
             yield from (e for e in parts if not any(e is g.by for g in groups))

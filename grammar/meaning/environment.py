@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from grammar.clauses.cards import Cards
 from grammar.meaning import card_forms
 from grammar.meaning.added_functions import added_functions
 from grammar.meaning.schema import Field, Schema
 from grammar.tree.ast import Call, Expr, Ident, Select
-from grammar.tree.clauses import Cards, Def, Let
+from grammar.tree.clauses import Def, Let
 from grammar.tree.data import Count, Data, Group, is_group
 from grammar.tree.types import (
     BOOL,

@@ -25,7 +25,6 @@ from grammar.messages.diagnostics import (
 )
 from grammar.messages.texts import counted, escaped
 from grammar.tree.clause_parts import LONGEST_WAIT, SHORTEST_WAIT
-from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.data import GROUP, ROW
 from grammar.tree.printer import print_length
 from grammar.tree.source import Span
@@ -197,9 +196,6 @@ def unclosed_bracket(opener: str, span: Span) -> Diagnostic:
     closer = {"{": "}", "(": ")"}.get(opener, "]")
     message, hint = f"the `{opener}` is not closed", f"write `{closer}` where its contents end"
     return replace(_error("P0140", message, span, hint, label="opens here"), other_hint=hint)
-
-
-CLAUSES_ARE = f"the clauses are {listed((f'`{word}`' for word in CLAUSE_WORDS), 'and')}"
 
 
 def unknown_clause(word: str, span: Span) -> Diagnostic:

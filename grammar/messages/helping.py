@@ -70,3 +70,9 @@ def helped(by: Helper) -> Iterator[None]:
         yield
     finally:
         _HELPER.reset(token)
+
+
+def told(question: str, found: Diagnostic, *about: object) -> Diagnostic:
+    """The error of a part of a clause, with what to write if somebody looks for hints."""
+    asked = helper()
+    return found if asked is None else asked.clause(question, found, *about)

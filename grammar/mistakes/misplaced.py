@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
+from grammar.clauses import CLAUSE_WORDS
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.lexemes import Lexemes
-from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Source, Span
 
 # Words that begin an item of a policy.

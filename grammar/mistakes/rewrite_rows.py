@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.resources import files
 
-from grammar.messages import catalogue, habits, plain_words
+from grammar.clauses import CLAUSE_WORDS, CLAUSES_ARE
+from grammar.messages import habits, plain_words
 from grammar.mistakes.rewrites import Rewrite
-from grammar.tree.clauses import CLAUSE_WORDS
 
 R = Rewrite
-_CLAUSES_ARE = f"; {catalogue.CLAUSES_ARE}"
+_CLAUSES_ARE = f"; {CLAUSES_ARE}"
 
 
 def _operator(word: str, here: str) -> Rewrite:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from grammar.clauses import CLAUSE_WORDS
 from grammar.messages import catalogue, habits, plain_words
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.messages.texts import filled, template_of
 from grammar.mistakes.misplaced import ITEMS, PARTS, STOPS, WORDS, Misplaced, with_edit
 from grammar.syntax.lexemes import Lexemes
 from grammar.tree.clause_parts import LONGEST_WAIT, SHORTEST_WAIT
-from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.printer import print_length, print_string
 from grammar.tree.source import Span
 

@@ -11,6 +11,7 @@ from collections.abc import Container, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
+from grammar.clauses import CLAUSE_WORDS, CLAUSES_ARE
 from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.messages.helping import Leads
@@ -20,7 +21,6 @@ from grammar.mistakes.misplaced import ITEMS, PARTS, WORDS, Misplaced, with_edit
 from grammar.mistakes.rewrite_rows import ROWS
 from grammar.mistakes.rewrites import rewritten
 from grammar.syntax.lexemes import Lexemes
-from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Source, Span
 
 # The rows that are asked before everything else, in their order.
@@ -157,7 +157,7 @@ def _clause(place: Misplaced) -> Diagnostic | None:
     said = next(rewritten(place, ROWS["clauses"]), None)
     if said is not None:
         return said
-    return replace(found, hint=catalogue.CLAUSES_ARE)
+    return replace(found, hint=CLAUSES_ARE)
 
 
 def built(found: Diagnostic, source: Source, leads: Leads) -> Diagnostic:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf, isfinite
 
+from grammar.clauses.limit import Limit
+from grammar.clauses.score import Score
 from grammar.meaning.constants import constants
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.rules.ranges import (
@@ -26,7 +28,6 @@ from grammar.rules.rule import Tree, finding, instead, on, rule
 from grammar.rules.words import compared, root_of, unwrapped
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bounds
-from grammar.tree.clauses import Limit, Score
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, QUANTITY
 from grammar.tree.walk import walk

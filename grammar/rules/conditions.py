@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
 
+from grammar.clauses.filter import Filter
 from grammar.meaning.constants import fold
 from grammar.meaning.environment import inside
 from grammar.messages.diagnostics import Diagnostic, Fix
@@ -27,7 +28,7 @@ from grammar.rules.ranges import (
 )
 from grammar.rules.rule import Tree, conditions, finding, instead, on, rule
 from grammar.tree import ast
-from grammar.tree.clauses import Def, Filter, Let, of_kind
+from grammar.tree.clauses import Def, Let, of_kind
 from grammar.tree.data import Count, Group
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Span

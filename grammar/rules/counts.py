@@ -12,6 +12,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import inf
 
+from grammar.clauses.filter import Filter
+from grammar.clauses.gang import Gang
+from grammar.clauses.limit import Limit
+from grammar.clauses.share import Share
+from grammar.clauses.spread import Spread
 from grammar.meaning.access import of_peer
 from grammar.meaning.constants import constants, literal
 from grammar.messages import catalogue
@@ -21,7 +26,7 @@ from grammar.rules.ranges import MIRRORED, NEGATED, Fact, conjuncts
 from grammar.rules.rule import Tree, finding, instead, rule
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bound
-from grammar.tree.clauses import Filter, Gang, Limit, Policy, Share, Spread, of_kind
+from grammar.tree.clauses import Policy, of_kind
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL

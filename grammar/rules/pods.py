@@ -12,6 +12,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from grammar.checker.policy_checker import Checked
+from grammar.clauses.filter import Filter
+from grammar.clauses.gang import Gang
+from grammar.clauses.limit import Limit
+from grammar.clauses.score import Score
 from grammar.meaning.access import Path, kept
 from grammar.meaning.environment import Environment
 from grammar.messages import catalogue
@@ -21,7 +25,7 @@ from grammar.rules.rule import Tree, finding, instead, on, rule, write_out
 from grammar.rules.words import compared, reads_field, unwrapped
 from grammar.tree import ast
 from grammar.tree.ast import Expr
-from grammar.tree.clauses import Filter, Gang, Limit, Policy, Score, of_kind
+from grammar.tree.clauses import Policy, of_kind
 from grammar.tree.source import Span
 from grammar.tree.walk import reads, walk
 

@@ -19,8 +19,8 @@ from grammar.meaning.environment import ClusterFacts, Environment
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix, Severity
 from grammar.tree import ast
-from grammar.tree.clause_parts import WrittenCondition
-from grammar.tree.clauses import Clause, Def, ForPods, Let, Policy, of_kind
+from grammar.tree.clause_parts import AnyClause, WrittenCondition
+from grammar.tree.clauses import Def, ForPods, Let, Policy, of_kind
 from grammar.tree.source import Span
 from grammar.tree.types import STRING
 from grammar.tree.walk import rewritten, roots, walk
@@ -87,7 +87,7 @@ def conditions(policy: Policy) -> Iterator[WrittenCondition]:
     for item in policy.items:
         if isinstance(item, ForPods):
             yield WrittenCondition(item.where, "for")
-        elif isinstance(item, Clause):
+        elif isinstance(item, AnyClause):
             yield from item.conditions
 
 

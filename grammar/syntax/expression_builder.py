@@ -6,76 +6,26 @@ item with a `ParseError`; the parser goes on with the rest of the text.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeGuard
 
+from grammar.clauses.reading import (
+    Child,
+    SyntaxToken,
+    is_token,
+    nodes,
+    parse_int,
+    span_of,
+    text_of,
+    token_span,
+    unquote,
+)
 from grammar.messages import catalogue
 from grammar.messages.catalogue import ParseError
 from grammar.tree import ast
 from grammar.tree.clause_parts import Template
-from grammar.tree.source import ESCAPES, Span
+from grammar.tree.source import Span
 from grammar.tree.types import BOOL, DOUBLE, INT, NULL, STRING
-
-_SIMPLE = ESCAPES | {c: c for c in "?'`"}
-_ESCAPE = re.compile(
-    r"\\(?:([abfnrtv\\?\"'`])|[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.?))",
-    re.DOTALL,
-)
-
-
-def unquote(token: str) -> str:
-    """The value of a string token, without quotes and escapes (CEL langdef, Syntax).
-
-    Raises ValueError for an invalid escape sequence.
-    """
-    raw = token[0] in "rR"
-    body = token[1:] if raw else token
-    quotes = 3 if body[:3] in ('"""', "'''") else 1
-    body = body[quotes:-quotes]
-    return body if raw or "\\" not in body else _ESCAPE.sub(_character, body)
-
-
-def _character(match: re.Match[str]) -> str:
-    simple, *codes, octal, bad = match.groups()
-    if simple:
-        return _SIMPLE[simple]
-    if bad is not None:
-        raise ValueError(f"`\\{bad}` is not an escape sequence")
-    code = int(octal, 8) if octal else int(next(c for c in codes if c), 16)
-    if code > 0x10FFFF or 0xD800 <= code < 0xE000:
-        raise ValueError(f"`{match.group()}` is not a character")
-    return chr(code)
-
-
-def parse_int(text: str) -> int:
-    """A decimal or `0x…` number; its range is checked later, when the sign is known."""
-    if text[:2] in ("0x", "0X"):
-        return int(text, 16)
-    # 25 digits are out of range anyway, and Python refuses to read thousands of digits.
-    return int(text.lstrip("0")[:25] or "0")
-
-
-# ---- expressions
-
-
-class SyntaxToken(Protocol):
-    """A token of the parser: a `str` with its type and offsets."""
-
-    type: str
-    start_pos: int
-    end_pos: int
-
-
-Child = object
-Children = Sequence[Child]
-
-
-def is_token(child: Child) -> TypeGuard[SyntaxToken]:
-    """Tokens are the only strings among the children."""
-    return isinstance(child, str)
-
 
 # CEL langdef, Syntax: reserved for other languages' syntax; legal as field names only.
 RESERVED = frozenset(
@@ -110,31 +60,6 @@ class _Optional:
 
     value: ast.Expr
     optional: bool
-
-
-def token_span(token: SyntaxToken) -> Span:
-    return Span(token.start_pos, token.end_pos)
-
-
-def span_of(children: Children) -> Span:
-    """From the first child's start to the last child's end."""
-    first, last = children[0], children[-1]
-    start = first.start_pos if is_token(first) else first.span.start  # type: ignore[attr-defined]
-    end = last.end_pos if is_token(last) else last.span.end  # type: ignore[attr-defined]
-    return Span(start, end)
-
-
-def nodes(children: Children) -> Iterable[ast.Expr]:
-    """The expression children, tokens left out."""
-    return (c for c in children if isinstance(c, ast.Expr))
-
-
-def text_of(token: SyntaxToken) -> str:
-    """The value of a STRING token."""
-    try:
-        return unquote(str(token))
-    except ValueError as error:
-        raise ParseError(catalogue.bad_literal(str(error), token_span(token))) from None
 
 
 class ExpressionBuilder:

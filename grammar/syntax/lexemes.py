@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from itertools import takewhile
 
+from grammar.clauses import KINDS
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.source import Span
 
@@ -165,20 +166,6 @@ class Lexemes:
         return at - 1
 
 
-# How each clause is written, for a place where its parts are not known.
-SHAPES = {
-    "filter": 'filter "x" { require node.ready }',
-    "score": 'score "x" weight 10 { value node.usage["cpu"] range 0 .. 1 }',
-    "share": 'share "x" { of replicas on nodes where node.zone == "a" at most 40% strict }',
-    "spread": 'spread "x" { over node.zone skew at most 1 strict }',
-    "limit": 'limit "x" { per node at most 1 strict }',
-    "cards": 'cards "x" { on node 2 of {"milli": 1000} take {"milli": 500} }',
-    "gang": 'gang "x" { of replicas within node.zone }',
-    "preempt": 'preempt "x" { protect victim where victim.priority > 0 }',
-    "bind": 'bind "x" { require node.ready }',
-}
-
-
 def shape_at(text: str, offset: int) -> str | None:
     """How the clause around an offset is written, and beside clauses, a filter."""
     lexemes = Lexemes(text)
@@ -186,7 +173,7 @@ def shape_at(text: str, offset: int) -> str | None:
         return None
     head = (lexemes[n].text for n in range(opener - 1, -1, -1))
     words = takewhile(lambda word: word not in ("{", "}"), head)
-    return next((SHAPES[w] for w in words if w in SHAPES), SHAPES["filter"])
+    return next((KINDS[w] for w in words if w in KINDS), KINDS["filter"]).shape
 
 
 def closed(found: Diagnostic, text: str) -> str | None:

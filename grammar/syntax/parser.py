@@ -19,6 +19,7 @@ from typing import cast
 from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
+from grammar.clauses import CLAUSE_WORDS
 from grammar.messages import catalogue
 from grammar.messages.catalogue import ParseError
 from grammar.messages.diagnostics import Diagnostic, Fix
@@ -26,7 +27,7 @@ from grammar.messages.helping import Leads, helper
 from grammar.syntax.clause_builder import Builder
 from grammar.syntax.lexemes import closed, shape_at
 from grammar.tree.ast import Expr, Literal
-from grammar.tree.clauses import CLAUSE_WORDS, File, Item
+from grammar.tree.clauses import File, Item
 from grammar.tree.source import Source, Span
 from grammar.tree.types import INT
 from grammar.tree.walk import children

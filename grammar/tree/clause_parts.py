@@ -1,7 +1,7 @@
 """Clause parts: what clauses are made of, and what every kind of clause says of itself.
 
-Most modules ask a clause, and do not tell its kind. `grammar.tree.clauses` has the kinds; the same
-rules as in `grammar.tree.ast` hold.
+Most modules ask a clause, and do not tell its kind. `grammar.clauses` has the kinds; the same rules
+as in `grammar.tree.ast` hold.
 """
 
 from __future__ import annotations
@@ -170,6 +170,8 @@ class AnyClause:
     may_sum: ClassVar[bool] = False
     # Whether a negative weight turns its points around.
     weight_may_be_negative: ClassVar[bool] = False
+    # What of it tests cover: that it accepts and rejects nodes, or that it has a value.
+    tested: ClassVar[OneOf["verdict", "value"] | None] = None
 
     @property
     def keyword(self) -> str:
@@ -258,13 +260,6 @@ class AnyClause:
         """What it needs of the configuration of kube-scheduler, beyond a `filterVerb`."""
         return frozenset()
 
-    # ---- how tests cover it
-
-    @property
-    def tested(self) -> OneOf["verdict", "value"] | None:
-        """What of it tests cover: that it accepts and rejects nodes, or that it has a value."""
-        return None
-
 
 @dataclass(frozen=True, slots=True)
 class ClauseThatRejects(AnyClause):
@@ -273,14 +268,11 @@ class ClauseThatRejects(AnyClause):
     _: KW_ONLY
     message: Template | None = None
     detail: Template | None = None
+    tested = "verdict"
 
     @property
     def texts(self) -> tuple[tuple[str, Template | None], ...]:
         return (("message", self.message), ("detail", self.detail))
-
-    @property
-    def tested(self) -> OneOf["verdict", "value"] | None:
-        return "verdict"
 
 
 @dataclass(frozen=True, slots=True)

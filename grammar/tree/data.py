@@ -15,7 +15,8 @@ from grammar.tree.types import DOUBLE, INT, QUANTITY, Type
 
 # ---- tables
 
-# What the name of the type of rows begins with.
+# What stands before the name of a table, and what the name of the type of its rows begins with.
+DATA = "data."
 ROW = "Row of "
 # How often a source is asked, and after how many times of that a row is stale.
 EVERY_SECONDS, STALE_TIMES = 30.0, 3

@@ -20,11 +20,11 @@ from grammar.meaning.environment import Environment, variables_of_macro
 from grammar.meaning.schema import Field
 from grammar.messages.texts import cut
 from grammar.syntax.expression_builder import MACRO_VARIABLES
+from grammar.syntax.formatter import print_data, print_parameter
 from grammar.syntax.parser import accepts, keywords, parse_expression, scan
 from grammar.tree.clause_parts import NodeSet, Order
 from grammar.tree.clauses import Policy
 from grammar.tree.data import COLUMN_OF
-from grammar.tree.printer import print_data, print_parameter
 from grammar.tree.source import Source, Span
 from grammar.tree.types import DECLARED, DYN, POISON, Overload, Type, agrees
 from policies.editor.tokens import (

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from grammar.messages.texts import cut
+from grammar.syntax.formatter import print_parameter
 from grammar.syntax.parser import accepts, keywords
 from grammar.tree.clauses import Def, Let
 from grammar.tree.data import Count, Group
-from grammar.tree.printer import print_parameter
 from grammar.tree.source import Source, Span
 from policies.editor.completion import (
     Candidate,

@@ -26,10 +26,11 @@ from engine.errors import DeadlineExceededError, ExpensivePolicyError
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation, Frame
 from engine.program.program import Program, ShareProgram
+from grammar.clauses.share import Share
 from grammar.messages.texts import cut
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import Bound
-from grammar.tree.clauses import Policy, Setting, Share, of_kind
+from grammar.tree.clauses import Policy, Setting, of_kind
 from grammar.tree.printer import print_expression
 from grammar.values.maps import EMPTY_RECORD
 from grammar.values.time import Timestamp

@@ -17,8 +17,8 @@ from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
 from engine.program.tables import TableSpec
 from grammar.meaning.schema import load_schema
+from grammar.syntax.formatter import format_file, print_parameter
 from grammar.syntax.parser import parse_file
-from grammar.tree.printer import format_file, print_parameter
 from grammar.tree.source import Source
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp

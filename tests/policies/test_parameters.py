@@ -9,8 +9,8 @@ import pytest
 
 from engine.program.policy_compiler import compile_policy
 from grammar.checker.policy_checker import Checked
+from grammar.clauses.share import Share
 from grammar.meaning.schema import load_schema
-from grammar.tree.clauses import Share
 from grammar.tree.source import Source
 from policies.admission import check_object, check_stored, lines
 from policies.validation import CheckedFile, Validation, Validator

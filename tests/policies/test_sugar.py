@@ -11,9 +11,10 @@ from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
+from grammar.clauses.share import Share
 from grammar.meaning.schema import load_schema
 from grammar.tree.clause_parts import Bound, Repair
-from grammar.tree.clauses import Policy, Share
+from grammar.tree.clauses import Policy
 from grammar.values.time import Timestamp
 from policies.admission import CheckedObject, check_object, lines
 from policies.sugar import CLAUSE, parts

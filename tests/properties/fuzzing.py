@@ -12,8 +12,8 @@ from engine.program.frame import Frame, unhurried
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
 from grammar.meaning.schema import Schema, load_schema
+from grammar.syntax.formatter import format_file
 from grammar.syntax.parser import parse_file
-from grammar.tree.printer import format_file
 from grammar.tree.source import Source
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp

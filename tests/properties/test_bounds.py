@@ -16,9 +16,11 @@ from engine.counting.count_clauses import CountClauses
 from engine.objects.peer import Peer
 from engine.program.policy_compiler import compile_policy
 from grammar.checker.policy_checker import Checked
+from grammar.clauses.limit import Limit
+from grammar.clauses.share import Share
+from grammar.clauses.spread import Spread
 from grammar.meaning.evaluator import evaluate
 from grammar.tree.ast import Expr
-from grammar.tree.clauses import CountingClause, Limit, Share, Spread
 from grammar.tree.source import Source
 from grammar.values.errors import EvaluationError
 from policies.validation import check_source
@@ -117,9 +119,9 @@ class Plain:
     nodes: Sequence[NodeWithPods]
 
     @property
-    def clause(self) -> CountingClause:
+    def clause(self) -> Share | Spread | Limit:
         (clause,) = self.checked.policy.clauses
-        assert isinstance(clause, CountingClause)
+        assert isinstance(clause, Share | Spread | Limit)
         return clause
 
     def value(self, expr: Expr, variables: Mapping[str, object]) -> object:

@@ -19,10 +19,10 @@ from engine.explanation.inspection import ClauseResults, Inspection
 from engine.explanation.written import Traced, Values, Written, WrittenClauses
 from engine.offline import offline_engine
 from engine.work import finished
+from grammar.clauses.score import Score
 from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
 from grammar.tree.ast import Expr, Ident
-from grammar.tree.clauses import Score
 from grammar.tree.source import Source
 from grammar.tree.walk import children
 from grammar.values.errors import EvaluationError

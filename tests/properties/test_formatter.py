@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grammar.syntax.formatter import format_file
 from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.parser import parse_file
-from grammar.tree.printer import format_file
 from grammar.tree.source import Source
 from policies.loader import library_sources
 from tests.properties import strategies

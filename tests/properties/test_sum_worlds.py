@@ -13,8 +13,8 @@ import pytest
 from engine.decision.registry import Registry
 from engine.program.policy_compiler import compile_policy
 from grammar.checker.policy_checker import Checked
+from grammar.clauses.limit import Limit
 from grammar.meaning.evaluator import evaluate
-from grammar.tree.clauses import Limit
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import Quantity
 from tests.engine.counting.helpers import Counting, Reports, counting_of

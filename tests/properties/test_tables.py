@@ -22,9 +22,10 @@ from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.program.policy_time import DecisionTime
 from engine.program.tables import Table
+from grammar.clauses.filter import Filter
 from grammar.meaning.evaluator import evaluate
 from grammar.tree.ast import Expr
-from grammar.tree.clauses import Filter, of_kind
+from grammar.tree.clauses import of_kind
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.quantity import Quantity
 from grammar.values.time import NEVER, SECOND, Timestamp

@@ -10,11 +10,13 @@ from typing import Any
 from engine.cards.card_functions import with_cards
 from engine.objects.peer import ENDED, Peer
 from grammar.checker.policy_checker import Checked
+from grammar.clauses.filter import Filter
+from grammar.clauses.score import Score
 from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import Bounds
-from grammar.tree.clauses import Filter, Policy, Score
+from grammar.tree.clauses import Policy
 from grammar.tree.data import Count, Group
 from grammar.tree.types import INT
 from grammar.values.errors import EvaluationError, MissingError

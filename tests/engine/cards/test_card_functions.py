@@ -26,11 +26,11 @@ from engine.program.compiler import Compiler
 from engine.program.frame import Frame
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import environment_of
+from grammar.clauses.cards import Cards
 from grammar.meaning import card_forms
 from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
 from grammar.tree.ast import Expr, Ident
-from grammar.tree.clauses import Cards
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.quantity import Quantity
 from tests.engine.cards.test_node_cards import WHOLE, on
@@ -67,7 +67,7 @@ def read() -> Frame:
 
 def evaluated(expr: Expr, environment: Environment) -> object:
     frame = read()
-    variables = {"pod": frame.pod, "node": frame.node, "now": NOW, card_forms.FACTS: FACTS}
+    variables = {"pod": frame.pod, "node": frame.node, "now": NOW, "cardFacts": FACTS}
     return evaluate(expr, variables, environment)
 
 

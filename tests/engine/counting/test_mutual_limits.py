@@ -23,9 +23,9 @@ from engine.objects.peer import Peer, labelled
 from engine.objects.request_pod import BYPASS, NO_EXEMPTIONS, Exemptions
 from engine.work import finished
 from grammar.checker.policy_checker import Checked
+from grammar.clauses.limit import Limit
 from grammar.meaning.evaluator import evaluate
 from grammar.tree.ast import Expr
-from grammar.tree.clauses import Limit
 from grammar.values.errors import EvaluationError
 from tests.support.books import examples
 from tests.support.builders import Object, namespace, node, pod, raw

@@ -9,8 +9,8 @@ import pytest
 from grammar.checker.declarations import MAX_PARTS
 from grammar.checker.policy_checker import Checked
 from grammar.messages.diagnostics import Diagnostic
+from grammar.syntax.formatter import format_file
 from grammar.syntax.parser import parse_file
-from grammar.tree.printer import format_file
 from grammar.tree.source import Source
 from policies.validation import check_source
 from tests.support.engines import SCHEMA

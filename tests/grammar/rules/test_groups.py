@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from grammar.syntax.formatter import format_file
 from grammar.syntax.parser import parse_file
-from grammar.tree.printer import format_file
 from grammar.tree.source import Source
 from policies.validation import check_source
 from tests.grammar.rules.helpers import SCHEMA, found

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from grammar.syntax.formatter import format_file
 from grammar.syntax.parser import parse_file
-from grammar.tree.printer import format_file
 from grammar.tree.source import Source
 from tests.grammar.rules.helpers import found
 from tests.grammar.rules.test_groups import errors

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from grammar.meaning.schema import load_schema
+from grammar.syntax.formatter import format_file
 from grammar.syntax.parser import parse_file
 from grammar.tree.clause_parts import Repair, minute_of, time_of
-from grammar.tree.printer import format_file
 from grammar.tree.source import Source
 from policies.validation import check_source
 

@@ -6,6 +6,11 @@ import time
 
 import pytest
 
+from grammar.clauses.filter import Filter
+from grammar.clauses.limit import Limit
+from grammar.clauses.score import Score
+from grammar.clauses.share import Share
+from grammar.clauses.spread import Spread
 from grammar.syntax.parser import (
     MAX_DEPTH,
     MAX_TOKENS,
@@ -16,7 +21,6 @@ from grammar.syntax.parser import (
 )
 from grammar.tree.ast import Binary, Call, Chain, Comprehension, Has, Ident, Literal, Unary
 from grammar.tree.clause_parts import Bound
-from grammar.tree.clauses import Filter, Limit, Score, Share, Spread
 from grammar.tree.source import Source
 from grammar.tree.types import INT
 from policies.hints import with_hints

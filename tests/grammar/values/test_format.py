@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grammar.syntax.expression_builder import parse_int, unquote
+from grammar.clauses.reading import parse_int, unquote
 from grammar.tree.types import BOOL, DOUBLE, DYN, INT, STRING, Type, list_of, optional_of
 from grammar.values.errors import EvaluationError, StepLimitError
 from grammar.values.format import format_text, refused

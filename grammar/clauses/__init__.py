@@ -1,0 +1,37 @@
+"""The kinds of clauses: each is a file, and a line of the table KINDS, which everybody asks.
+
+Belongs here: the node of a kind, how its parts are read, written and checked, and what several
+kinds share of that. Must not: the meaning of expressions (`grammar.meaning`), programs of clauses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from grammar.clauses.cards import CARDS
+from grammar.clauses.filter import BIND, FILTER
+from grammar.clauses.gang import GANG
+from grammar.clauses.kind import ClauseKind
+from grammar.clauses.limit import LIMIT
+from grammar.clauses.preempt import PREEMPT
+from grammar.clauses.score import SCORE
+from grammar.clauses.share import SHARE
+from grammar.clauses.spread import SPREAD
+from grammar.messages.catalogue import listed
+
+# By the words that they begin with, in the order in which people are told of them.
+KINDS: Mapping[str, ClauseKind] = {
+    "filter": FILTER,
+    "score": SCORE,
+    "share": SHARE,
+    "spread": SPREAD,
+    "limit": LIMIT,
+    "cards": CARDS,
+    "gang": GANG,
+    "preempt": PREEMPT,
+    "bind": BIND,
+}
+CLAUSE_WORDS = tuple(KINDS)
+CLAUSES_ARE = f"the clauses are {listed((f'`{word}`' for word in CLAUSE_WORDS), 'and')}"
+# By the rules of the grammar; the same rule is read in the same way for all kinds.
+PARTS = {part.rule: part for kind in KINDS.values() for part in kind.parts}

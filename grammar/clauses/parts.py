@@ -1,0 +1,225 @@
+"""Parts that more than one kind of clause has, or a count of pods: read, written and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Literal as OneOf
+from typing import TypeVar
+
+from grammar.clauses import reading
+from grammar.clauses.kind import (
+    NODE,
+    PEER_ALONE,
+    POD,
+    WITH_DATA,
+    WITH_GROUPS,
+    ClauseChecker,
+    ClausePart,
+    Line,
+    Names,
+)
+from grammar.clauses.reading import Child, expr_of, has, span_of, tokens
+from grammar.messages import catalogue
+from grammar.messages.helping import told
+from grammar.tree.ast import Expr, Ident
+from grammar.tree.clause_parts import Bound, Per, PodSet, PodState, Strength
+from grammar.tree.printer import print_expression, print_number
+from grammar.tree.source import Span
+from grammar.tree.types import BOOL, INT, QUANTITY
+
+# ---- numbers
+
+N = TypeVar("N", int, float)
+# The number of a bound is worked out anew when the time, or the rows of a table, change it.
+COUNT_BOUND = POD | WITH_DATA
+NODE_BOUND = COUNT_BOUND | NODE | WITH_GROUPS
+DOMAIN_BOUND = COUNT_BOUND | {"domain"}
+NUMBERS: tuple[str, ...] = ("int", "double", "dyn", "error")
+_AMOUNTS, _AN_AMOUNT = (*NUMBERS, "quantity"), "an amount: a number or a quantity"
+
+
+def number_line(head: str, number: float | Expr, span: Span | None, unit: str = "") -> Line:
+    """A number behind words, or the expression for it."""
+    if isinstance(number, Expr):
+        return f"{head} ", number, span or number.span
+    return f"{head} {print_number(number)}{unit}", None, span
+
+
+def checked_number(
+    number: N | Expr, where: str, allowed: Names, by: ClauseChecker, added: Expr | None = None
+) -> N | Expr:
+    """A number of a clause, or the checked expression for it.
+
+    What is `added` up may be quantities: a constant beside it is a quantity, too.
+    """
+    if not isinstance(number, Expr):
+        return number
+    own = ("pod", "node", "domain", *by.environment.groups, *by.environment.counts)
+    names = catalogue.listed((f"`{name}`" for name in own if name in allowed), "and")
+    checked = by.check(number, None, allowed, f"{where}, which reads {names}")
+    if added is not None and added.type == QUANTITY:
+        checked = by.coerce(checked, QUANTITY)
+    types, kind, expected = NUMBERS, INT, "a whole number"
+    if added is not None:
+        types, kind, expected = _AMOUNTS, QUANTITY, _AN_AMOUNT
+    if checked.type.name not in types:
+        hint = catalogue.wanted_hint(kind, checked.type)
+        wrong = catalogue.wrong_type(checked.type, expected, checked.span, hint)
+        by.found.append(told("a number in quotes", wrong, checked))
+    return checked
+
+
+def checked_amount(amount: Expr, place: Names, where: str, by: ClauseChecker) -> Expr:
+    """What each pod, or each node, adds to a sum."""
+    amount = by.check(amount, None, place | WITH_DATA, where)
+    if amount.type.name not in _AMOUNTS:
+        hint = catalogue.wanted_hint(QUANTITY, amount.type)
+        by.found.append(catalogue.wrong_type(amount.type, _AN_AMOUNT, amount.span, hint))
+    return amount
+
+
+# ---- bounds and strengths
+
+
+def _read_bound(c: list[Child]) -> Bound:
+    kind: OneOf["at most", "at least", "exactly"] = (
+        "at most" if has(c, "MOST") else "at least" if has(c, "LEAST") else "exactly"
+    )
+    amount, percent = reading.amount_of(c, "number of pods", 0)
+    rounding: OneOf["up", "down"] | None = None
+    if has(c, "ROUNDING"):
+        rounding = "up" if reading.choice(c, "rounding", ("up", "down")) == "up" else "down"
+    return Bound(kind, amount, percent, rounding, span_of(c))
+
+
+def bound_lines(bound: Bound) -> Iterator[Line]:
+    rounding = f" rounding {bound.rounding}" if bound.rounding else ""
+    if bound.percent and isinstance(bound.amount, Expr):
+        yield f"{bound.kind} {print_expression(bound.amount)}%{rounding}", None, bound.span
+    else:
+        unit = f"%{rounding}" if bound.percent else ""
+        yield number_line(bound.kind, bound.amount, bound.span, unit)
+
+
+def checked_bound(
+    bound: Bound, clause: str, allowed: Names, by: ClauseChecker, added: Expr | None = None
+) -> Bound:
+    where = f"the bound of a {clause}"
+    return replace(bound, amount=checked_number(bound.amount, where, allowed, by, added))
+
+
+def _read_strength(c: list[Child]) -> Strength:
+    weight = reading.weight_of(c) if has(c, "WEIGHT") else None
+    if isinstance(weight, float | int) and weight < 0:
+        raise reading.bad_number(
+            tokens(c, "SIGNED")[0], "weight of a preference", "a number above 0"
+        )
+    return Strength(weight, span_of(c))
+
+
+def _strength_lines(strength: Strength) -> Iterator[Line]:
+    weight = strength.weight
+    words = "strict" if weight is None else f"best effort {weight_words(weight)}"
+    yield words, None, strength.span
+
+
+def weight_words(weight: float | Expr) -> str:
+    shown = print_expression(weight) if isinstance(weight, Expr) else print_number(weight)
+    return f"weight {shown}"
+
+
+BOUND = ClausePart("bound", _read_bound, bound_lines, needed=True)
+STRENGTH = ClausePart("strength", _read_strength, _strength_lines, needed=True)
+
+# ---- pods and where they count
+
+
+def read_pods(c: list[Child]) -> PodSet:
+    amount, where = reading.summed(c)
+    states: tuple[PodState, ...] = ("pending", "ready", "ended")
+    return PodSet(
+        where,
+        has(c, "ALL"),
+        has(c, "PLACED"),
+        has(c, "REVISION"),
+        amount=amount,
+        state=next((state for state in states if has(c, state.upper())), ""),
+        span=span_of(c),
+    )
+
+
+def pod_lines(pods: PodSet, head: str = "", *, named: bool = False) -> Iterator[Line]:
+    """`named` says that a sum names the pods of the workload, too."""
+    if pods.amount is not None:
+        yield "sum ", pods.amount, pods.amount.span
+        head = "of "
+    if pods.where is None:
+        if named or pods.amount is None:
+            yield f"of {'revision' if pods.revision else 'replicas'}", None, pods.span
+    else:
+        words = "all " if pods.all else "placed " if pods.placed else ""
+        words += f"{pods.state} " if pods.state else ""
+        yield f"{head}{words}pods where ", pods.where, pods.where.span
+
+
+def checked_pods(pods: PodSet, by: ClauseChecker) -> PodSet:
+    if (amount := pods.amount) is not None:
+        amount = checked_amount(amount, PEER_ALONE, "`sum`, which reads only the peer", by)
+        pods = replace(pods, amount=amount)
+    if pods.where is None:
+        return pods
+    namespaces = pods.namespaces
+    if namespaces is not None:
+        only = frozenset({"namespaceObject"})
+        namespaces = by.check(namespaces, BOOL, only, "a namespaceSelector")
+    where = by.check(pods.where, BOOL, POD | PEER_ALONE | WITH_DATA, "`pods where`")
+    return replace(pods, where=where, namespaces=namespaces)
+
+
+PODS = ClausePart("pods", read_pods, pod_lines, checked_pods)
+
+
+def read_per(c: list[Child]) -> Per:
+    if has(c, "DOMAIN"):
+        return Per("domain", expr_of(c))
+    if named := tokens(c, "IDENT"):
+        return Per("group", group=str(named[0]), group_span=reading.token_span(named[0]))
+    if has(c, "NODES"):
+        amount, where = reading.summed(c)
+        return Per("used nodes" if has(c, "USED") else "empty nodes", where=where, amount=amount)
+    return Per("node" if has(c, "NODE") else "cluster")
+
+
+def per_lines(per: Per) -> Iterator[Line]:
+    if per.amount is not None:
+        yield "sum ", per.amount, per.amount.span
+    head = f"{'' if per.of_nodes else 'per '}{'' if per.amount is None else 'over '}{per.scope}"
+    if per.group:
+        yield f"{head} {per.group}", None, None
+    elif per.where is not None:
+        yield f"{head} where ", per.where, per.where.span
+    elif per.domain is not None:
+        yield f"{head} ", per.domain, per.domain.span
+    else:
+        yield head, None, None
+
+
+def group_of(per: Per, by: ClauseChecker) -> Expr | None:
+    """What the group of `per group` is by; None, with an error, if there is no such group."""
+    group = by.environment.groups.get(per.group)
+    if group is None:
+        known = by.environment.groups
+        by.found.append(catalogue.unknown_group(per.group, known, per.group_span))
+        return None
+    return group.by
+
+
+def checked_domain(expr: Expr, by: ClauseChecker, more: Names = frozenset()) -> Expr:
+    if isinstance(expr, Ident) and (group := by.environment.groups.get(expr.name)):
+        return group.by
+    domain = by.check(expr, None, NODE | more, "a domain, which reads only the node")
+    if domain.type.name not in ("string", "int", "bool", "dyn", "error"):
+        expected = "a value that names a domain"
+        by.found.append(catalogue.wrong_type(domain.type, expected, domain.span))
+    return domain

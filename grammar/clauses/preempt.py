@@ -1,0 +1,65 @@
+"""Preempt: which pods must not be evicted to make room, and the candidates that are kept."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, replace
+
+from grammar.clauses import parts, reading
+from grammar.clauses.kind import PLACE, READ, ClauseChecker, ClauseKind, ClausePart, condition
+from grammar.clauses.reading import Child
+from grammar.messages import catalogue
+from grammar.tree.ast import Expr
+from grammar.tree.clause_parts import AnyClause, Keep, WrittenCondition
+
+
+@dataclass(frozen=True, slots=True)
+class Preempt(AnyClause):
+    """A `preempt`: the protected victims, and the candidate nodes that are kept."""
+
+    verb = "preempt"
+    _: KW_ONLY
+    protect: tuple[Expr, ...] = ()
+    allow: Expr | None = None
+    keep: Keep | None = None
+
+    @property
+    def own_conditions(self) -> tuple[WrittenCondition, ...]:
+        found = [WrittenCondition(e, "protect", self.missing) for e in self.protect]
+        if self.allow is not None:
+            found.append(WrittenCondition(self.allow, "allow"))
+        return tuple(found)
+
+
+_VICTIM = PLACE | {"victim"} | READ
+_VICTIMS = PLACE | {"victims"} | READ
+
+
+def _read_keep(c: list[Child]) -> Keep:
+    (token,) = reading.tokens(c, "INT")
+    if (count := reading.parse_int(str(token))) < 1:
+        raise reading.bad_number(token, "number of candidates to keep", "a whole number from 1")
+    return Keep(count, reading.expr_of(c))
+
+
+def _checked_keep(keep: Keep, by: ClauseChecker) -> Keep:
+    order = by.check(keep.by, None, _VICTIMS, "`keep`")
+    if order.type.name not in (*parts.NUMBERS, "quantity", "duration", "timestamp"):
+        by.found.append(catalogue.wrong_type(order.type, "a number to order by", order.span))
+    return replace(keep, by=order)
+
+
+PREEMPT = ClauseKind(
+    Preempt,
+    "the preempt clause",
+    'preempt "x" { protect victim where victim.priority > 0 }',
+    (
+        condition("protect", _VICTIM, "protect victim where", repeats=True),
+        condition("allow", _VICTIMS, "allow when"),
+        ClausePart(
+            "keep",
+            _read_keep,
+            lambda keep: [(f"keep {keep.count} by ", keep.by, keep.by.span)],
+            _checked_keep,
+        ),
+    ),
+)

@@ -1,0 +1,58 @@
+"""Share: how many of some pods run on some of the nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from grammar.clauses import parts
+from grammar.clauses.kind import (
+    PLACE,
+    POD,
+    WITH_DATA,
+    ClauseChecker,
+    ClauseKind,
+    condition,
+)
+from grammar.tree.ast import Expr
+from grammar.tree.clause_parts import Bound, ClauseThatCounts, WrittenCondition
+from grammar.tree.data import COUNT
+
+
+@dataclass(frozen=True, slots=True)
+class Share(ClauseThatCounts):
+    """A share: a bound on the pods on the nodes for which `on` is true."""
+
+    on: Expr
+    bound: Bound
+
+    @property
+    def needs_workloads(self) -> bool:
+        """Also of a part of the wanted pods, and of an exact number, which a rollout passes."""
+        return self.counts_by_workload or self.bound.percent or self.bound.kind == "exactly"
+
+    @property
+    def own_conditions(self) -> tuple[WrittenCondition, ...]:
+        return (WrittenCondition(self.on, "on nodes where"),)
+
+
+def _checked(share: Share, by: ClauseChecker) -> Share:
+    return replace(share, bound=parts.checked_bound(share.bound, "share", parts.COUNT_BOUND, by))
+
+
+_LINES = partial(parts.pod_lines, head="of ", named=True)
+_OF = replace(parts.PODS, rule="of", lines=_LINES, fields=("pods",), needed=True)
+
+SHARE = ClauseKind(
+    Share,
+    "the share",
+    'share "x" { of replicas on nodes where node.zone == "a" at most 40% strict }',
+    (
+        _OF,
+        condition("on", PLACE | WITH_DATA, "on nodes where", "`on nodes where`", needed=True),
+        parts.BOUND,
+        parts.STRENGTH,
+    ),
+    _checked,
+    when=POD | {COUNT},
+)

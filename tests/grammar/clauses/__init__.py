@@ -1,0 +1,1 @@
+"""Kinds of clauses: what their table says of each, and of their parts."""

@@ -1,1 +1,0 @@
-"""The tree: what is printed of it."""
