@@ -57,7 +57,7 @@ def _read_amounts(c: list[Child]) -> tuple[Expr | None, Expr]:
     return (number[0] if number else None), amounts
 
 
-def _amounts(rule: str, *fields: str) -> ClausePart:
+def _amounts(rule: str, needed: str, *fields: str) -> ClausePart:
     """A part that is `[number of] amounts`, behind the words of its rule."""
     words = rule.replace("_", " ")
 
@@ -68,7 +68,7 @@ def _amounts(rule: str, *fields: str) -> ClausePart:
             span = Span(number.span.start, amounts.span.end)
             yield f"{words} {print_expression(number)} of ", amounts, span
 
-    return ClausePart(rule, _read_amounts, lines, fields=fields, needed=True)
+    return ClausePart(rule, _read_amounts, lines, fields=fields, needed=needed)
 
 
 def _read_pick(c: list[Child]) -> Pick | None:
@@ -127,13 +127,15 @@ def _checked(cards: Cards, by: ClauseChecker) -> Cards:
     return replace(cards, on=on, count=count, number=number, take=take)
 
 
+_SOME_CARDS = '`on node 4 of {"milli": 1000}`, or a list of cards'
+
 CARDS = ClauseKind(
     Cards,
     "the cards clause",
     'cards "x" { on node 2 of {"milli": 1000} take {"milli": 500} }',
     (
-        _amounts("on_node", "count", "on"),
-        _amounts("take", "number", "take"),
+        _amounts("on_node", _SOME_CARDS, "count", "on"),
+        _amounts("take", '`take 1 of {"milli": 500}`', "number", "take"),
         ClausePart(
             "index_in",
             lambda c: reading.text_of(reading.string_of(c)),

@@ -70,9 +70,10 @@ def _checked_wait(wait: WaitUntil, by: ClauseChecker) -> WaitUntil:
 def _empty_bind(clause: Filter) -> Diagnostic | None:
     if clause.requires or clause.wait is not None:
         return None
-    return catalogue.lacking(["require"], "the bind clause", clause.name_span)
+    return catalogue.lacking({"require": _TEXT}, "the bind clause", clause.name_span)
 
 
+_TEXT = "`require` and a condition, such as `require node.ready`"
 _PLACE = PLACE | READ
 _REQUIRE = partial(condition, "require", _PLACE, fields=("requires",), repeats=True)
 _WAIT = ClausePart(
@@ -82,13 +83,15 @@ _WAIT = ClausePart(
     _checked_wait,
     word="wait until",
 )
-_SHAPE = '{} "x" {{ require node.ready }}'.format
+_SHAPE = '"x" { require node.ready }'
 
-FILTER = ClauseKind(Filter, "the filter", _SHAPE("filter"), (_REQUIRE(needed=True),), when=_PLACE)
+FILTER = ClauseKind(
+    Filter, "the filter", f"filter {_SHAPE}", (_REQUIRE(needed=_TEXT),), when=_PLACE
+)
 BIND = ClauseKind(
     partial(Filter, at_bind=True),
     "the bind clause",
-    _SHAPE("bind"),
+    f"bind {_SHAPE}",
     (_REQUIRE(), _WAIT),
     when=_PLACE,
     mistake=_empty_bind,

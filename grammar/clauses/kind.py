@@ -33,6 +33,7 @@ WITH_GROUPS: Names = frozenset({GROUP, COUNT, COUNT_OF_NODES})
 READ = WITH_DATA | WITH_GROUPS
 NODE: Names = frozenset({"node"})
 PLACE = POD | NODE
+POD_AND_COUNTS = POD | {COUNT}
 LASTING = POD - {"now"}
 # What a pod adds to a sum is the same whichever pod is asked about, and so is its gang.
 PEER_ALONE: Names = frozenset({"peer"})
@@ -88,7 +89,8 @@ class ClausePart:
     """A part of a clause: how a rule of the grammar is read, written as lines, and checked.
 
     Its value is for the field with the rule's name, or values are for `fields`. In messages the
-    part is its `word`, else the words of the rule's name. `absent` is the line for a None.
+    part is its `word`, else the words of the rule's name. `needed` is what to write if nothing is
+    there; `absent` is the line for a None.
     """
 
     rule: str
@@ -98,7 +100,7 @@ class ClausePart:
     _: KW_ONLY
     word: str = ""
     fields: tuple[str, ...] = ()
-    needed: bool = False
+    needed: str = ""
     repeats: bool = False
     in_head: bool = False
     absent: str = ""
@@ -154,7 +156,7 @@ class ClauseKind:
 
     def build(self, c: list[Child]) -> AnyClause:
         """The clause of what the parser has read."""
-        needs = [part.called for part in self.parts if part.needed]
+        needs = {part.called: part.needed for part in self.parts if part.needed}
         clause = self.make(**head_of(c), **collect(c, self.called, needs))
         if (wrong := self.mistake(clause)) is not None:
             raise ParseError(wrong)

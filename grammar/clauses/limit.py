@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 
 from grammar.clauses import parts
-from grammar.clauses.kind import NODE, POD, WITH_DATA, ClauseChecker, ClauseKind, ClausePart
+from grammar.clauses.kind import (
+    NODE,
+    POD_AND_COUNTS,
+    WITH_DATA,
+    ClauseChecker,
+    ClauseKind,
+    ClausePart,
+)
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.tree.ast import Expr, Ident
@@ -104,7 +111,8 @@ def _wrong(limit: Limit) -> Iterator[Diagnostic]:
             yield catalogue.sum_of_nodes(scope, limit.pods.amount.span)
 
 
-PER = ClausePart("per", parts.read_per, parts.per_lines, needed=True)
+_SCOPES = "`per node`, `per domain node.zone` or `per cluster`"
+PER = ClausePart("per", parts.read_per, parts.per_lines, needed=_SCOPES)
 MUTUAL = ClausePart("mutual", lambda _: True, lambda on: [("mutual", None, None)] if on else [])
 
 LIMIT = ClauseKind(
@@ -113,5 +121,5 @@ LIMIT = ClauseKind(
     'limit "x" { per node at most 1 strict }',
     (parts.PODS, PER, parts.BOUND, parts.STRENGTH, MUTUAL),
     _checked,
-    when=POD | {COUNT},
+    when=POD_AND_COUNTS,
 )

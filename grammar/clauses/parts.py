@@ -129,8 +129,12 @@ def weight_words(weight: float | Expr) -> str:
     return f"weight {shown}"
 
 
-BOUND = ClausePart("bound", _read_bound, bound_lines, needed=True)
-STRENGTH = ClausePart("strength", _read_strength, _strength_lines, needed=True)
+BOUND = ClausePart(
+    "bound", _read_bound, bound_lines, needed="`at most 3`, `at least 3` or `exactly 3`"
+)
+STRENGTH = ClausePart(
+    "strength", _read_strength, _strength_lines, needed="`strict`, or `best effort weight 10`"
+)
 
 # ---- pods and where they count
 

@@ -6,7 +6,7 @@ The children of a rule of the grammar are tokens, expressions, and parts that we
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard
 
@@ -68,7 +68,6 @@ class SyntaxToken(Protocol):
 
 
 Child = object
-Children = Sequence[Child]
 
 
 def is_token(child: Child) -> TypeGuard[SyntaxToken]:
@@ -80,7 +79,7 @@ def token_span(token: SyntaxToken) -> Span:
     return Span(token.start_pos, token.end_pos)
 
 
-def span_of(children: Children) -> Span:
+def span_of(children: Sequence[Child]) -> Span:
     """From the first child's start to the last child's end."""
     first, last = children[0], children[-1]
     start = first.start_pos if is_token(first) else first.span.start  # type: ignore[attr-defined]
@@ -88,7 +87,7 @@ def span_of(children: Children) -> Span:
     return Span(start, end)
 
 
-def nodes(children: Children) -> list[Expr]:
+def nodes(children: Sequence[Child]) -> list[Expr]:
     """The expression children, tokens left out."""
     return [c for c in children if isinstance(c, Expr)]
 
@@ -226,8 +225,8 @@ def head_of(c: list[Child]) -> dict[str, Any]:
     return {"name": text_of(name), "span": span_of(c), "name_span": token_span(name)}
 
 
-def collect(c: list[Child], where: str, needs: Iterable[str]) -> dict[str, Any]:
-    """The values of the parts of a block by their fields; `needs` are required."""
+def collect(c: list[Child], where: str, needs: Mapping[str, str]) -> dict[str, Any]:
+    """The values of the parts of a block by field; `needs` says what to write for the required."""
     found, seen = dict[str, Any](), set[str]()
     for part in c:
         if not isinstance(part, ReadPart):
@@ -240,6 +239,6 @@ def collect(c: list[Child], where: str, needs: Iterable[str]) -> dict[str, Any]:
         else:
             found |= zip(fields, part.value if len(fields) > 1 else (part.value,), strict=True)
         seen.add(part.name)
-    if lacking := [name for name in needs if name not in seen]:
+    if lacking := {name: text for name, text in needs.items() if name not in seen}:
         raise ParseError(catalogue.lacking(lacking, where, token_span(string_of(c))))
     return found

@@ -9,7 +9,7 @@ from typing import Self
 from grammar.clauses import parts, reading
 from grammar.clauses.kind import (
     PLACE,
-    POD,
+    POD_AND_COUNTS,
     READ,
     ClauseChecker,
     ClauseKind,
@@ -29,7 +29,6 @@ from grammar.tree.clause_parts import (
     Order,
     SchedulerNeed,
 )
-from grammar.tree.data import COUNT
 from grammar.tree.printer import print_expression
 from grammar.tree.types import BOOL, DURATION, QUANTITY, agrees
 
@@ -114,6 +113,8 @@ def _checked_bounds(bounds: Bounds, value: Expr, by: ClauseChecker) -> Bounds:
     return Bounds(low, high)
 
 
+_TEXT = "`value` and a number or a condition, such as `value node.ready`"
+
 SCORE = ClauseKind(
     Score,
     "the score",
@@ -126,9 +127,9 @@ SCORE = ClauseKind(
             fields=("weight",),
             in_head=True,
         ),
-        expression("value", lambda e, by: by.check(e, None, PLACE | READ, "`value`"), needed=True),
+        expression("value", lambda e, by: by.check(e, None, PLACE | READ, "`value`"), needed=_TEXT),
         ClausePart("range", _read_range, _range_lines),
     ),
     _checked,
-    when=POD | {COUNT},
+    when=POD_AND_COUNTS,
 )

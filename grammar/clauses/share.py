@@ -8,7 +8,7 @@ from functools import partial
 from grammar.clauses import parts
 from grammar.clauses.kind import (
     PLACE,
-    POD,
+    POD_AND_COUNTS,
     WITH_DATA,
     ClauseChecker,
     ClauseKind,
@@ -16,7 +16,6 @@ from grammar.clauses.kind import (
 )
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import Bound, ClauseThatCounts, WrittenCondition
-from grammar.tree.data import COUNT
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,9 @@ def _checked(share: Share, by: ClauseChecker) -> Share:
 
 
 _LINES = partial(parts.pod_lines, head="of ", named=True)
-_OF = replace(parts.PODS, rule="of", lines=_LINES, fields=("pods",), needed=True)
+_PODS = "`of replicas`, or `of pods where` and a condition"
+_WHERE = "`on nodes where` and a condition"
+_OF = replace(parts.PODS, rule="of", lines=_LINES, fields=("pods",), needed=_PODS)
 
 SHARE = ClauseKind(
     Share,
@@ -49,10 +50,10 @@ SHARE = ClauseKind(
     'share "x" { of replicas on nodes where node.zone == "a" at most 40% strict }',
     (
         _OF,
-        condition("on", PLACE | WITH_DATA, "on nodes where", "`on nodes where`", needed=True),
+        condition("on", PLACE | WITH_DATA, "on nodes where", "`on nodes where`", needed=_WHERE),
         parts.BOUND,
         parts.STRENGTH,
     ),
     _checked,
-    when=POD | {COUNT},
+    when=POD_AND_COUNTS,
 )

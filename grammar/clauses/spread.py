@@ -5,11 +5,17 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, replace
 
 from grammar.clauses import parts, reading
-from grammar.clauses.kind import POD, WITH_DATA, ClauseChecker, ClauseKind, ClausePart, expression
+from grammar.clauses.kind import (
+    POD_AND_COUNTS,
+    WITH_DATA,
+    ClauseChecker,
+    ClauseKind,
+    ClausePart,
+    expression,
+)
 from grammar.clauses.reading import Child
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import ClauseThatCounts, NodeSet
-from grammar.tree.data import COUNT
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +76,12 @@ SPREAD = ClauseKind(
             lambda c: reading.choice(c, "set of nodes", ("eligible", "selected", "all")),
             lambda nodes: [(f"nodes {nodes}", None, None)],
         ),
-        expression("over", _domain, needed=True),
+        expression("over", _domain, needed="`over node.zone`"),
         expression("within", _domain),
-        replace(_number("skew", "skew at most", "skew"), needed=True),
+        replace(_number("skew", "skew at most", "skew"), needed="`skew at most 1`"),
         _number("min_domains", "min domains", "number of domains"),
         parts.STRENGTH,
     ),
     _checked,
-    when=POD | {COUNT},
+    when=POD_AND_COUNTS,
 )

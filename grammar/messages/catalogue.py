@@ -223,28 +223,14 @@ def twice(part: str, where: str, span: Span) -> Diagnostic:
     return _error("P0201", message, span, hint, label="second one")
 
 
-# What to write for a part that is missing, and how a message names a part that has no keyword.
-_LACKING = {
-    "from": "`from metrics`",
-    "require": "`require` and a condition, such as `require node.ready`",
-    "value": "`value` and a number or a condition, such as `value node.ready`",
-    "of": "`of replicas`, or `of pods where` and a condition",
-    "on": "`on nodes where` and a condition",
-    "bound": "`at most 3`, `at least 3` or `exactly 3`",
-    "strength": "`strict`, or `best effort weight 10`",
-    "over": "`over node.zone`",
-    "skew": "`skew at most 1`",
-    "on node": '`on node 4 of {"milli": 1000}`, or a list of cards',
-    "take": '`take 1 of {"milli": 500}`',
-    "per": "`per node`, `per domain node.zone` or `per cluster`",
-}
+# How a message names a part that has no keyword.
 _NAMELESS = {"strength": "a strength", "bound": "a bound"}
 
 
-def lacking(parts: Sequence[str], where: str, span: Span) -> Diagnostic:
+def lacking(parts: Mapping[str, str], where: str, span: Span) -> Diagnostic:
+    """An error for parts that are not there, each with what to write for it."""
     named = listed((_NAMELESS.get(p, f"`{p}`") for p in parts), "and")
-    hint = f"write {listed((_LACKING[p] for p in parts), 'and')}"
-    return _error("P0202", f"{where} needs {named}", span, hint)
+    return _error("P0202", f"{where} needs {named}", span, f"write {listed(parts.values(), 'and')}")
 
 
 def bad_word(word: str, part: str, allowed: Sequence[str], span: Span) -> Diagnostic:

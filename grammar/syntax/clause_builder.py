@@ -233,7 +233,7 @@ class Builder(ExpressionBuilder):
     # ---- data
 
     def data(self, c: list[Child]) -> Data:
-        parts = collect(c, "the data block", ("from",))
+        parts = collect(c, "the data block", {"from": "`from metrics`"})
         (source, names), columns = parts.pop("from"), parts.pop("columns", ())
         parts.setdefault("stale", usual_stale(source, parts.get("every", EVERY_SECONDS)))
         columns = (*source.columns, *columns)
