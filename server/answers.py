@@ -156,7 +156,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     `notInForce` are strict policies without a valid version. `cluster` is the state of what is
     watched, null without a watched cluster. `inFlight` has the first of `podsInFlight`, and
-    `rejections` the clauses that have rejected most. `facts` are what capabilities know, such as
+    `rejections` the clauses that have rejected most. `facts` are what `capabilities` know, such as
     gangs, cards and data. `certificate` is null for a server without TLS.
     """
 
@@ -177,6 +177,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     decisions: int
     recorded: int
     certificate: CertificateInUse | None = None
+    capabilities: Sequence[str] = ()
 
 
 # ---- policies

@@ -9,11 +9,17 @@ import pytest
 from cli.main import main
 from engine.objects.request_pod import EARLIER_BYPASS
 from policies.manifest_text import GROUP
+from server.capabilities.table import CAPABILITIES
 from tests.support.builders import kubectl_list, node, pod
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "keys.md").read_text(encoding="utf-8")
 SOURCE = ("cli", "engine", "grammar", "policies", "server")
+# Those of no capability: opting in, the gate, exempt pods, requeues and the Lease.
+CORE = {
+    *("placet.dev/scheduling", "placet.dev/gate", "placet.dev/bypass", f"{GROUP}/bypass"),
+    *(f"{GROUP}/{name}" for name in ("Evaluate", "wanted-by", "released")),
+}
 _KEY = re.compile(rf"(?:placet\.dev|{re.escape(GROUP)})/(?!v[0-9])[A-Za-z][A-Za-z-]*")
 
 
@@ -27,6 +33,20 @@ def keys_of_source() -> set[str]:
 def test_the_page_has_every_key_of_the_source() -> None:
     rows = re.findall(r"(?m)^\| `([^`]+)` \| an? ", PAGE)
     assert sorted(rows) == sorted(keys_of_source())
+
+
+def test_the_page_has_a_row_for_each_key_of_a_capability() -> None:
+    """And the first table has no other keys than these and those of the core."""
+    rows = dict(re.findall(r"(?m)^\| `([^`]+)` \| ([^|]+) \| [^|]+ \| [^|]+ \|$", PAGE))
+    missing = [
+        f"docs/keys.md needs the row `| `{key}` | {what} | … | … |` of {capability.name}"
+        for capability in CAPABILITIES
+        for key, what in capability.keys.items()
+        if rows.get(key) != what
+    ]
+    assert missing == []
+    known = {key for capability in CAPABILITIES for key in capability.keys}
+    assert rows.keys() - known == CORE
 
 
 def test_a_wrong_family_is_named_as_the_page_says(

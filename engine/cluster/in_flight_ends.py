@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
 from itertools import islice
 
 import msgspec
@@ -34,6 +35,7 @@ class _SchedulerLeaseObject(msgspec.Struct):
     spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
 
 
+@dataclass(slots=True)
 class SchedulerLease:
     """The Lease of kube-scheduler, which the owner has looked at again and again.
 
@@ -42,43 +44,37 @@ class SchedulerLease:
     cluster without this Lease never has news.
     """
 
-    def __init__(
-        self,
-        api: Api,
-        lease: tuple[str, str],
-        replaced: Callable[[float], object],
-        report: Report,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._api = api
-        self._path = path_of(COORDINATION, "leases", *lease)
-        self._replaced = replaced
-        self._report = report
-        self._clock = clock
-        # The last acquisition, and when the last look began that found it.
-        self._acquired: tuple[object, ...] | None = None
-        self._looked_at = float("-inf")
+    api: Api
+    lease: tuple[str, str]
+    replaced: Callable[[float], object]
+    report: Report
+    clock: Callable[[], float] = time.monotonic
+    # The last acquisition, and when the last look began that found it.
+    _acquired: tuple[object, ...] | None = None
+    _looked_at: float = float("-inf")
 
     async def look(self) -> None:
         """Read the Lease once."""
-        began = self._clock()
+        began = self.clock()
+        path = path_of(COORDINATION, "leases", *self.lease)
         try:
-            body = await read_if_there(self._api, self._path, _REQUEST_SECONDS) or b"{}"
+            body = await read_if_there(self.api, path, _REQUEST_SECONDS) or b"{}"
             spec = msgspec.json.decode(body, type=_SchedulerLeaseObject).spec
         except (ApiError, ApiUnreachableError, msgspec.MsgspecError) as error:
-            self._report(_LEASE_WORK, why(_LEASE_WORK, error))
+            self.report(_LEASE_WORK, why(_LEASE_WORK, error))
             return
-        self._report(_LEASE_WORK, "")
+        self.report(_LEASE_WORK, "")
         if not spec.holderIdentity:
             # Without a Lease, kube-scheduler has no leader election, or one of another name. If it
             # was released, the process has ended or is ending, and the next one is awaited.
             return
         acquired = (spec.holderIdentity, spec.acquireTime, spec.leaseTransitions)
         if self._acquired not in (None, acquired):
-            self._replaced(self._looked_at)
+            self.replaced(self._looked_at)
         self._acquired, self._looked_at = acquired, began
 
 
+@dataclass(slots=True)
 class PodEnds:
     """The ends of in-flight pods that the API server is asked about. On one event loop.
 
@@ -89,40 +85,34 @@ class PodEnds:
     tells of either.
     """
 
-    def __init__(
-        self,
-        api: Api,
-        in_flight: InFlightPods,
-        list_anew: Callable[[], Awaitable[None]],
-        is_seen: Callable[[Peer], bool],
-        report: Report,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._api = api
-        self._in_flight = in_flight
-        self._list_anew = list_anew
-        self._is_seen = is_seen
-        self._report = report
-        self._clock = clock
-        self._decoder = PeerDecoder()
-        self._looked_at = clock()
+    api: Api
+    in_flight: InFlightPods
+    list_anew: Callable[[], Awaitable[None]]
+    is_seen: Callable[[Peer], bool]
+    report: Report
+    clock: Callable[[], float] = time.monotonic
+    _decoder: PeerDecoder = field(default_factory=PeerDecoder)
+    _looked_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._looked_at = self.clock()
 
     async def look(self) -> None:
         """Look at each overdue pod once, and at the unseen ones if that is due."""
-        overdue, now = self._in_flight.overdue(), self._clock()
+        overdue, now = self.in_flight.overdue(), self.clock()
         if len(overdue) > _MOST_REQUESTS:
-            await self._list_anew()
+            await self.list_anew()
             # Pods that are bound are not in flight any more.
             for known in overdue:
-                self._in_flight.end(known)
+                self.in_flight.end(known)
         else:
             asked = ((known, known.pod) for known in overdue)
             await self._ask(_POD_WORK, asked, lambda pod: not pod.nodeName)
         if now - self._looked_at < _UNSEEN_SECONDS:
             return
         self._looked_at = now
-        offered = self._in_flight.offered_before(now - _UNSEEN_SECONDS)
-        unseen = ((each, pod) for each in offered if (pod := each.pod) and not self._is_seen(pod))
+        offered = self.in_flight.offered_before(now - _UNSEEN_SECONDS)
+        unseen = ((each, pod) for each in offered if (pod := each.pod) and not self.is_seen(pod))
         await self._ask(_UNSEEN_WORK, islice(unseen, _MOST_REQUESTS), lambda _: False)
 
     async def _ask(
@@ -136,11 +126,11 @@ class PodEnds:
             try:
                 now = pod and await self._now(pod)
             except (ApiError, ApiUnreachableError, BadObjectError) as error:
-                self._report(work, why(work, error))
+                self.report(work, why(work, error))
                 return
             if now is None or ends(now):
-                self._in_flight.end(known)
-            self._report(work, "")
+                self.in_flight.end(known)
+            self.report(work, "")
 
     async def _now(self, pod: Peer) -> Peer | None:
         """The pod as the API server has it now; None if it is gone.
@@ -148,7 +138,7 @@ class PodEnds:
         Raises ApiError, ApiUnreachableError and BadObjectError.
         """
         path = path_of(CORE, "pods", pod.namespace, pod.name)
-        if (body := await read_if_there(self._api, path, _REQUEST_SECONDS)) is None:
+        if (body := await read_if_there(self.api, path, _REQUEST_SECONDS)) is None:
             return None
         now = self._decoder.decode(body)
         return now if now.uid == pod.uid else None

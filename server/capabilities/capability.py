@@ -132,10 +132,14 @@ class Opened:
 class Capability:
     """A capability by its name; `metrics` are rows of the table of metrics.
 
-    Who asks one of its `routes` must be allowed to list the pods of the cluster.
+    Who asks one of its `routes` must be allowed to list the pods of the cluster. `keys` says of its
+    labels and annotations what they are, as docs/keys.md does. `rights` has, by the value of the
+    chart that gives them, what it may do in the cluster, as in `list,watch jobs.batch`.
     """
 
     name: str
     open: Callable[[Site], Opened]
     metrics: Mapping[str, str] = field(default_factory=dict)
     routes: Sequence[Route] = ()
+    keys: Mapping[str, str] = field(default_factory=dict)
+    rights: Mapping[str, str] = field(default_factory=dict)

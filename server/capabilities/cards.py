@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from engine.cache.cache import Cache
 from engine.cache.node_table import Snapshot
 from engine.cards.fragmentation import CardShape
-from engine.cards.node_cards import Card
+from engine.cards.node_cards import TAKEN, Card
 from engine.decision.card_questions import CardQuestions, CardUse, taken_shapes
 from engine.objects.peer import key_of
 from engine.work import shared_pause
@@ -53,6 +53,7 @@ def _open(site: Site) -> Opened:
 CARDS = Capability(
     name="cards",
     open=_open,
+    keys={TAKEN: "an annotation of pods"},
     metrics={
         "placet_cards{clause,state}": (
             "[ALPHA] Cards: idle, in use in part (split), or with an amount used up (full)."

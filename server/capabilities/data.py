@@ -50,6 +50,7 @@ def _open(site: Site) -> Opened:
 DATA = Capability(
     name="data",
     open=_open,
+    rights={"data.configMaps": "get,list,watch configmaps"},
     metrics={
         "placet_data_rows{source}": "[ALPHA] Rows of a source of data.",
         "placet_data_age_seconds{source}": (

@@ -20,6 +20,7 @@ from engine.drift.drift_document import DriftDocument, PolicyRepair
 from engine.drift.repairs import Repairs
 from engine.drift.survey import Survey
 from engine.errors import ApiError, ApiUnreachableError, EngineError, why
+from engine.objects.kept_pods import KEY
 from engine.program.program import Program
 from server.answers import Facts
 from server.capabilities.capability import Capability, LedCluster, Opened, Site
@@ -74,6 +75,11 @@ async def _unwatched(replica: str, _asked: ViewQuestion) -> DriftDocument:
 DRIFT = Capability(
     name="drift",
     open=_open,
+    keys={KEY: "an annotation of policies, namespaces and pods, `off`"},
+    rights={
+        "rbac.budgets": "list,watch poddisruptionbudgets.policy",
+        "repair.mode": "create pods/eviction",
+    },
     routes=[
         Route(
             "/drift",

@@ -32,6 +32,9 @@ def _open(site: Site) -> Opened:
 GANGS = Capability(
     name="gangs",
     open=_open,
+    rights={
+        "rbac.workloads": "list,watch podgroups.scheduling.k8s.io podgroups.scheduling.x-k8s.io"
+    },
     metrics={
         "placet_known_gangs{policy,state}": (
             "[ALPHA] Gangs that wait, gather, or were given up last."

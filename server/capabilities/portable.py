@@ -10,7 +10,7 @@ from engine.engine import Engine
 from engine.errors import ExpensivePolicyError
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer
-from engine.objects.request_pod import RequestPodReader, form_versions
+from engine.objects.request_pod import FORM, RequestPodReader, form_versions
 from engine.portable.label_conditions import Frozen
 from engine.portable.portable_clauses import ClauseVerdict, portability
 from engine.portable.portable_form import EXPENSIVE, added, form_of, patch
@@ -30,7 +30,7 @@ def _open(site: Site) -> Opened:
     return Opened(status=lambda: portable_part(led.cache, pods.portability), patch=pods.patch)
 
 
-PORTABLE = Capability(name="portable", open=_open)
+PORTABLE = Capability(name="portable", open=_open, keys={FORM: "an annotation of pods"})
 
 
 class PortablePods:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from logging import Logger
 from typing import Any
 
@@ -167,51 +168,41 @@ def sample_size(nodes: int) -> int:
     return min(nodes, max(_LEAST_SAMPLE, nodes * percentage // 100))
 
 
+@dataclass(frozen=True, slots=True)
 class CallRecorder:
     """Wraps verb handlers: records each call in the metrics and the log after its answer.
 
     One recorder serves all verbs of a server. Whoever answers without a handler does the same with
-    `in_flight`, `shutdown` and `record`.
+    `metrics.in_flight`, `shutdown` and `record`.
     """
 
-    def __init__(
-        self,
-        metrics: Metrics,
-        log: Logger,
-        limited: LimitedLog,
-        shutdown: Shutdown,
-        warnings: MisconfigurationWarnings,
-        bodies: BodyReader,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._metrics = metrics
-        self._log = log
-        self._limited = limited
-        self.shutdown = shutdown
-        self.in_flight = metrics.in_flight
-        self._warnings = warnings
-        self._bodies = bodies
-        self._clock = clock
+    metrics: Metrics
+    log: Logger
+    limited: LimitedLog
+    shutdown: Shutdown
+    warnings: MisconfigurationWarnings
+    bodies: BodyReader
+    clock: Callable[[], float] = time.monotonic
 
     def handler(self, verb: str, handle: VerbHandler) -> Handler:
         """The aiohttp handler of a verb."""
-        in_flight = self.in_flight(verb)
+        in_flight = self.metrics.in_flight(verb)
 
         async def recorded(request: web.Request) -> web.Response:
             agent, client = request.headers.get("User-Agent", ""), address_of(request.remote or "")
-            call = CallRecord(verb, self._clock(), agent, client)
+            call = CallRecord(verb, self.clock(), agent, client)
             in_flight.value += 1
             try:
                 response = await handle(request, call)
             finally:
                 in_flight.value -= 1
-                self._bodies.release(call)
+                self.bodies.release(call)
             # During shutdown, the client's next call must go to another replica. If part of the
             # body is unread, it cannot be read as a request: aiohttp drains it for a while, so that
             # the client can read the answer, and then closes.
             if self.shutdown.has_begun or not request.content.is_eof():
                 response.force_close()
-            sent, ended = response.content_length or 0, self._clock()
+            sent, ended = response.content_length or 0, self.clock()
             asyncio.get_running_loop().call_soon(self.record, call, response.status, sent, ended)
             return response
 
@@ -225,7 +216,7 @@ class CallRecorder:
 
         @web.middleware
         async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
-            arrived = self._clock()
+            arrived = self.clock()
             why = ""
             try:
                 return await handler(request)
@@ -246,7 +237,7 @@ class CallRecorder:
                 response.force_close()
             verb = verbs.get(request.path, _NO_VERB)
             call = CallRecord(verb, arrived, outcome=outcome, error=why)
-            self.record(call, response.status, response.content_length or 0, self._clock())
+            self.record(call, response.status, response.content_length or 0, self.clock())
             return response
 
         return answer
@@ -258,21 +249,21 @@ class CallRecorder:
         """
         # A held call says nothing of how fast Placet is.
         seconds = ended - call.arrived - call.held_seconds
-        self._warnings.look(call)
-        self._metrics.ended(call, code, seconds, sent)
+        self.warnings.look(call)
+        self.metrics.ended(call, code, seconds, sent)
         if call.fault is not None:
             entry = LogEntry(f"unexpected error in {call.verb}", {})
-            self._limited.write(logging.ERROR, "fault", entry, call.fault)
+            self.limited.write(logging.ERROR, "fault", entry, call.fault)
         level = _LEVELS.get(call.outcome, logging.WARNING)
-        if not self._log.isEnabledFor(level):
+        if not self.log.isEnabledFor(level):
             return
         # A verbose log has every call that was answered, but no log has every mistake of a client.
-        if level == logging.INFO and self._log.isEnabledFor(logging.DEBUG):
+        if level == logging.INFO and self.log.isEnabledFor(logging.DEBUG):
             left_out: int | None = 0
         else:
             # Reviews of policies are rare, and are not to be lost among other calls.
-            left_out = self._limited.take(
+            left_out = self.limited.take(
                 call.outcome if call.reviewed is None else f"reviewed {call.verb}"
             )
         if left_out is not None:
-            self._log.log(level, "%s", log_entry(call, code, seconds, left_out))
+            self.log.log(level, "%s", log_entry(call, code, seconds, left_out))

@@ -25,7 +25,7 @@ from policies.admission import Examiner
 from server.admission.checking_process import CheckingProcess
 from server.admission.webhooks import WebhookParts
 from server.app import WEBHOOKS, AppParts, create_app
-from server.capabilities.table import CAPABILITY_ROUTES
+from server.capabilities.table import CAPABILITIES, CAPABILITY_ROUTES
 from server.http import sockets as running
 from server.http.bodies import ByteBudget
 from server.http.connections import Connections
@@ -243,6 +243,7 @@ class _Server:
             view.status if isinstance(view, ClusterRuntime) else lambda: None,
             deciding.facts,
             lambda: credentials.in_use if credentials is not None else None,
+            [each.name for each in CAPABILITIES],
         )
 
     async def serve_view(

@@ -123,7 +123,7 @@ class VerbAnswerer:
         An interrupted call has changed nothing that `answer` does not change again.
         """
         queue, recorder, clock = self.queue, self.recorder, self.clock
-        in_flight, shutdown = recorder.in_flight(name), recorder.shutdown
+        in_flight, shutdown = recorder.metrics.in_flight(name), recorder.shutdown
         most, seconds = min(self.settings.body_limit, MEBIBYTE), self.settings.decision_seconds
 
         def answer(body: bytes, agent: str) -> bytes | None:

@@ -34,7 +34,7 @@ class StatusReader:
     """A reader of the status of a server; a call reads it.
 
     `cluster` gives the state of what is watched, None without a watched cluster. `facts` gives what
-    capabilities know, and `certificate` that of new connections.
+    `capabilities` know, and `certificate` that of new connections.
     """
 
     replica: str
@@ -46,6 +46,7 @@ class StatusReader:
     cluster: Callable[[], ClusterStatus | None]
     facts: Callable[[], Facts]
     certificate: Callable[[], CertificateInUse | None]
+    capabilities: Sequence[str]
     started: str = field(default_factory=lambda: Timestamp.now().to_second())
 
     def __call__(self) -> ReplicaStatus:
@@ -72,6 +73,7 @@ class StatusReader:
             decisions=self.journal.number,
             recorded=len(self.journal),
             certificate=self.certificate(),
+            capabilities=self.capabilities,
         )
 
 
