@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
+from engine.cache.cache import PodEventHandler
 from engine.cache.node_table import KnownRows, NodeRows, NodeTable, Snapshot, without
 from engine.counting.in_flight_pods import AskedPod, InFlightPods
 from engine.counting.node_groups import count_on_the_way
@@ -23,23 +25,27 @@ from engine.decision.after import AfterDecision, report
 from engine.decision.audit_log import Audits
 from engine.decision.card_questions import CardQuestions
 from engine.decision.card_room import choose
+from engine.decision.held_calls import HeldCalls
 from engine.decision.moves import Moves
+from engine.decision.part import DecisionPart, PartMaker, PartSite, WokenPods
 from engine.decision.placement import ONLY_REPLICA, Placement, PlacingParts, ReplicaRole
 from engine.decision.plugin_filters import PluginFilters
 from engine.decision.preemption import Preemption, Victims, on_their_nodes
 from engine.decision.registry import Registry
+from engine.decision.second_looks import SecondLooks
 from engine.decision.verb_call import CallOpener, ClusterState, Observer, OfferedNodes, VerbCall
 from engine.decision.verdict import Decision, Rejected, Scores, feasible
 from engine.errors import EngineError, NotSyncedError, RefusedError
-from engine.gangs.gang import GangOfPod
-from engine.gangs.gangs import Gangs, SecondLooks
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer, rooted
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, RequestPodReader
+from engine.parts import PARTS
 from engine.program.frame import Evaluation, Floats, Frame, Points
 from engine.program.policy_time import SYSTEM_TIME, DecisionTime
 from engine.program.program import FilterProgram
 from engine.program.tables import Tables
+
+P = TypeVar("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +53,14 @@ class Admission:
     """The admission of a pod that may be bound, and its deletion cost if a share sets one.
 
     Its Binding sets the `annotations`. `is_counted` says that strict counts have admitted it, as
-    the leader. `waits` says that the Binding has to wait for the pod's gang, and `until` for how
-    many seconds it may wait for `bind` clauses first; 0 where they have nothing to wait for.
+    the leader. `waits` are the parts that the Binding has to wait for, and `until` is for how many
+    seconds it may wait for `bind` clauses first; 0 where they have nothing to wait for.
     """
 
     pod: Peer
     deletion_cost: int | None
     is_counted: bool = False
-    waits: bool = False
+    waits: Sequence[DecisionPart] = ()
     until: float = 0.0
     annotations: Mapping[str, str] = field(default_factory=dict)
 
@@ -63,11 +69,11 @@ class Engine:
     """The engine decides the verbs.
 
     `role` says what this replica decides, `time` how time is measured, and `after` takes what
-    decisions leave behind. `codec` reads pods, `in_flight` has
-    those that may end on nodes that they were offered, `cards` answers questions about cards,
-    `gangs` has the gangs that wait or gather, `looks` looks again at pods that were rejected, and
-    `moves` at pods that have a node. `audits` has a log of what policies in audit mode would have
-    rejected.
+    decisions leave behind. `codec` reads pods, `in_flight` has those that may end on nodes that
+    they were offered, `cards` answers questions about cards, `looks` looks again at pods that were
+    rejected, and `moves` at pods that have a node. `audits` has a log of what policies in audit
+    mode would have rejected. `parts` decide, too; `held` counts the bind calls that wait, and
+    `woken` are pods to ask about at once. `pod_handlers` are to hear of the pods of the cache.
     """
 
     def __init__(
@@ -81,6 +87,7 @@ class Engine:
         role: ReplicaRole = ONLY_REPLICA,
         time: DecisionTime = SYSTEM_TIME,
         after: AfterDecision | None = None,
+        parts: Sequence[PartMaker] = PARTS,
     ) -> None:
         self.in_flight = InFlightPods(time.clock, role.schedulers)
         self._after = after = after or AfterDecision(time.clock)
@@ -96,15 +103,18 @@ class Engine:
         self._pods = RequestPodReader(codec)
         self._time = time
         self.cards = CardQuestions(self._calls, self._pods, time.now)
-        parts = PlacingParts(self._calls, self.placement, PluginFilters(), self._pods)
-        self.gangs = Gangs(
-            parts,
-            time.clock,
-            lambda call, table, rows: self._scored(call, table, rows, rows).astype(float),
-            observer,
-        )
-        self.moves = Moves(parts)
-        self.looks = SecondLooks(parts, self.gangs)
+        placing = PlacingParts(self._calls, self.placement, PluginFilters(), self._pods)
+        self.held, self.woken = HeldCalls(), WokenPods()
+
+        def suits(call: VerbCall, table: NodeTable, rows: NodeRows) -> Floats:
+            return self._scored(call, table, rows, rows).astype(float)
+
+        site = PartSite(placing, time.clock, suits, observer, self.held, self.woken)
+        self.parts = tuple(make(site) for make in parts)
+        handlers = (part.pod_changed for part in self.parts)
+        self.pod_handlers: Sequence[PodEventHandler] = (self.in_flight.pod_changed, *handlers)
+        self.moves = Moves(placing)
+        self.looks = SecondLooks(placing, self.parts)
 
     @property
     def registry(self) -> Registry:
@@ -188,8 +198,10 @@ class Engine:
         Raises EngineError where there is no decision.
         """
         call = self._open(pod, (), deadline)
-        if kept := self.gangs.make_way({node: each.uids for node, each in victims.items()}):
-            victims = {node: each for node, each in victims.items() if node not in kept}
+        uids = {node: each.uids for node, each in victims.items()}
+        for part in self.parts:
+            if spared := part.make_way(uids):
+                victims = {node: each for node, each in victims.items() if node not in spared}
         selection = call.plan.selection
         if selection.unselectable:
             return {}
@@ -224,9 +236,10 @@ class Engine:
         if rejection is not None:
             raise RefusedError(rejection.text(call.evaluation), of_clause=True)
         cards = [c for p in call.plan.selection.enforced for c in p.cards]
-        waits, until = self.gangs.admit(call, node), _longest_wait(clauses)
+        waits = [part for part in self.parts if part.admit(call, node)]
+        until = _longest_wait(clauses)
         if not (call.plan.counts.strict or cards):
-            return Admission(peer, None, is_counted=waits, waits=waits, until=until)
+            return Admission(peer, None, is_counted=bool(waits), waits=waits, until=until)
         self.placement.check(call)
         cost = self.placement.take(call, node) if call.plan.counts.strict else None
         # After a lost answer, the pod itself may count there.
@@ -261,16 +274,9 @@ class Engine:
         snapshot = call.snapshot
         return call, self.placement.counter(snapshot.table, call.context(snapshot))
 
-    def gang_of(self, pod: bytes, *, places: bool = False) -> GangOfPod | None:
-        """The gang of a pod for people; None if it is in none. Nothing is offered or recorded.
-
-        With `places` it is placed on paper first, if it fits; only for an engine that serves nobody
-        else. Raises EngineError where there would be no decision.
-        """
-        call = self._open(pod, (), math.inf)
-        if places:
-            self.gangs.would_pass(call)
-        return self.gangs.of_pod(call)
+    def part(self, kind: type[P]) -> P | None:
+        """Its part of a kind; None where it has none."""
+        return next((part for part in self.parts if isinstance(part, kind)), None)
 
     # ---- changes
 
@@ -285,7 +291,8 @@ class Engine:
         self._calls.adopt(registry)
         self.audits.log.adopted(registry.programs)
         self.in_flight.forget_tallies()
-        self.gangs.adopted()
+        for part in self.parts:
+            part.adopted()
         self._after.adopted()
         if counts_first and (snapshot := self._calls.snapshot()) is not None:
             # Offers were not recorded while no policy counted.
@@ -312,7 +319,8 @@ class Engine:
         Until `term_began`, in seconds of the clock, another one may have been the leader. Returns
         the number of pods that count on every node from now on.
         """
-        self.gangs.end("this replica began to decide anew")
+        for part in self.parts:
+            part.end("this replica began to decide anew")
         self.in_flight.begin_term(term_began)
         return self.in_flight.take_over(snapshot.pending.values(), snapshot.table)
 
@@ -346,7 +354,8 @@ class Engine:
             self.placement.check_binds(call)
         if plan.gangs:
             there = rows if nodes is None else (call.known or call.snapshot).table.find(names)
-            decided = self.gangs.answer(call, there, decided)
+            for part in self.parts:
+                decided = part.answer(call, there, decided)
         if self._calls.registry.counts or plan.cards:
             decided = self._counted(call, names, rows if nodes is None else None, decided)
         else:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
-from engine.gangs.held_calls import MOST_HELD
+from engine.decision.held_calls import MOST_HELD
 
 MEBIBYTE = 1024 * 1024
 DEFAULT_LISTEN = "127.0.0.1:12345"

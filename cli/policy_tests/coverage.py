@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from engine.decision.verdict import Feasible, Rejected, Verdict
 from engine.explanation.inspection import Inspection
-from engine.program.program import GangProgram, Program
+from engine.program.program import Program
 from engine.work import finished
 from grammar.checker.policy_checker import Checked
 from grammar.tree.ast import Literal
@@ -113,13 +113,13 @@ class Coverage:
             rejects = bool((points < _MAX_POINTS).any())
             self._take(contribution.policy, contribution.name, accepts=accepts, rejects=rejects)
 
-    def record_gang(self, clause: GangProgram, verdicts: Iterable[Verdict]) -> None:
-        """Records whether the gang of a pod accepts or rejects one of the nodes."""
+    def record_verdicts(self, said: Rejected, verdicts: Iterable[Verdict]) -> None:
+        """Records whether the clause by which something is said accepts or rejects a node."""
         found = list(verdicts)
         rejected = [each for each in found if isinstance(each, Rejected)]
-        rejects = any((e.policy, e.clause) == (clause.policy, clause.name) for e in rejected)
+        rejects = any((e.policy, e.clause) == (said.policy, said.clause) for e in rejected)
         accepts = any(isinstance(each, Feasible) for each in found)
-        self._take(clause.policy, clause.name, accepts=accepts, rejects=rejects)
+        self._take(said.policy, said.clause, accepts=accepts, rejects=rejects)
 
     def record_holds(self, holds: Mapping[str, Rejected | None]) -> None:
         """Records the clauses that hold the binding to a node."""

@@ -32,7 +32,7 @@ from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import NO_EXEMPTIONS
 from engine.offline import offline_engine
 from engine.program.policy_compiler import compile_policy
-from engine.program.program import GangProgram, Program
+from engine.program.program import Program
 from engine.simulation.cycle import begin, waiting
 from engine.work import finished
 from grammar.checker.policy_checker import Checked
@@ -173,8 +173,8 @@ class Runner:
             found = [f for e in expectations if (f := _failure(e, engine)) is not None]
             self.coverage.record(engine.inspection(fixture.nodes), programs)
             self.coverage.record_holds(engine.holds)
-            if engine.gang is not None:
-                self.coverage.record_gang(engine.gang, map(engine.verdict, fixture.nodes))
+            for said in engine.said_by_parts():
+                self.coverage.record_verdicts(said, map(engine.verdict, fixture.nodes))
         except BadTestError as error:
             return "error", [error.diagnostic]
         except EngineError as error:
@@ -204,8 +204,8 @@ class FixtureEngine:
     """The engine for one fixture, which is a new one for each question; answers are kept.
 
     Each node is filtered in a call of its own. Of several feasible nodes an engine may offer only
-    one, to keep a bound exact; a test is about the rules. A node passes if the gang of the pod fits
-    with the pod there. For a binding its gang gathers first. In an engine no time passes, so the
+    one, to keep a bound exact; a test is about the rules. A node passes if a gang that the pod is
+    in fits with the pod there. For a binding it gathers first. In an engine no time passes, so the
     places of the other members stay in flight.
     """
 
@@ -247,11 +247,11 @@ class FixtureEngine:
             self.holds[node] = _hold(engine, pod.uid if pod is not None else "", body, node)
         return self.holds[node]
 
-    @property
-    def gang(self) -> GangProgram | None:
-        """The clause by which the pod is in a gang. Raises EngineError."""
-        found = self._made().gang_of(self._fixture.pod.body)
-        return found.program if found is not None else None
+    def said_by_parts(self) -> Iterator[Rejected]:
+        """What parts of decisions say of the pod by their clauses. Raises EngineError."""
+        engine = self._made()
+        call, _ = engine.opened(self._fixture.pod.body)
+        return (said for part in engine.parts if (said := part.says(call)) is not None)
 
     @cached_property
     def feasible(self) -> list[str]:
@@ -300,11 +300,11 @@ def _hold(engine: Engine, uid: str, body: bytes, node: str) -> _Objection:
     admission = engine.admit(body, node, math.inf)
     if admission.until and (waits_for := engine.waits_for(body, node)) is not None:
         return waits_for
-    if admission.waits:
+    for part in admission.waits:
         ended: list[str] = []
-        engine.gangs.hold(uid, ended.append)
-        if not ended and (gang := engine.gang_of(body)) is not None:
-            return Rejected(gang.text, gang.program.policy, gang.program.name)
+        part.hold(uid, ended.append)
+        if not ended:
+            return part.says(engine.opened(body)[0])
     return None
 
 

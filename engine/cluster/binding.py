@@ -6,7 +6,7 @@ filter is asked anew, and the node must have room.
 requested --admitted--> assumed on the node --created----> bound, whatever watches show yet
                           |                 |--unknown---> assumed until a GET tells
                           |                 +--refused---> not counted any more
-                          +--held, for its gang--> as admitted, or not counted any more
+                          +--held-----> as admitted, or not counted any more
 
 ConditionWaits are the bindings that wait until the condition of a `bind` clause is true.
 """
@@ -28,6 +28,8 @@ from engine.cache.node_table import without
 from engine.cache.reflector import Report, unreported
 from engine.cluster.client import CORE, Api, path_of
 from engine.counting.in_flight_pods import Schedulers
+from engine.decision.held_calls import HeldCalls
+from engine.decision.part import DecisionPart
 from engine.decision.recent_answers import GivenAnswer, LastAnswers
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible, Rejected
@@ -44,7 +46,6 @@ from engine.errors import (
     WaitingError,
     why,
 )
-from engine.gangs.held_calls import HeldCalls
 from engine.objects.peer import DEFAULT_SCHEDULER, Peer, key_of
 from engine.work import shared_pause
 
@@ -116,7 +117,7 @@ class Binder:
         self._schedulers = schedulers
         self._leads_until = leads_until
         self._clock = clock
-        self.waits = ConditionWaits(cache, engine.waits_for, engine.gangs.held)
+        self.waits = ConditionWaits(cache, engine.waits_for, engine.held)
         self._running: dict[str, tuple[Binding, asyncio.Task[None]]] = {}
         self._checks: set[asyncio.Task[None]] = set()
 
@@ -177,12 +178,14 @@ class Binder:
 
     def review(self) -> None:
         """Looks at what waits, about once a second."""
-        self._engine.gangs.review()
+        for part in self._engine.parts:
+            part.review()
         self.waits.review(self._engine.registry)
 
     def end_waits(self, why: str) -> None:
-        """Gives up gangs that gather, and bindings that wait for a condition."""
-        self._engine.gangs.end(why)
+        """Gives up the bindings that wait for a condition, or for a part of decisions."""
+        for part in self._engine.parts:
+            part.end(why)
         self.waits.end(why)
 
     async def _bind(self, binding: Binding, deadline: float, client: BindClient) -> None:
@@ -261,7 +264,7 @@ class Binder:
     async def _held_back(
         self, binding: Binding, body: bytes, admission: Admission, client: BindClient
     ) -> float:
-        """Waits for conditions and for the gang of a pod. Returns the seconds that took.
+        """Waits for conditions, and for parts of decisions. Returns the seconds that took.
 
         Raises WaitedInVainError where that is in vain.
         """
@@ -270,32 +273,28 @@ class Binder:
             if admission.until:
                 uid, key, node = binding.uid, key_of(admission.pod), binding.node
                 await self.waits.until(uid, key, node, body, admission.until, client.ended)
-            if admission.waits:
-                await self._held_for_gang(binding, client)
+            for part in admission.waits:
+                await self._held_for(part, binding, client)
         return self._clock() - began
 
-    async def _held_for_gang(self, binding: Binding, client: BindClient) -> None:
-        """Waits until the gang of a pod is released. Raises WaitedInVainError if it is given up."""
-        gangs = self._engine.gangs
+    async def _held_for(self, part: DecisionPart, binding: Binding, client: BindClient) -> None:
+        """Waits until a part lets the binding go. Raises WaitedInVainError if it does not."""
         ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         def end(reason: str) -> None:
             if not ended.done():
                 ended.set_result(reason)
 
-        gangs.hold(binding.uid, end)
+        seconds = part.hold(binding.uid, end)
         others = () if client.ended is None else (client.ended,)
         await asyncio.wait(
             (ended, *others),
-            timeout=gangs.seconds_left(binding.uid),
+            timeout=seconds,
             return_when=asyncio.FIRST_COMPLETED,
         )
         if not ended.done():
-            if any(each.done() for each in others):
-                gangs.client_gone(binding.uid)
-            else:
-                gangs.late(binding.uid)
-        assert ended.done(), "who gives up a gang tells all who wait"
+            part.give_up(binding.uid, is_late=not any(each.done() for each in others))
+        assert ended.done(), "who ends a wait tells all who wait"
         if reason := ended.result():
             self._engine.in_flight.refuse(binding.uid)
             raise WaitedInVainError(reason)
@@ -305,7 +304,7 @@ class Binder:
     def _answer(self, binding: Binding) -> GivenAnswer | None:
         """The last answer of filter about the pod; None if another replica may have answered since.
 
-        One that offers the node may be the last: strict counts and gangs have the next word.
+        One that offers the node may be the last: strict counts and parts have the next word.
         """
         answer = self._answers.find(binding.uid)
         if answer is None or answer.offers(binding.node):

@@ -6,9 +6,6 @@ pod back in its queue; it needs no right to change pods themselves (policy API).
 INVARIANT: only pods of our schedulers that we refused last and that would pass now are requeued,
 and each at most four times a minute. A node lets a pod pass if the policies and kube-scheduler's
 own plugins do.
-
-GangReviewer has a task of the server look at gangs: kube-scheduler has rejected most members of a
-gang before the last one comes, so they are requeued as soon as the gang has its places.
 """
 
 from __future__ import annotations
@@ -24,35 +21,23 @@ from typing import Any, Protocol
 import msgspec
 
 from engine.cache.node_table import Snapshot
-from engine.cache.reflector import Report
-from engine.cluster.binding import Binder
 from engine.cluster.client import CORE, Api, TokenBucket, path_of
-from engine.cluster.lease import micro_time
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.recent_answers import RejectedPod, RejectedPods
 from engine.errors import (
     ApiError,
-    ApiUnreachableError,
     BadObjectError,
     DeadlineExceededError,
     EngineError,
     NotSentError,
-    NotSyncedError,
-    why,
 )
-from engine.gangs.gangs import Gangs
 from engine.objects.peer import REQUEUE_CONDITION, Peer
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
 from engine.program.policy_time import MOST_PORTIONS
-from engine.work import until_next
-from grammar.values.time import Timestamp
 
 _PER_SECOND, _BURST = 20.0, 20
-# The period of the review of gangs, and the name of what it does.
-_PERIOD_SECONDS = 1.0
-_WORK = "requeue members of gangs"
-# The members of gangs that are requeued at the same time.
+# The woken pods that are requeued at the same time.
 _AT_ONCE = 8
 # The number of pods without a request so far that one round looks at.
 _MOST_LOOKS = 20
@@ -128,7 +113,7 @@ class Requeuer:
         waiting.sort(key=lambda pair: (-pair[1].priority, pair[0].at))
         for rejected_pod, _ in waiting:
             if self._judge.waits_unchanged(rejected_pod.pod):
-                # Often since the look at another member of its gang.
+                # Often since the look at another pod that it waits for.
                 continue
             if not self._bucket.try_take():
                 break
@@ -155,22 +140,14 @@ class Requeuer:
             self._rejected_pods.postpone(rejected_pod)
         return is_there
 
-    async def wake(self, uids: Iterable[str], pending: Mapping[str, Peer], now: str) -> int:
-        """Requeue members of gangs at once that were rejected, because they would pass now.
-
-        Returns their number; arguments and errors are those of `requeue`.
-        """
-        waiting = []
-        for uid in uids:
-            rejected_pod = self._rejected_pods.find(uid)
-            if rejected_pod is not None and self._waiting(rejected_pod.pod, pending, written=False):
-                waiting.append(rejected_pod)
-        requeued = 0
+    async def wake(self, uids: Iterable[str], snapshot: Snapshot, now: str) -> None:
+        """Requeue rejected pods at once, because they would pass now. Raises as `requeue`."""
+        found = filter(None, map(self._rejected_pods.find, uids))
+        pending = snapshot.pending
+        waiting = [each for each in found if self._waiting(each.pod, pending, written=False)]
         for first in range(0, len(waiting), _AT_ONCE):
             part = waiting[first : first + _AT_ONCE]
-            done = await asyncio.gather(*(self._requeue(each, now) for each in part))
-            requeued += sum(done)
-        return requeued
+            await asyncio.gather(*(self._requeue(each, now) for each in part))
 
     async def _would_pass(self, rejected_pod: RejectedPod) -> bool:
         """Whether the pod would pass, as far as a few portions of time show."""
@@ -294,54 +271,3 @@ def _is_waiting(peer: Peer) -> bool:
     condition = peer.unscheduled
     rejected = condition is not None and condition.reason == _REJECTED
     return rejected and peer.deletionTimestamp is None
-
-
-class GangReviewer:
-    """GangReviewer reviews gangs once a second, and at once for members to ask about."""
-
-    def __init__(
-        self,
-        gangs: Gangs,
-        requeuer: Requeuer,
-        snapshot: Callable[[], Snapshot],
-        report: Report,
-        ends: Callable[[], bool],
-        binder: Binder | None,
-    ) -> None:
-        """`snapshot` raises NotSyncedError. `ends` says that the server is shutting down.
-
-        Without a `binder` no gang gathers.
-        """
-        self._binder = binder
-        self._gangs = gangs
-        self._requeuer = requeuer
-        self._snapshot = snapshot
-        self._report = report
-        self._ends = ends
-
-    async def run(self) -> None:
-        """Works until it is cancelled."""
-        woken = asyncio.Event()
-        self._gangs.known.wake = woken.set
-        while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(until_next(_PERIOD_SECONDS)):
-                    await woken.wait()
-            woken.clear()
-            if self._binder is not None:
-                if self._ends():
-                    self._binder.end_waits("this replica ends")
-                self._binder.review()
-            await self._wake()
-
-    async def _wake(self) -> None:
-        if not (uids := self._gangs.known.take_woken()):
-            return
-        try:
-            await self._requeuer.wake(uids, self._snapshot().pending, micro_time(Timestamp.now()))
-        except NotSyncedError:
-            return
-        except (ApiError, ApiUnreachableError) as error:
-            self._report(_WORK, why(_WORK, error))
-        else:
-            self._report(_WORK, "")

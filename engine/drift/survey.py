@@ -33,7 +33,8 @@ from engine.drift.drift_document import (
 )
 from engine.engine import Engine
 from engine.errors import BadObjectError, DeadlineExceededError, EngineError
-from engine.gangs.members import GangName, Members
+from engine.gangs.gang import GangName, Members
+from engine.gangs.gangs import Gangs
 from engine.objects.kept_pods import kept
 from engine.objects.peer import Peer, key_of
 from engine.objects.remembered import Remembered
@@ -314,7 +315,9 @@ class Survey:
             program = name.program
             asked = members[0].template.pod.like(members[0].pod)
             call = yield from self._again(partial(self._engine.moves.call, asked))
-            quorum = self._engine.gangs.quorum(call, name)
+            known = self._engine.part(Gangs)
+            assert known is not None, "the plan has gangs"
+            quorum = known.quorum(call, name)
             if name in self._whole or not isinstance(quorum, int) or len(members) >= quorum:
                 whole.add(name)
             if isinstance(quorum, int) and name in whole and self._lacks(name, members, quorum):

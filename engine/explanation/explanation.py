@@ -58,6 +58,7 @@ from engine.explanation.evidence import clauses_on, scores_on
 from engine.explanation.inspection import ClauseResults, Inspection, Objection
 from engine.explanation.written import Values, WrittenClauses
 from engine.gangs.gang import GangOfPod
+from engine.gangs.gangs import Gangs
 from engine.objects.codec import Pod
 from engine.objects.eligibility import unfit as unfit_reasons
 from engine.objects.peer import key_of
@@ -161,7 +162,8 @@ class Analyst:
         if question.node is not None and question.node not in table.rows:
             raise UnknownNodeError(f"there is no node `{shown(question.node)}`")
         objections = yield from inspection.objections()
-        gang = self._engine.gang_of(pod.body, places=question.places)
+        gangs, (call, _) = self._engine.part(Gangs), self._engine.opened(pod.body)
+        gang = None if gangs is None else gangs.of_pod(call, places=question.places)
         if gang is not None:
             objections.append(inspection.gang_objection(gang))
         scored = ClauseResults(inspection, objections).passing()

@@ -1,12 +1,15 @@
-"""Gang: a group of pods that waits or gathers, and what people see of it.
+"""Gang: pods that are placed together, with their names, numbers and places.
 
-Gangs own a KnownGang, and forget it at the release, or when nobody asks about members any more.
+A gang is named by the clause, the namespace and the value of the pods: of `of pods by`, the name
+of their PodGroup, or the uid of their workload. Members belong to Gangs and live as long as they
+do; a policy that is not in force any more is forgotten. Gangs own a KnownGang, too, and forget it
+at the release, or when nobody asks about members any more.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
@@ -14,13 +17,131 @@ from weakref import ReferenceType
 
 import msgspec
 
-from engine.cache.node_table import NodeTable
-from engine.gangs.members import GangName
+from engine.cache.node_table import NodeTable, Snapshot
+from engine.cache.pods_excluding import KnownPods
+from engine.cache.tallies import Scope
+from engine.counting.domains import shared_value
+from engine.decision.part import EndOfHold
+from engine.decision.verb_call import VerbCall
 from engine.objects.peer import Peer, key_of
+from engine.program.frame import Frame
 from engine.program.program import GangProgram
+from grammar.values.errors import EvaluationError
+from grammar.values.time import Timestamp
 
-# Told the outcome of a held bind call: empty, or the reason why the gang was given up.
-EndOfHold = Callable[[str], None]
+
+@dataclass(frozen=True, slots=True)
+class GangName:
+    """What pods of one gang have in common."""
+
+    program: GangProgram
+    namespace: str
+    value: Hashable
+
+
+class Members:
+    """Members of each gang: the waiting pods, kept event by event, and the numbers on nodes."""
+
+    def __init__(self, slots: Callable[[], int]) -> None:
+        self._slots = slots
+        self._frames: dict[GangProgram, Frame] = {}
+        # By clause and namespace: the waiting pods by value and uid.
+        self._waiting: dict[tuple[GangProgram, str], dict[Hashable, dict[str, Peer]]] = {}
+
+    def name_of(self, program: GangProgram, pod: Peer) -> GangName | None:
+        """The gang of a pod; None if it is in none of this clause."""
+        value = self._value(program, pod)
+        return None if value is None else GangName(program, pod.namespace, value)
+
+    def of(self, call: VerbCall) -> GangName | None:
+        """The gang of the pod of a call; None if it is in none."""
+        if not call.plan.gangs:
+            return None
+        return self.name_of(call.plan.gangs[0], call.context(call.snapshot).peer())
+
+    def waiting(self, name: GangName, snapshot: Snapshot) -> Mapping[str, Peer]:
+        """The members without a node that kube-scheduler may place, by uid."""
+        place = name.program, name.namespace
+        found = self._waiting.get(place)
+        if found is None:
+            found = self._waiting[place] = {}
+            for pod in snapshot.pending.values():
+                if pod.namespace == name.namespace:
+                    value = self._value(name.program, pod)
+                    if value is not None:
+                        self._add(place, pod, value)
+        return found.get(name.value, {})
+
+    def placed(self, name: GangName, pods: KnownPods, call: VerbCall) -> Mapping[str, int]:
+        """The numbers of members on nodes, by the names of these, also of the held ones.
+
+        Raises what the time of the call does.
+        """
+        value, check = partial(self._value, name.program), call.evaluation.time.check
+        scope = Scope(name.namespace)
+        census = pods.tallies.census(("gang", name.program), scope, value, check)
+        group = census.groups.get(name.value)
+        return group.nodes if group is not None else {}
+
+    def on_nodes(
+        self, name: GangName, nodes: Iterable[str], snapshot: Snapshot
+    ) -> Iterator[tuple[str, Peer]]:
+        """The members on these nodes, also the held ones, each with its node."""
+        for node in sorted(nodes):
+            view = snapshot.node(node)
+            for pod in (view.pods if view is not None else None) or ():
+                if self.name_of(name.program, pod) == name:
+                    yield node, pod
+
+    def pod_changed(self, old: Peer | None, new: Peer | None) -> Collection[GangName]:
+        """Takes a new state of a pod from the cache. Returns the gangs that it is or was in."""
+        found = set[GangName]()
+        for place in self._waiting:
+            for pod, change in ((old, self._remove), (new, self._add)):
+                if pod is None or pod.namespace != place[1]:
+                    continue
+                if (value := self._value(place[0], pod)) is not None:
+                    change(place, pod, value)
+                    found.add(GangName(*place, value))
+        return found
+
+    def retain(self, programs: frozenset[GangProgram]) -> None:
+        """Forgets all other clauses."""
+        self._frames = {p: each for p, each in self._frames.items() if p in programs}
+        self._waiting = {k: v for k, v in self._waiting.items() if k[0] in programs}
+
+    def _value(self, program: GangProgram, pod: Peer) -> Hashable:
+        """The value that a pod shares with the others of its gang; None if it is in none."""
+        if pod.deletionTimestamp is not None:
+            return None
+        if program.by is None:
+            if pod.group is not None and not program.percent:
+                return pod.group
+            return pod.workload.uid if pod.workload is not None else None
+        if program not in self._frames:
+            self._frames[program] = Frame(None, Timestamp(0), slots=self._slots())
+        frame = self._frames[program]
+        frame.peer = pod
+        frame.refill()
+        try:
+            found = shared_value(program.by(frame))
+            hash(found)
+        except (EvaluationError, TypeError):
+            # Lists and maps name no gang.
+            return None
+        return found
+
+    def _add(self, place: tuple[GangProgram, str], pod: Peer, value: Hashable) -> None:
+        if not (pod.is_gated or pod.nodeName):
+            self._waiting[place].setdefault(value, {})[pod.uid] = pod
+
+    def _remove(self, place: tuple[GangProgram, str], pod: Peer, value: Hashable) -> None:
+        members = self._waiting[place].get(value)
+        if members is not None:
+            members.pop(pod.uid, None)
+            if not members:
+                del self._waiting[place][value]
+
 
 # What members say of their number, by uid, with the JSON that says it; None if one is not told.
 Numbers = Mapping[str, tuple[bytes | None, int | None]]
@@ -130,9 +251,10 @@ class KnownGang:
         return bool(self.places)
 
     @property
-    def is_given_up(self) -> bool:
-        """Whether it was given up, and not tried again since then."""
-        return bool(self.why_given_up) and self.text == given_up(self.why_given_up)
+    def state(self) -> Literal["waiting", "gathering", "given up"]:
+        """How far it is; it stays given up until it is tried again."""
+        is_given_up = self.why_given_up and self.text == given_up(self.why_given_up)
+        return "gathering" if self.gathers else "given up" if is_given_up else "waiting"
 
     @property
     def clause(self) -> GangProgram:
@@ -252,8 +374,7 @@ def gang_of_pod(
         text = "whether it fits was not tried yet"
         return found("not tried", text, text, None)
     again = max(0.0, gang.not_before - now)
-    state: GangState = "given up" if gang.is_given_up else "waiting"
-    return found(state, gang.text, gang.text, again=again)
+    return found(gang.state, gang.text, gang.text, again=again)
 
 
 def _members(

@@ -25,52 +25,41 @@ What holds:
 A gang is given up when the time is over, a member is deleted or changed, a node goes or is
 cordoned, the policy is not in force any more, this replica decides no longer, or a pod or a gang of
 higher priority takes the place. Then it goes behind all others of that priority, and waits.
-
-Gangs belong to the engine and live as long as it does. Everything happens on one event loop.
-
-SecondLooks say whether a rejected pod would pass now, for who may have kube-scheduler ask again.
-Nobody waits for them, so they take small portions of time; they offer nothing, but a gang that fits
-may begin to gather.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
 
 from engine.cache.node_table import NodeRows, Snapshot
-from engine.decision.placement import PlacingParts
+from engine.decision.part import DecisionPart, EndOfHold, PartSite
 from engine.decision.plan import Plan
 from engine.decision.registry import Registry
-from engine.decision.verb_call import Observer, VerbCall
-from engine.decision.verdict import Decision, Rejected, attributed
+from engine.decision.verb_call import VerbCall
+from engine.decision.verdict import Decision, Rejected
 from engine.errors import BriefWaitError, RefusedError, own_text
-from engine.gangs.attempts import Attempts
 from engine.gangs.gang import (
     ELSEWHERE,
     ENOUGH,
-    EndOfHold,
+    GangName,
     GangOfPod,
     GangStatus,
     Hold,
     KnownGang,
+    Members,
     gang_of_pod,
 )
-from engine.gangs.held_calls import HeldCalls
-from engine.gangs.known_gangs import FIRST_PAUSE_SECONDS, KnownGangs
-from engine.gangs.members import GangName, Members
-from engine.gangs.paper import Mask, Suits
-from engine.gangs.tries import Tries
+from engine.gangs.gathering import FIRST_PAUSE_SECONDS, KnownGangs, Tries
+from engine.gangs.paper import Attempts, Mask
 from engine.objects.eligibility import bars
 from engine.objects.peer import Peer
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
-from engine.program.frame import Evaluation
-from engine.program.program import CountProgram, FilterProgram, GangProgram
+from engine.program.program import GangProgram
 
 # A waiting gang that nobody has asked about for so long is forgotten, and so is a released one.
 _FORGOTTEN_SECONDS = 900.0
@@ -103,36 +92,24 @@ class _Asked:
         return self.revision == call.pod.revision > 0 and self.plan is call.plan
 
 
-class Gangs:
-    """The gangs of the policies in force. `suits` gives our scores of nodes."""
+class Gangs(DecisionPart):
+    """The gangs of the policies in force, a part of decisions."""
 
-    def __init__(
-        self,
-        parts: PlacingParts,
-        clock: Callable[[], float],
-        suits: Suits,
-        observer: Observer,
-    ) -> None:
-        calls, placement = parts.calls, parts.placement
+    def __init__(self, site: PartSite) -> None:
+        calls, placement = site.placing.calls, site.placing.placement
         self._calls, self._placement = calls, placement
-        self._clock = clock
+        self._clock = site.clock
         self._members = Members(lambda: calls.registry.slots)
-        self._attempts = Attempts(parts, suits)
+        self._attempts = Attempts(site)
         self._clauses = _clauses(calls.registry)
-        in_flight = placement.in_flight
-        self.known = KnownGangs(clock, in_flight, observer)
-        self._tries = Tries(self.known, self._members, self._attempts, in_flight, clock)
+        self.known = KnownGangs(site)
+        self._tries = Tries(site, self.known, self._members, self._attempts)
         # By uid: with thousands of members that wait, little is to be done for each call.
         self._asked: Remembered[str, _Asked] = Remembered(
             _MOST_ASKED, lambda uid, asked: _ASKED_BYTES + len(uid) + len(asked.message)
         )
         # When gangs were released, and the names of their held members by uid.
         self._released: dict[GangName, tuple[float, Mapping[str, str]]] = {}
-
-    @property
-    def held(self) -> HeldCalls:
-        """The bind calls that wait, also those of others."""
-        return self.known.held
 
     # ---- answers
 
@@ -238,40 +215,35 @@ class Gangs:
 
     # ---- bind calls that wait
 
-    def hold(self, uid: str, end: EndOfHold) -> None:
-        """Holds the bind call of a member that was admitted; `end` is told how that ends.
-
-        It may be told at once, and is told once.
-        """
-        gang = self.known.placed(uid)
+    def hold(self, uid: str, end: EndOfHold) -> float:
+        gang, now = self.known.placed(uid), self._clock()
         if gang is None:
             end(own_text("its gang was given up"))
-            return
-        gang.holds[uid] = Hold(self._clock(), end)
+            return 0.0
+        gang.holds[uid] = Hold(now, end)
         if len(gang.holds) >= gang.quorum:
             self._release(gang)
+        return max(0.0, gang.until - now)
 
-    def seconds_left(self, uid: str) -> float:
-        """How long the bind call of a member may wait."""
+    def give_up(self, uid: str, *, is_late: bool = True) -> None:
         gang = self.known.placed(uid)
-        return 0.0 if gang is None else max(0.0, gang.until - self._clock())
-
-    def late(self, uid: str) -> None:
-        """Gives up the gang of a member whose time is over."""
-        if (gang := self.known.placed(uid)) is not None:
+        if gang is not None and is_late:
             self.known.give_up_late(gang)
-
-    def client_gone(self, uid: str) -> None:
-        """Gives up the gang of a member whose bind call nobody waits for any more."""
-        if (gang := self.known.placed(uid)) is not None:
+        elif gang is not None:
             self.known.give_up(gang, "client gone", "kube-scheduler has ended a call of bind")
+
+    def says(self, call: VerbCall) -> Rejected | None:
+        found = self.of_pod(call)
+        if found is None:
+            return None
+        return Rejected(found.text, found.program.policy, found.program.name)
 
     def _release(self, gang: KnownGang) -> None:
         waiting = self._waiting(gang, self._calls.snapshot())
         rest = [uid for uid in waiting if uid not in gang.places]
         self._released[gang.name] = self._clock(), {uid: gang.keys[uid] for uid in gang.holds}
         self.known.release(gang)
-        self.known.awaken(rest)
+        self.known.woken.add(rest)
 
     # ---- events
 
@@ -333,7 +305,7 @@ class Gangs:
         self._tries.forget_old()
         lately = now - _FORGOTTEN_SECONDS
         self._released = {n: each for n, each in self._released.items() if each[0] > lately}
-        for gang in self.known.waiting():
+        for gang in [each for each in self.known if not each.gathers]:
             # Held members wait again a moment after their gang was given up.
             is_settled = snapshot is not None and now - gang.order[1] > FIRST_PAUSE_SECONDS
             is_gone = is_settled and not self._waiting(gang, snapshot)
@@ -346,7 +318,7 @@ class Gangs:
         pods = [pod for uid in gang.places if (pod := waiting.get(uid)) is not None]
         return self._attempts.without_room(pods, snapshot.table)
 
-    def make_way(self, victims: Mapping[str, Iterable[str]]) -> Collection[str]:
+    def make_way(self, victims: Mapping[str, Collection[str]]) -> Collection[str]:
         """Gives up the gang of lowest priority among those that have held members as victims.
 
         `victims` are uids by node. Returns the nodes with such victims, and with those of a gang
@@ -376,11 +348,7 @@ class Gangs:
                 clause=gang.clause.name,
                 namespace=gang.name.namespace,
                 name=gang.shown,
-                state="gathering"
-                if gang.gathers
-                else "given up"
-                if gang.is_given_up
-                else "waiting",
+                state=gang.state,
                 quorum=gang.quorum,
                 held=len(gang.holds),
                 waiting=len(self._waiting(gang, snapshot)),
@@ -391,14 +359,17 @@ class Gangs:
             for gang in self.known
         ]
 
-    def of_pod(self, call: VerbCall) -> GangOfPod | None:
-        """The gang of a pod; None if it is in none. Nothing changes.
+    def of_pod(self, call: VerbCall, *, places: bool = False) -> GangOfPod | None:
+        """The gang of a pod for people; None if it is in none. Nothing changes.
 
-        Raises what the time of the call does.
+        With `places` it is placed on paper first, if it fits; only for an engine that serves nobody
+        else. Raises what the time of the call does.
         """
         name = self._members.of(call)
         if name is None:
             return None
+        if places:
+            self.would_pass(call)
         snapshot, pod = call.snapshot, call.context(call.snapshot).peer()
         quorum, placed = self._attempts.quorum(call, name), self._placed(call, name)
         bound = self._members.on_nodes(name, placed, snapshot)
@@ -509,71 +480,3 @@ def _rejected(decided: Decision, kept: Mask, text: str, clause: GangProgram) -> 
     verdict = Rejected(text, clause.policy, clause.name)
     verdicts = (*decided.verdicts, verdict)
     return Decision(codes, verdicts, decided.known_rows, decided.headrooms)
-
-
-# ---- looks at rejected pods
-
-
-class SecondLooks:
-    """The looks of one engine, made of its parts."""
-
-    def __init__(self, parts: PlacingParts, gangs: Gangs) -> None:
-        self._calls, self._placement, self._plugins, self._pods = parts
-        self._gangs = gangs
-
-    def read(self, pod: bytes) -> RequestPod:
-        """A pod to ask about. Raises BadObjectError."""
-        return self._pods.read(pod)
-
-    def waits_unchanged(self, pod: RequestPod) -> bool:
-        """Whether a look would say no: the gang of the pod waits for the same as before."""
-        return self._gangs.waits_unchanged(pod)
-
-    def has_refused(self, pod: RequestPod, reasons: str) -> bool:
-        """Whether kube-scheduler's `reasons` have one that the policies give for this pod.
-
-        Raises EngineError as `would_pass`.
-        """
-        call = self._calls.look(pod)
-        texts = list[str]()
-        for program in call.plan.selection.enforced:
-            counts = (clause.count for clause in program.counts)
-            strict = [count for count in counts if count.weight is None]
-            texts += _event_texts((*program.filters, *strict), call.evaluation)
-        mutual = (limit.clause.count for limit in call.plan.counts.mutual)
-        texts += _event_texts(mutual, call.evaluation)
-        # As in `2 Insufficient cpu, 1 policy web: zone.`; a damped text joins several by `; `.
-        ours = [re.escape(text) for text in texts if text]
-        # The text of a gang goes on with what it waits for; Placet's own may say anything.
-        gangs = (f"{text}: " for text in _event_texts(call.plan.gangs, call.evaluation))
-        ours += [f"{re.escape(text)}[^.;]*" for text in (*gangs, own_text(""))]
-        return re.search(rf"(?:\d|;) (?:{'|'.join(ours)})(?:[,.;]|$)", reasons) is not None
-
-    def would_pass(self, pod: RequestPod) -> bool:
-        """Whether filter would offer a node that kube-scheduler would ask about.
-
-        Nobody waits for the answer, so a call is a portion of a few milliseconds. Raises
-        DeadlineExceededError at its end: the next call continues. Raises other EngineErrors where
-        there would be no decision.
-        """
-        call = self._calls.look(pod)
-        counts, table = call.plan.counts, call.snapshot.table
-        rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
-        decided = call.plan.filters.decide(table, rows, call.evaluation)
-        passing = rows[decided.codes == 0]
-        if len(passing) and (counts.strict or call.plan.gangs):
-            self._placement.check(call, asked=False)
-            passing = passing[self._placement.open(call, passing)]
-        if not len(passing) or not self._gangs.would_pass(call):
-            return False
-        check = call.evaluation.time.check
-        return bool(self._plugins.allowed(pod, table, passing, check).any())
-
-
-def _event_texts(
-    clauses: Iterable[FilterProgram | CountProgram | GangProgram], evaluation: Evaluation
-) -> Iterator[str]:
-    """The texts of clauses as events have them, or had them without the names of policies."""
-    for clause in clauses:
-        text = clause.message(evaluation)
-        yield from (text, attributed(clause.policy, text))

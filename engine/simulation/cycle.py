@@ -19,6 +19,7 @@ import numpy as np
 
 from engine.cache.cache import Cache
 from engine.cache.node_table import ListedNames, NodeRows, NodeWithPods
+from engine.decision.part import DecisionPart
 from engine.decision.preemption import Victims
 from engine.decision.verdict import Decision, Feasible, Verdict, full_reason
 from engine.engine import Engine
@@ -210,8 +211,8 @@ def begin(
     The waiting pods are in the cache from the start, so that counts of a workload include them. A
     waiting pod that the cache has on a node leaves that node.
     """
-    cache.add_event_handler(engine.in_flight.pod_changed)
-    cache.add_event_handler(engine.gangs.pod_changed)
+    for handler in engine.pod_handlers:
+        cache.add_event_handler(handler)
     for number, each in enumerate(pods, 1):
         cache.put_pod(each.peer, body=each.body)
         if not number % _NODES_OF_A_PORTION:
@@ -232,8 +233,8 @@ class Simulation:
 
     `nodes` are those of the cache by name, and `resources` theirs. `begin` makes one.
 
-    The members of a gang that has its places come at once, as kube-scheduler is told to ask about
-    them. If one of them is not bound, none is.
+    Woken pods come at once, as kube-scheduler is told to ask about them. A pod that is held at bind
+    is bound as soon as the part of decisions that it waits for lets it go.
     """
 
     def __init__(
@@ -249,7 +250,7 @@ class Simulation:
         self._engine = engine
         self._clock = clock
         # By uid: the pods whose turn comes, the outcomes of those that came before their turn, and
-        # the members of gangs at bind, which count on their nodes already.
+        # those that are held at bind, which count on their nodes already.
         self._coming = {each.peer.uid: each for each in pods}
         self._outcomes: dict[str, PodOutcome] = {}
         self._held: dict[str, tuple[Waiting, PodOutcome, Peer]] = {}
@@ -283,23 +284,26 @@ class Simulation:
             yield self._outcomes.pop(uid)
 
     def _gather(self) -> Work[None]:
-        """The cycles of the pods that gangs wake, until no pod is held."""
-        gangs = self._engine.gangs
-        while (woken := gangs.known.take_woken()) or self._held:
+        """The cycles of woken pods, until no pod is held."""
+        while (woken := self._engine.woken.take()) or self._held:
             for uid in woken:
                 if (member := self._coming.get(uid)) is None:
                     # Its turn is over.
-                    gangs.late(uid)
+                    self._give_up(uid)
                 elif uid not in self._held and uid not in self._outcomes:
                     outcome = yield from self._schedule(member)
                     if outcome is not None and outcome.node is not None:
                         # One that is rejected has its own turn.
                         self._outcomes[uid] = outcome
             if not woken:
-                gangs.late(next(iter(self._held)))
+                self._give_up(next(iter(self._held)))
+
+    def _give_up(self, uid: str) -> None:
+        for part in self._engine.parts:
+            part.give_up(uid)
 
     def _schedule(self, pod: Waiting) -> Work[PodOutcome | None]:
-        """The outcome of one cycle; None for a member of a gang that is held."""
+        """The outcome of one cycle; None for a pod that is held."""
         call, _ = self._engine.opened(pod.body)
         governing = call.plan.selection.governing
         policy = governing.address if governing is not None else None
@@ -390,7 +394,8 @@ class Simulation:
         self, pod: Waiting, policy: str | None, row: int, *, is_admitted: bool
     ) -> PodOutcome | None:
         """The pod on its node; None if it is held there. Raises EngineError."""
-        node, bound, waits = self.names[row], pod.peer, False
+        node, bound = self.names[row], pod.peer
+        waits: Sequence[DecisionPart] = ()
         if is_admitted:
             admission = self._engine.admit(pod.body, node, math.inf)
             annotations = {**bound.annotations, **admission.annotations}
@@ -405,11 +410,12 @@ class Simulation:
         uid = bound.uid
         self._held[uid] = pod, placed, bound
         self._cache.assume(pod.peer, node, math.inf, bound.annotations)
-        self._engine.gangs.hold(uid, partial(self._end, uid))
+        (part,) = waits
+        part.hold(uid, partial(self._end, uid))
         return None
 
     def _end(self, uid: str, reason: str) -> None:
-        """Ends the hold of a member, which is bound if there is no reason against it."""
+        """Ends the hold of a pod, which is bound if there is no reason against it."""
         pod, placed, bound = self._held.pop(uid)
         if reason:
             self._cache.forget(pod.key)

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from engine.gangs.gang import GangStatus
+from engine.gangs.gangs import Gangs
 from server.answers import Facts, PartOf
 from server.capabilities.capability import Capability, Opened, Site
 from server.capabilities.policy_statuses import ReportedPolicy, StatusPart
@@ -16,13 +17,14 @@ _MOST_NAMED = 20
 
 
 def _open(site: Site) -> Opened:
-    gangs, engine = site.engine.gangs, site.engine
+    engine, gangs = site.engine, site.engine.part(Gangs)
+    if gangs is None:
+        return Opened()
 
     def with_gangs() -> Sequence[str]:
         return sorted(p.address for p in engine.registry.programs if p.gangs)
 
     return Opened(
-        pod_changed=gangs.pod_changed,
         status=lambda: gang_numbers(gangs.statuses()),
         facts=lambda: gang_facts(with_gangs(), gangs.statuses()),
         samples=lambda: gang_samples(with_gangs(), gangs.statuses()),

@@ -30,7 +30,7 @@ from engine.cluster.client import CORE, ApiClient, Limits, connect, path_of
 from engine.cluster.events import Events, PodEvent
 from engine.cluster.in_flight_ends import PodEnds, SchedulerLease
 from engine.cluster.lease import LeaderGate, Lease
-from engine.cluster.requeue import GangReviewer, Requeuer
+from engine.cluster.requeue import Requeuer
 from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
@@ -160,8 +160,8 @@ class ClusterRuntime(ClusterSource):
     def follow(self, deciding: Deciding) -> None:
         """Watches the cluster and reports to it until the background ends."""
         engine, cache, run = deciding.engine, self.informers.cache, self._background.run
-        for heard in (engine.in_flight, deciding.rejected):
-            cache.add_event_handler(heard.pod_changed)
+        for handler in (*engine.pod_handlers, deciding.rejected.pod_changed):
+            cache.add_event_handler(handler)
         for each in deciding.opened:
             if each.pod_changed is not None:
                 cache.add_event_handler(each.pod_changed)
@@ -229,18 +229,11 @@ class ClusterRuntime(ClusterSource):
             self._statuses,
             deciding.events,
             requeuer,
+            deciding.binder,
+            lambda: self._background.shutdown.has_begun,
         )
         for name, duty in reporter.duties.items():
             run(name, duty)
-        reviewer = GangReviewer(
-            engine.gangs,
-            requeuer,
-            self.informers.snapshot,
-            self.led.report,
-            lambda: self._background.shutdown.has_begun,
-            deciding.binder,
-        )
-        run("gangs", reviewer.run)
 
     def _synced(self, follow: Work) -> Work:
         """Work that begins as soon as the whole cluster is known."""

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from engine.cache.node_table import Snapshot
 from engine.cluster import status_writer as status
+from engine.cluster.binding import Binder
 from engine.cluster.events import PodEvent
 from engine.cluster.lease import micro_time
 from engine.cluster.requeue import Requeuer
@@ -20,7 +23,7 @@ from engine.cluster.status_writer import Reported
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import ApiError, ApiUnreachableError, NotSyncedError, why
-from engine.work import shared_pause
+from engine.work import shared_pause, until_next
 from grammar.values.time import Timestamp
 from policies.resource import PolicyStatus, StatusCondition
 from server.capabilities.capability import LedCluster
@@ -41,6 +44,7 @@ class StatusReporter:
     Whatever a duty meets, it must not keep the others from their work. So each of `duties` is to
     run as a task of its own, until it is cancelled. `lost` has, by the address of a policy, which
     one governs its pods instead. `pod_events` gives the events of capabilities since the last call.
+    Without a `binder` nothing waits at bind. `ends` says that the server is shutting down.
     """
 
     cluster: LedCluster
@@ -50,6 +54,8 @@ class StatusReporter:
     statuses: Statuses
     pod_events: Callable[[], Iterable[PodEvent]]
     requeuer: Requeuer
+    binder: Binder | None
+    ends: Callable[[], bool]
     _lost_under: EnforcedPolicies | None = None
 
     @property
@@ -59,20 +65,40 @@ class StatusReporter:
             "statuses": lambda: self._repeat(self._write_statuses, "write statuses of policies"),
             "events": lambda: self._repeat(self._send_events, "write events"),
             "requeues": lambda: self._repeat(self._requeue, "requeue pods"),
+            "held-binds": self._review_waits,
         }
 
     async def _repeat(self, duty: Callable[[Snapshot, str], Awaitable[None]], work: str) -> None:
         """Does the duty each second."""
         while True:
             await shared_pause(_PERIOD_SECONDS)
-            try:
-                await duty(self.cluster.snapshot(), micro_time(Timestamp.now()))
-            except NotSyncedError:
-                continue
-            except (ApiError, ApiUnreachableError) as error:
-                self.cluster.report(work, why(work, error))
-            else:
-                self.cluster.report(work, "")
+            await self._do(duty, work)
+
+    async def _do(self, duty: Callable[[Snapshot, str], Awaitable[None]], work: str) -> None:
+        try:
+            await duty(self.cluster.snapshot(), micro_time(Timestamp.now()))
+        except NotSyncedError:
+            return
+        except (ApiError, ApiUnreachableError) as error:
+            self.cluster.report(work, why(work, error))
+        else:
+            self.cluster.report(work, "")
+
+    async def _review_waits(self) -> None:
+        """Reviews what waits at bind each second, and requeues woken pods at once."""
+        woken, is_woken = self.engine.woken, asyncio.Event()
+        woken.wake = is_woken.set
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(until_next(_PERIOD_SECONDS)):
+                    await is_woken.wait()
+            is_woken.clear()
+            if self.binder is not None:
+                if self.ends():
+                    self.binder.end_waits("this replica ends")
+                self.binder.review()
+            if uids := woken.take():
+                await self._do(partial(self.requeuer.wake, uids), "requeue pods at once")
 
     def _outcomes(self, objects: Iterable[str], enforced: EnforcedPolicies) -> Outcomes:
         """The outcomes of the policies in force, and of the objects that another overrules."""

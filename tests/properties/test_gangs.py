@@ -69,11 +69,11 @@ class Random(World):
                 self.delete(name)
             case 3:
                 self.now += draw.choice([0.2, 5, 61])
-                self.engine.gangs.review()
+                self.gangs.review()
             case 4 if draw.random() < 0.2:
                 name = draw.choice(list(self.size))
                 self.cache.remove_node(name)
-                self.engine.gangs.review()
+                self.gangs.review()
                 labels = {"rack": self.rack_of[name]}
                 made = builders.node(name, cpu=str(self.size[name]), labels=labels)
                 self.cache.put_node(node_of(made))
@@ -100,7 +100,7 @@ class Random(World):
         on = self.on()
         for name, number in Counter(on.values()).items():
             assert number <= min(self.size[name], self.most), on
-        held = {uid for gang in self.engine.gangs.statuses() for uid in gang.nodes}
+        held = {uid for gang in self.gangs.statuses() for uid in gang.nodes}
         bound: defaultdict[str, dict[str, str]] = defaultdict(dict)
         for name, node in on.items():
             if f"shop/{name}" not in held:
@@ -110,7 +110,7 @@ class Random(World):
                 assert len(members) >= self.jobs[job], (job, members)
                 if self.racks:
                     assert len({self.rack_of[node] for node in members.values()}) == 1, members
-        for status in self.engine.gangs.statuses():
+        for status in self.gangs.statuses():
             assert (status.state == "gathering") == bool(status.nodes)
             assert status.held <= status.quorum
             assert {key.partition("/")[2] for key in status.nodes} <= self.pods.keys()
@@ -122,17 +122,17 @@ class Random(World):
         """
         for _ in range(10):
             self.now += 400
-            self.engine.gangs.review()
+            self.gangs.review()
             told, self.came_alone = len(self.told), False
             # The last of all may have been the first of its gang to get a place.
             for _ in range(6):
                 for name in self.draw.sample(sorted(self.pods), len(self.pods)):
                     if name not in self.on():
                         self.schedule(name)
-            self.engine.gangs.review()
+            self.gangs.review()
             self.check()
             assert self.came_alone or ("given up", "no node") not in self.told[told:]
-            assert not any(each.nodes for each in self.engine.gangs.statuses())
+            assert not any(each.nodes for each in self.gangs.statuses())
         return self.on()
 
 
@@ -185,7 +185,7 @@ def test_how_many_members_fit(
     if not set(asked) - labels.keys():
         assert answer == "policy p: no spot"
         return
-    (status,) = world.engine.gangs.statuses()
+    (status,) = world.gangs.statuses()
     if fit < members:
         assert (status.state, status.text) == ("waiting", f"{fit} of {members} members fit")
     else:

@@ -29,6 +29,7 @@ from engine.cache.node_table import (
 from engine.decision.registry import Registry
 from engine.decision.verb_call import Observer, Occurrence
 from engine.engine import Engine
+from engine.gangs.gangs import Gangs
 from engine.objects.codec import Namespace, Node, ObjectCodec
 from engine.objects.peer import ENDED, Controller, Peer, key_of, labelled, root_of, rooted
 from engine.program.compiler import Compiler
@@ -130,6 +131,13 @@ def evaluation_of(
         report,
         report_text,
     )
+
+
+def gangs_of(engine: Engine) -> Gangs:
+    """The gangs of an engine."""
+    found = engine.part(Gangs)
+    assert found is not None, "it is one of its parts"
+    return found
 
 
 # ---- the cluster

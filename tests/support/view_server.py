@@ -62,7 +62,17 @@ from server.view.routes import ViewQuestion
 from server.view.simulating import Simulator
 from server.view.view import View, view_app
 from tests.support.builders import Object, node, pod, raw
-from tests.support.engines import CODEC, NOW, SCHEMA, Known, Silent, cache_of, engine_over, peer_of
+from tests.support.engines import (
+    CODEC,
+    NOW,
+    SCHEMA,
+    Known,
+    Silent,
+    cache_of,
+    engine_over,
+    gangs_of,
+    peer_of,
+)
 from tests.support.served import PROCESSES
 
 AT = "2026-11-21T12:00:00Z"
@@ -405,7 +415,7 @@ def held_gang() -> Parts:
     (place,) = [n for n, code in zip(names, decided.codes, strict=True) if not code]
     assert engine.admit(raw(PODS[0]), place, math.inf).waits
     cache.assume(peer_of(PODS[0]), place, math.inf)
-    engine.gangs.hold(peer_of(PODS[0]).uid, lambda _: None)
+    gangs_of(engine).hold(peer_of(PODS[0]).uid, lambda _: None)
     seconds[0] += 12
     known = {f"shop/{each['metadata']['name']}": raw(each) for each in PODS}
     return Parts(journal, cluster=Cluster(POLICY, engine, known))

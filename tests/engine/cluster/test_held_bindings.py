@@ -13,7 +13,7 @@ from engine.cluster.binding import BindClient, Binding
 from engine.errors import EngineError, RefusedError, WaitingError
 from tests.engine.cluster.test_binding import CODEC, World
 from tests.support import builders
-from tests.support.engines import node_of, registry_of
+from tests.support.engines import gangs_of, node_of, registry_of
 
 pytestmark = pytest.mark.fake_clock
 
@@ -37,7 +37,7 @@ class WaitingWorld(World):
 
     def __init__(self, clauses: str) -> None:
         super().__init__(clauses)
-        self.cache.add_event_handler(self.engine.gangs.pod_changed)
+        self.cache.add_event_handler(gangs_of(self.engine).pod_changed)
         self.aside = 0
 
     def watch(self, name: str) -> None:
@@ -225,7 +225,7 @@ async def test_a_condition_comes_before_the_gang() -> None:
 
 
 async def test_only_so_many_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.gangs.held_calls.MOST_HELD_OF_NAMESPACE", 1)
+    monkeypatch.setattr("engine.decision.held_calls.MOST_HELD_OF_NAMESPACE", 1)
     world = WaitingWorld(READY)
     world.create("a")
     world.create("b")

@@ -157,7 +157,7 @@ def test_other_policies_of_a_member_are_seen_by_looks() -> None:
     world = full()
     looks = world.engine.looks
     pod = looks.read(builders.raw(world.pods["a0"]))
-    (gang,) = world.engine.gangs.known
+    (gang,) = world.gangs.known
     gang.not_before = world.now + 1000
     assert looks.waits_unchanged(pod)
     world.now += 10

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from engine.decision.held_calls import MOST_HELD_OF_NAMESPACE
 from engine.errors import BriefWaitError
-from engine.gangs.held_calls import MOST_HELD_OF_NAMESPACE
 from tests.engine.gangs.test_gangs import HeldWorld, World, hold_all, in_racks, names
 from tests.support import builders
 from tests.support.engines import node_of
@@ -32,7 +32,7 @@ def test_an_edit_of_another_policy_gives_no_gang_up() -> None:
 def test_the_pause_after_a_fault_of_others_does_not_grow(times: int) -> None:
     world = HeldWorld()
     for _ in range(times):
-        world.engine.gangs.end("this replica ends")
+        world.gangs.end("this replica ends")
         assert isinstance(world.ask("a0"), str)
         world.now += 1.01
         hold_again(world)
@@ -60,7 +60,7 @@ def test_a_gang_whose_members_are_all_gone_begins_anew() -> None:
     for name in names("a", 3):
         world.delete(name)
     world.later(2)
-    assert world.engine.gangs.statuses() == []
+    assert world.gangs.statuses() == []
     world.create(*names("a", 3))
     hold_again(world)
 
@@ -111,7 +111,7 @@ def test_a_quorum_stays_while_the_gang_gathers() -> None:
 
 def test_a_gang_gathers_only_where_all_of_its_calls_may_be_held() -> None:
     world = World({"n1": "20"})
-    world.engine.gangs.held.add("shop", MOST_HELD_OF_NAMESPACE - 5)
+    world.engine.held.add("shop", MOST_HELD_OF_NAMESPACE - 5)
     world.create(*names("a", 3))
     world.create(*names("b", 3), job="b")
     hold_all(world, ["a0"])
@@ -163,7 +163,7 @@ LIKED = {"taints": [{"key": "example.com/old", "effect": "PreferNoSchedule"}]}
 def test_a_node_that_is_closed_while_members_are_held(spec: dict[str, Any], stays: bool) -> None:
     world = HeldWorld()
     world.cache.put_node(node_of(builders.node("n1", cpu="4") | {"spec": spec}))
-    world.engine.gangs.review()
+    world.gangs.review()
     text = "policy shop/p: together: given up: node n1 was cordoned or tainted"
     assert world.ended == ({} if stays else {"a0": text, "a1": text})
 
@@ -226,6 +226,6 @@ def test_the_text_of_a_rejection_stays_while_a_number_changes() -> None:
     world.create("other", job="", on="n1")
     world.now += 10
     assert world.ask("a0") == text
-    assert [status.text for status in world.engine.gangs.statuses()] == ["1 of 3 members fit"]
+    assert [status.text for status in world.gangs.statuses()] == ["1 of 3 members fit"]
     world.now += 60
     assert world.ask("a0") == "policy p: together: 1 of 3 members fit"

@@ -20,7 +20,7 @@ def world_of(count: int, members: int) -> World:
 
 
 def gang(world: World, name: str, *, places: bool = False) -> GangOfPod:
-    found = world.engine.gang_of(raw(world.pods[name]), places=places)
+    found = world.gangs.of_pod(world.engine.opened(raw(world.pods[name]))[0], places=places)
     assert found is not None
     return found
 
@@ -37,7 +37,7 @@ def test_a_question_tries_nothing() -> None:
     world = world_of(3, 3)
     assert gang(world, "a0").state == "not tried"
     assert gang(world, "a0").allowed is None
-    assert world.engine.gangs.statuses() == []
+    assert world.gangs.statuses() == []
 
 
 def test_members_are_held_and_have_places() -> None:
@@ -59,7 +59,7 @@ def test_what_was_given_up_is_tried_again_after_a_while() -> None:
     world = world_of(2, 2)
     assert world.place("a0")
     world.now += 31
-    world.engine.gangs.review()
+    world.gangs.review()
     text = "given up: 1 of 2 members came in time"
     assert world.ended == {"a0": f"policy shop/p: together: {text}"}
     found = gang(world, "a1")
@@ -79,7 +79,7 @@ def test_once_a_member_is_on_a_node_the_others_come_to_its_rack() -> None:
 def test_a_pod_without_a_value_is_in_no_gang() -> None:
     world = world_of(0, 3)
     world.create("alone", job="")
-    assert world.engine.gang_of(raw(world.pods["alone"])) is None
+    assert world.gangs.of_pod(world.engine.opened(raw(world.pods["alone"]))[0]) is None
 
 
 def test_a_command_places_the_gang_first() -> None:

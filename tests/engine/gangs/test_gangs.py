@@ -19,7 +19,7 @@ from engine.errors import RefusedError, WaitingError
 from engine.objects.peer import key_of
 from engine.program.policy_time import DecisionTime
 from tests.support import builders
-from tests.support.engines import CODEC, Known, Silent, node_of, registry_of
+from tests.support.engines import CODEC, Known, Silent, gangs_of, node_of, registry_of
 
 NOTHING: Mapping[str, Mapping[str, str]] = {}
 BY_JOB = """
@@ -56,7 +56,8 @@ class World:
             made = builders.node(name, cpu=cpu, labels=labels.get(name))
             self.cache.put_node(node_of(made))
         self.cache.add_event_handler(self.engine.in_flight.pod_changed)
-        self.cache.add_event_handler(self.engine.gangs.pod_changed)
+        self.gangs = gangs_of(self.engine)
+        self.cache.add_event_handler(self.gangs.pod_changed)
         self.pods: dict[str, builders.Object] = {}
         self.revision = 0
         self.ended: dict[str, str] = {}
@@ -115,7 +116,7 @@ class World:
                 self.cache.forget(key_of(pod))
 
         if admission.waits:
-            self.engine.gangs.hold(pod.uid, end)
+            self.gangs.hold(pod.uid, end)
             return name not in self.ended
         self.ended[name] = ""
         return False
@@ -127,7 +128,7 @@ class World:
 
     def woken(self) -> set[str]:
         by_uid = {p["metadata"]["uid"]: name for name, p in self.pods.items()}
-        return {by_uid[uid] for uid in self.engine.gangs.known.take_woken() if uid in by_uid}
+        return {by_uid[uid] for uid in self.engine.woken.take() if uid in by_uid}
 
     def on(self) -> Mapping[str, str]:
         pods = {name: self.cache.pod(f"shop/{name}") for name in self.pods}
@@ -176,7 +177,7 @@ def test_a_whole_gang_is_held_and_released_at_once() -> None:
     assert world.ended == {"a0": "", "a1": "", "a2": ""}
     assert sorted(Counter(world.on().values()).values()) == [1, 2]
     assert world.told == [("gathering", ""), ("released", "")]
-    assert world.engine.gangs.statuses() == []
+    assert world.gangs.statuses() == []
 
 
 def test_each_member_is_offered_the_node_that_it_has_on_paper() -> None:
@@ -261,7 +262,7 @@ def test_a_pod_without_the_value_is_in_no_gang() -> None:
     ("happens", "reason"),
     [
         (lambda w: w.delete("a1"), "member a1 was deleted"),
-        (lambda w: w.cache.remove_node("n1") or w.engine.gangs.review(), "node n1 is gone"),
+        (lambda w: w.cache.remove_node("n1") or w.gangs.review(), "node n1 is gone"),
         (lambda w: w.adopt(w.text.replace("members", "number")), "policy shop/p was changed"),
         (lambda w: w.engine.take_over(w.cache.snapshot()), "this replica began to decide anew"),
         (lambda w: w.later(61), "2 of 3 members came in time"),
@@ -293,11 +294,11 @@ class HeldWorld(World):
 
     def later(self, seconds: float) -> None:
         self.now += seconds
-        self.engine.gangs.review()
+        self.gangs.review()
 
     def others_fill(self, node: str) -> None:
         self.create("other", job="", cpu="2", on=node)
-        self.engine.gangs.review()
+        self.gangs.review()
 
     def relabel(self, name: str) -> None:
         self.pods[name]["metadata"]["labels"] = {"job": "other"}

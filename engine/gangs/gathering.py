@@ -1,26 +1,205 @@
-"""Tries: which waiting gang is placed on paper, and when.
+"""Gathering: the gangs that wait or gather, which one is placed on paper when, and how that ends.
 
-They belong to Gangs and live as long as they do. A gang is tried when kube-scheduler asks about a
-member. What it costs to try is bounded: a gang that did not fit is not tried again before something
-has changed, and the gangs of a namespace share one small part of the time. A gang goes first to
-those of higher priority, then to the older ones.
+KnownGangs and Tries belong to Gangs and live as long as they do. Whoever waits at bind is told when
+gathering ends.
+
+A gang is tried when kube-scheduler asks about a member. What it costs to try is bounded: a gang
+that did not fit is not tried again before something has changed, and the gangs of a namespace share
+one small part of the time. A gang goes first to those of higher priority, then to the older ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
 from weakref import ref
 
 from engine.cache.node_table import NodeRows
-from engine.counting.in_flight_pods import InFlightPods
-from engine.decision.verb_call import VerbCall
+from engine.decision.part import PartSite
+from engine.decision.verb_call import Occurrence, VerbCall
 from engine.errors import DeadlineExceededError
-from engine.gangs.attempts import Attempts
-from engine.gangs.gang import KnownGang, Try
-from engine.gangs.known_gangs import KnownGangs
-from engine.gangs.members import Members
+from engine.gangs.gang import GangName, Hold, KnownGang, Members, Try, given_up
+from engine.gangs.paper import Attempts
 from engine.objects.eligibility import bars
 from engine.objects.peer import Peer
+from engine.program.program import GangProgram
+
+# The pause after a gang was given up, and the longest one. It doubles where the gang is the reason
+# itself, because it would be held in vain again.
+FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 300.0
+_OWN_REASONS = frozenset({"late", "no node", "preempted"})
+# Members that are not held are woken again after so long, and later less often: what has woken them
+# may have got lost.
+_REMIND_SECONDS = 2.0
+# The gangs that are known at the same time; the oldest waiting one is forgotten first.
+_MOST_KNOWN = 10_000
+
+
+class KnownGangs:
+    """Gangs by name, and by the uids of the members that have a place.
+
+    `held` counts the bind calls that wait, also those of others, and `woken` takes members to be
+    asked about. `freed` rises when places become free that are in no snapshot.
+    """
+
+    def __init__(self, site: PartSite) -> None:
+        self._clock = site.clock
+        self._in_flight = site.placing.placement.in_flight
+        self._observer = site.observer
+        self.woken = site.woken
+        self.held = site.held
+        self._known: dict[GangName, KnownGang] = {}
+        self._by_uid: dict[str, KnownGang] = {}
+        # When members that were held were let go, by uid.
+        self._let_go: dict[str, float] = {}
+        self.freed = 0
+
+    def __iter__(self) -> Iterator[KnownGang]:
+        return iter(self._known.values())
+
+    def find(self, name: GangName) -> KnownGang | None:
+        return self._known.get(name)
+
+    def placed(self, uid: str) -> KnownGang | None:
+        """The gang in which this pod has a place."""
+        return self._by_uid.get(uid)
+
+    def was_let_go(self, uid: str) -> bool:
+        """Whether the gang of this pod, which was held, was given up a moment ago.
+
+        kube-scheduler counts it until it has the answer of bind.
+        """
+        return self._clock() - self._let_go.get(uid, -math.inf) < FIRST_PAUSE_SECONDS
+
+    def gathering(self) -> list[KnownGang]:
+        # These have members with places. Thousands of others may wait.
+        return list({id(gang): gang for gang in self._by_uid.values()}.values())
+
+    # ---- what is known
+
+    def add(self, gang: KnownGang) -> None:
+        self._known[gang.name] = gang
+        if len(self._known) > _MOST_KNOWN:
+            oldest = next((each for each in self if not each.gathers), None)
+            if oldest is not None:
+                self.forget(oldest)
+
+    def forget(self, gang: KnownGang) -> None:
+        """Forgets a gang that does not gather any more."""
+        self._known.pop(gang.name, None)
+
+    def follow(self, gang: KnownGang, program: GangProgram | None) -> None:
+        """Goes on with a gang under another program that means the same; None ends it."""
+        self.forget(gang)
+        if program is not None:
+            gang.name = replace(gang.name, program=program)
+            self._known[gang.name] = gang
+        elif gang.gathers:
+            self.give_up(gang, "policy", f"policy {gang.clause.policy} was changed")
+
+    # ---- gathering
+
+    def gather(
+        self,
+        gang: KnownGang,
+        places: Mapping[str, str],
+        keys: Mapping[str, str],
+        bars: Mapping[str, frozenset[tuple[str, str]]],
+    ) -> None:
+        """Gives members their places: nodes by uid; `keys` are the names of these members.
+
+        `bars` are the cordons and taints of the nodes. Calls of bind are reserved for all of them.
+        """
+        self.held.add(gang.name.namespace, gang.quorum - gang.reserved)
+        gang.reserved = gang.quorum
+        if not gang.gathers:
+            gang.began = self._clock()
+            gang.until = gang.began + gang.clause.seconds
+            gang.remind_at = gang.began + _REMIND_SECONDS
+            self._tell(gang, "gathering", ())
+        gang.bars = {**bars, **gang.bars}
+        gang.places |= places
+        gang.keys |= keys
+        self._by_uid.update(dict.fromkeys(places, gang))
+
+    def remind(self, gang: KnownGang) -> None:
+        """Has the members that are not held asked about again, later each time."""
+        now = self._clock()
+        if now >= gang.remind_at:
+            gang.remind_at = now + 2 * (now - gang.began)
+            self.woken.add(uid for uid in gang.places if uid not in gang.holds)
+
+    def release(self, gang: KnownGang) -> None:
+        """Ends the calls of all held members: they are bound. The gang is forgotten."""
+        holds = list(gang.holds.values())
+        for uid in gang.places:
+            self._by_uid.pop(uid, None)
+        self.held.add(gang.name.namespace, -gang.reserved)
+        self.forget(gang)
+        self._tell(gang, "released", holds)
+        for hold in holds:
+            hold.end("")
+
+    def give_up(self, gang: KnownGang, reason: str, text: str) -> None:
+        """Ends the gathering of a gang: nobody is held any more, and its places are free.
+
+        `reason` is one of few words, for metrics.
+        """
+        holds, now = list(gang.holds.values()), self._clock()
+        self._let_go = {uid: at for uid, at in self._let_go.items() if self.was_let_go(uid)}
+        self._let_go.update(dict.fromkeys(gang.holds, now))
+        for uid in gang.places:
+            self._by_uid.pop(uid, None)
+            self._in_flight.refuse(uid)
+        self.held.add(gang.name.namespace, -gang.reserved)
+        gang.places, gang.keys, gang.holds, gang.bars, gang.reserved = {}, {}, {}, {}, 0
+        gang.until, gang.why_given_up = math.inf, text
+        gang.say(given_up(text), now)
+        gang.not_before = now + FIRST_PAUSE_SECONDS
+        if reason in _OWN_REASONS:
+            gang.pause = min(2 * gang.pause, _MOST_PAUSE_SECONDS) or FIRST_PAUSE_SECONDS
+            gang.not_before = now + gang.pause
+        gang.order = (gang.order[0], now, gang.order[2])
+        self.freed += 1
+        self._tell(gang, "given up", holds, reason, text)
+        for hold in holds:
+            hold.end(f"policy {gang.clause.policy}: {gang.clause.name}: given up: {text}")
+
+    def give_up_late(self, gang: KnownGang) -> None:
+        held = len(gang.holds)
+        self.give_up(gang, "late", f"{held} of {gang.quorum} members came in time")
+
+    def _tell(
+        self,
+        gang: KnownGang,
+        state: Literal["gathering", "released", "given up"],
+        holds: Sequence[Hold],
+        reason: str = "",
+        text: str = "",
+    ) -> None:
+        """Tells of a change; `reason` is one of few words, and `text` says more of a gang given up.
+
+        It has the seconds since the gang began to gather, and counts those of all bind calls.
+        """
+        now, policy = self._clock(), gang.clause.policy
+        fields: dict[str, str | int | float] = {
+            "policy": policy,
+            "clause": gang.clause.name,
+            "gang": gang.shown,
+            "members": len(holds) if state != "gathering" else gang.quorum,
+        }
+        if state != "gathering":
+            fields["seconds"] = round(now - gang.began, 3)
+        if text:
+            fields["reason"] = text
+        labels, held = [policy, state.replace(" ", "_")], sum(now - hold.since for hold in holds)
+        counts = [("placet_gangs_total", [*labels, reason.replace(" ", "_")], 1.0)]
+        if held:
+            counts.append(("placet_gang_held_seconds_total", labels, held))
+        self._observer.occurred(Occurrence(f"gang {state}", fields, counts))
+
 
 # A gang that did not fit is tried again after so many times of what the attempt has taken, and
 # after this pause at least. The same holds for all gangs of a namespace together: they cost a
@@ -40,17 +219,16 @@ class Tries:
 
     def __init__(
         self,
+        site: PartSite,
         known: KnownGangs,
         members: Members,
         attempts: Attempts,
-        in_flight: InFlightPods,
-        clock: Callable[[], float],
     ) -> None:
         self._known = known
         self._members = members
         self._attempts = attempts
-        self._in_flight = in_flight
-        self._clock = clock
+        self._in_flight = site.placing.placement.in_flight
+        self._clock = site.clock
         # By namespace: until when none of its waiting gangs is tried again.
         self._tried_until: dict[str, float] = {}
 
@@ -218,5 +396,5 @@ class Tries:
         }
         barred = {node: bars(view) for node, view in views.items() if view is not None}
         self._known.gather(gang, places, keys, barred)
-        self._known.awaken(uid for uid in places if uid != asked.uid)
+        self._known.woken.add(uid for uid in places if uid != asked.uid)
         return True

@@ -14,7 +14,7 @@ MOST_HELD, MOST_HELD_OF_NAMESPACE = 1000, 500
 class HeldCalls:
     """Held calls: the number of bind calls that wait, or will wait, by namespace.
 
-    They live as long as Gangs. A call that waits for a condition counts, too.
+    They live as long as the engine. A call may wait for a condition, or for a part of decisions.
     """
 
     def __init__(self) -> None:

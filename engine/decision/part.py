@@ -1,0 +1,124 @@
+"""Part: what decides about pods beside the core of the engine, which does not know it by name.
+
+The engine asks all of its parts alike at each step of the verbs, and tells them what changes. A
+part belongs to one engine and lives as long as it does; everything happens on one event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.cache.node_table import NodeRows, NodeTable
+from engine.decision.held_calls import HeldCalls
+from engine.decision.placement import PlacingParts
+from engine.decision.verb_call import Observer, VerbCall
+from engine.decision.verdict import Decision, Rejected
+from engine.objects.peer import Peer
+from engine.objects.request_pod import RequestPod
+from engine.program.frame import Floats
+
+# Told the outcome of a held bind call: empty, or the reason why it was held in vain.
+EndOfHold = Callable[[str], None]
+# The scores of a pod on some rows of a table.
+Suits = Callable[[VerbCall, NodeTable, NodeRows], Floats]
+
+
+class WokenPods:
+    """Woken pods: rejected ones that kube-scheduler should ask about at once.
+
+    `wake` is called when there are more of them.
+    """
+
+    def __init__(self) -> None:
+        self._woken: dict[str, None] = {}
+        self.wake: Callable[[], None] = lambda: None
+
+    def add(self, uids: Iterable[str]) -> None:
+        before = len(self._woken)
+        self._woken.update(dict.fromkeys(uids))
+        if len(self._woken) > before:
+            self.wake()
+
+    def take(self) -> Sequence[str]:
+        """The uids of the pods, each once."""
+        woken, self._woken = list(self._woken), {}
+        return woken
+
+
+@dataclass(frozen=True, slots=True)
+class PartSite:
+    """The site of parts: the engine in which they are made.
+
+    `suits` gives our scores of nodes. `held` counts the bind calls that wait, and `woken` takes the
+    pods to ask about.
+    """
+
+    placing: PlacingParts
+    clock: Callable[[], float]
+    suits: Suits
+    observer: Observer
+    held: HeldCalls
+    woken: WokenPods
+
+
+class DecisionPart:
+    """A part of decisions. This one has nothing to say; others say what they have a method for."""
+
+    # ---- the verbs; each method raises the EngineErrors of its verb
+
+    def answer(self, call: VerbCall, rows: NodeRows, decided: Decision) -> Decision:  # noqa: ARG002
+        """The decision of filter as far as the part allows it; `rows` are those of the cache."""
+        return decided
+
+    def make_way(self, victims: Mapping[str, Collection[str]]) -> Collection[str]:  # noqa: ARG002
+        """The nodes where nobody is to be evicted; `victims` are uids by node."""
+        return ()
+
+    def admit(self, call: VerbCall, node: str) -> bool:  # noqa: ARG002
+        """Whether the binding of a pod to a node has to wait until the part lets it go."""
+        return False
+
+    # ---- bind calls that wait for the part
+
+    def hold(self, uid: str, end: EndOfHold) -> float:  # noqa: ARG002
+        """Holds the bind call of an admitted pod, for so many seconds at most.
+
+        `end` is told how that ends; it may be told at once, and is told once.
+        """
+        return 0.0
+
+    def give_up(self, uid: str, *, is_late: bool = True) -> None:
+        """Ends the wait of a pod whose time is over, or whose bind call has ended."""
+
+    def says(self, call: VerbCall) -> Rejected | None:  # noqa: ARG002
+        """What the pod of a call waits for, and by which clause; None for a pod of no clause."""
+        return None
+
+    # ---- looks at rejected pods
+
+    def waits_unchanged(self, pod: RequestPod) -> bool:  # noqa: ARG002
+        """Whether a rejected pod certainly waits for the same as before; told without a call."""
+        return False
+
+    def would_pass(self, call: VerbCall) -> bool:  # noqa: ARG002
+        """Whether the part lets a pod pass now."""
+        return True
+
+    # ---- what changes
+
+    def pod_changed(self, old: Peer | None, new: Peer | None, revision: int) -> None:
+        """Takes a new state of a pod from the cache; it is a PodEventHandler."""
+
+    def adopted(self) -> None:
+        """Other policies are in force from now on."""
+
+    def end(self, text: str) -> None:
+        """Ends all waits, because this replica decides no longer."""
+
+    def review(self) -> None:
+        """Ends what cannot be any more. To be called about once a second."""
+
+
+# A part of an engine, made for its site.
+PartMaker = Callable[[PartSite], DecisionPart]
