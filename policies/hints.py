@@ -2,6 +2,9 @@
 
 Whoever checks a text without a mistake does not come here. A hint is an edit of a word, the clause
 that a whole item means, or the names of recipes that its words find.
+
+An edit is tried on the text, which is checked again, without hints. Fewer errors must be left, or
+the next one must stand further behind. A hint that does not lead on is a guess, and is not shown.
 """
 
 from __future__ import annotations
@@ -14,20 +17,24 @@ from typing import TypeVar
 
 from grammar.clauses import CLAUSE_WORDS, CLAUSES_ARE
 from grammar.messages import catalogue
-from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.diagnostics import SIMILAR, Diagnostic, Fix
 from grammar.messages.helping import Helper, helped
 from grammar.mistakes import syntax_mistakes
 from grammar.mistakes.places import of_clause
 from grammar.mistakes.readings import clause_of
-from grammar.mistakes.trial import MOST, HintTrial, edit_of, without
 from grammar.mistakes.type_mistakes import Remedies
 from grammar.syntax.lexemes import Lexemes
+from grammar.syntax.parser import starts
 from grammar.tree.source import Source, Span
 from policies.loader import is_manifest
 from policies.pasted_objects import clauses_of
 from policies.recipe_collection import MOST_NAMED, search
 
 T = TypeVar("T")
+# The diagnostics of a text, without hints.
+Look = Callable[[Source], Iterable[Diagnostic]]
+# The most characters that are checked for the hints of one text: some seconds.
+_MOST_CHARACTERS = 120_000
 _HELPER = Helper(syntax_mistakes.unexpected, syntax_mistakes.built, Remedies, of_clause)
 # Words that are no expression.
 _PROSE = re.compile(r"(?<![\"'.])\b[A-Za-z]+(?: [\w%-]+){2}")
@@ -40,9 +47,7 @@ def with_hints(work: Callable[[], T]) -> T:
         return work()
 
 
-def shown(
-    source: Source, found: Sequence[Diagnostic], look: Callable[[Source], Iterable[Diagnostic]]
-) -> dict[int, Diagnostic]:
+def shown(source: Source, found: Sequence[Diagnostic], look: Look) -> dict[int, Diagnostic]:
     """The diagnostics that change, by `id`: other hints, or none where one leads nowhere."""
     trial = HintTrial(source, look, blocks=not is_manifest(source.name))
     if all(d.severity != "error" for d in found) and trial.all_mend(found):
@@ -50,10 +55,10 @@ def shown(
     items = _AnsweredItems(trial)
     changed: dict[int, Diagnostic] = {}
     for each in found:
-        said = each if trial.leads_on(each) else without(each)
+        said = each if trial.leads_on(each) else _without_edit(each)
         # A map or a list in the place of a condition may be one of Kubernetes.
         is_open = each.is_of_parser or each.code == "P0105"
-        if is_open and trial.left > 0 and len(source.text) <= MOST:
+        if is_open and trial.left > 0 and len(source.text) <= _MOST_CHARACTERS:
             said = items.meant(said)
         if said is not each:
             changed[id(each)] = said
@@ -92,7 +97,7 @@ def _with_recipes(found: Diagnostic, text: str) -> Diagnostic:
     """The diagnostic with recipes that the words of an item find, where its hint tells little."""
     hint = (found.hint or "").removesuffix(CLAUSES_ARE)
     is_told = hint == found.hint and not hint.startswith("expected")
-    if is_told or edit_of(found) is not None or not _PROSE.search(text):
+    if is_told or _edit_of(found) is not None or not _PROSE.search(text):
         return found
     names = [f"`placet how {recipe.name}`" for recipe in search(text)[:MOST_NAMED]]
     if not names:
@@ -150,3 +155,88 @@ def _begins(lexemes: Lexemes, number: int, first: int) -> bool:
     indent = lexemes[first].start - start
     is_key = word == "-" or following.text == ":"
     return is_first and not (lexemes[number].start - line > indent or is_key)
+
+
+# ---- trials: whether an edit leads on
+
+
+def _edit_of(found: Diagnostic) -> Fix | None:
+    """What the hint says to write."""
+    return found.fix or found.remedy
+
+
+def _without_edit(found: Diagnostic) -> Diagnostic:
+    """The diagnostic with its other hint, and without an edit.
+
+    That a similar name exists is true, even where more than the name is wrong.
+    """
+    names_one = found.hint is not None and found.hint.startswith(SIMILAR)
+    return replace(found, hint=found.hint if names_one else found.other_hint, fix=None, remedy=None)
+
+
+@dataclass(slots=True)
+class HintTrial:
+    """The trials of one text; `left` is how many characters may be checked.
+
+    With `blocks`, only the policy around an edit is checked again.
+    """
+
+    source: Source
+    look: Look
+    blocks: bool
+    left: int = _MOST_CHARACTERS
+    _before: dict[Span, Sequence[Diagnostic]] = field(default_factory=dict)
+    _after: dict[tuple[Span, Fix], Sequence[Diagnostic]] = field(default_factory=dict)
+
+    def leads_on(self, found: Diagnostic) -> bool:
+        """Whether the edit of a diagnostic leads on."""
+        edit = _edit_of(found)
+        # Another bracket can be lacking in the same place.
+        return edit is None or found.code == "P0140" or self.mends(edit, found)
+
+    def mends(self, edit: Fix, found: Diagnostic, *, whole: bool = False) -> bool:
+        """Whether an edit leaves fewer errors, or only errors behind it, but not as a `whole`."""
+        text = self.source.text
+        first, last = min(edit.span.start, found.span.start), max(edit.span.end, found.span.end)
+        begins = starts(text) if self.blocks else []
+        begin = max((s for s in begins if s <= first), default=0)
+        end = min((s for s in begins if s > last), default=len(text))
+        around = Span(begin, end)
+        if around not in self._before:
+            self._before[around] = self._errors(text[begin:end])
+        before = self._before[around]
+        head, tail = text[begin : edit.span.start], text[edit.span.end : end]
+        if (tried := (around, edit)) not in self._after:
+            self._after[tried] = self._errors(f"{head}{edit.text}{tail}")
+        after = self._after[tried]
+        if self.left < 0:
+            return False
+        if found.severity == "warning":
+            return len(after) <= len(before)
+        if len(after) < len(before) or whole:
+            return len(after) < len(before)
+        # Behind the edit, an error keeps its place from the end.
+        length = len(head) + len(edit.text) + len(tail)
+        old = {(d.code, d.message, end - begin - d.span.start) for d in before}
+        new = [d for d in after if (d.code, d.message, length - d.span.start) not in old]
+        return bool(new) and all(d.span.start >= len(head) or not d.is_of_parser for d in new)
+
+    def all_mend(self, found: Iterable[Diagnostic]) -> bool:
+        """Whether a text without errors has none after the edits of all its warnings either."""
+        edits = {
+            (e.span.start, e.span.end, e.text) for d in found if (e := _edit_of(d)) is not None
+        }
+        parts, done = list[str](), 0
+        for start, end, text in sorted(edits):
+            if start < done:
+                return False
+            parts += self.source.text[done:start], text
+            done = end
+        parts.append(self.source.text[done:])
+        return not self._errors("".join(parts)) and self.left >= 0
+
+    def _errors(self, text: str) -> list[Diagnostic]:
+        self.left -= len(text)
+        if self.left < 0:
+            return []
+        return [d for d in self.look(Source(self.source.name, text)) if d.severity == "error"]

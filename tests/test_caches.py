@@ -77,8 +77,8 @@ DICTIONARIES = {
         "grammar/mistakes/rewrites.py: _Found.marks",
         "grammar/mistakes/rewrites.py: _Found.parts",
         "grammar/mistakes/readings.py: _Reader._known",
-        "grammar/mistakes/trial.py: HintTrial._after",
-        "grammar/mistakes/trial.py: HintTrial._before",
+        "policies/hints.py: HintTrial._after",
+        "policies/hints.py: HintTrial._before",
     ),
     CLUSTER: (
         "engine/cache/cache.py: Cache._assumed",

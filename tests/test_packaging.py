@@ -92,7 +92,7 @@ def test_wheel_has_every_file_of_a_package(package: str, names: list[str]) -> No
         f"placet/bundle/{path.as_posix()}" for path in files if "__pycache__" not in path.parts
     }
     # Which are placet/__main__.py and placet/__init__.py.
-    wanted -= {f"placet/bundle/cli/{name}.py" for name in ("launcher", "package")}
+    wanted -= {f"placet/bundle/cli/{name}.py" for name in ("__main__", "package")}
     assert wanted - set(names) == set()
     assert f"placet/bundle/{package}/py.typed" in wanted
 
@@ -199,7 +199,7 @@ def test_help_calls_the_program_what_its_reader_does(
 ) -> None:
     """The scripts that pip writes from the entry points; kubectl runs a plugin by its path."""
     script = tmp_path / program
-    script.write_text("from cli.launcher import main\nraise SystemExit(main())\n", encoding="utf-8")
+    script.write_text("from cli.__main__ import main\nraise SystemExit(main())\n", encoding="utf-8")
     done = subprocess.run(
         [sys.executable, script, "explain", "--help"],
         env=os.environ | {"PYTHONPATH": str(ROOT)},

@@ -38,9 +38,8 @@ from cli.world import (
     in_force,
 )
 from engine.explanation.cause import cause_of
-from engine.explanation.difference import changes
 from engine.explanation.document import Cause, PodDecision, PodExplanation
-from engine.explanation.explanation import Asker
+from engine.explanation.explanation import Asker, changes
 from grammar.meaning.schema import load_schema
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import excerpt

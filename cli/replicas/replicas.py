@@ -25,8 +25,8 @@ from cli.streams import waiting_for
 from cli.version import version
 from engine.cache.cluster_copy import ambiguous
 from engine.cluster.client import CORE, REQUEST_SECONDS, ApiClient, connect, path_of
+from engine.cluster.connection_configuration import of_server
 from engine.cluster.port_forward import PortForward, local_socket
-from engine.cluster.server_url import of_server
 from engine.drift.drift_document import DriftDocument
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, EngineError
 from engine.explanation.decided import AuditList, Listing

@@ -16,10 +16,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 import yaml
 
-from engine.cluster.server_url import of_server
 from engine.errors import ClusterConfigurationError
 from grammar.messages.texts import os_hint, os_reason
 from policies.disk import expanded
@@ -254,3 +254,13 @@ def _unusable(what: str, error: Exception, hint: str = _ANOTHER) -> ClusterConfi
     elif isinstance(error, TypeError | AttributeError | LookupError | AssertionError):
         detail = "a part of it is not what a kubeconfig has there"
     return ClusterConfigurationError(f"{what} cannot be used: {detail}", hint)
+
+
+def of_server(text: str) -> SplitResult | None:
+    """The parts of an `http` or `https` URL with a host; None for any other text."""
+    try:
+        parts = urlsplit(text)
+        is_usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        return None
+    return parts if is_usable else None

@@ -3,6 +3,9 @@
 It is worked out in portions of a few milliseconds: a running replica does so on the event loop that
 decides, and decisions are made between two portions. The rest needs no event loop, so that a thread
 can do it. A command does both at once.
+
+Two answers about a pod, such as then and now, differ because of four things: the policies, the
+offered nodes, what strict clauses counted, and the time. `changes` says which are others now.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -35,9 +38,9 @@ from engine.errors import (
     UnknownNodeError,
 )
 from engine.explanation.cause import cause_of, last_words
-from engine.explanation.difference import changes
 from engine.explanation.document import (
     Applies,
+    Change,
     ClauseCounts,
     ClauseSummary,
     ConcernedPolicy,
@@ -45,6 +48,7 @@ from engine.explanation.document import (
     NearestMiss,
     NodeExplanation,
     NodeGroup,
+    PodAnswer,
     PodDecision,
     PodExplanation,
     PolicyAudit,
@@ -52,6 +56,7 @@ from engine.explanation.document import (
     Requirement,
     ScoredNode,
     UnfitNodes,
+    What,
     in_order,
 )
 from engine.explanation.evidence import clauses_on, scores_on
@@ -67,11 +72,15 @@ from engine.program.frame import Frame
 from engine.program.program import Program
 from engine.work import Work, finished
 from grammar.meaning.schema import Schema
-from grammar.messages.texts import shown
+from grammar.messages.texts import named, shown
 from grammar.values.errors import EvaluationError
-from grammar.values.time import Timestamp
+from grammar.values.time import SECOND, Timestamp
 
+T = TypeVar("T")
+_Differs = tuple[str, T | None, T | None]
 _MOST_NEAREST = 20
+# The most names in the text of a difference.
+_NAMED = 4
 _MOST_MEMBERS = 1000
 
 
@@ -485,3 +494,76 @@ def _told_to_others(body: bytes, registry: Registry) -> Iterator[str]:
             what = "another version of policy" if address in now else "policy"
             why = "" if address in now else ", which is not in force,"
             yield f"others know {what} {address}{why} from the spec of the pod; create it again"
+
+
+# ---- the difference of two answers
+
+
+def changes(then: PodAnswer, now: PodAnswer) -> Sequence[Change]:
+    """The differences between two answers about one pod, in the order of `What`."""
+    found: tuple[tuple[What, Iterator[str]], ...] = (
+        ("policies", _other_policies(then, now)),
+        ("nodes", _other_nodes(then, now)),
+        ("counts", _other_counts(then.counts, now.counts)),
+        ("time", _other_time(then.at, now.at)),
+    )
+    return [Change(what, text) for what, parts in found if (text := "; ".join(parts))]
+
+
+def _differing(before: Mapping[str, T], after: Mapping[str, T]) -> Iterator[_Differs[T]]:
+    """The names under which two mappings say something else, with what each says, by name."""
+    for name in sorted(before.keys() | after.keys()):
+        if (old := before.get(name)) != (new := after.get(name)):
+            yield name, old, new
+
+
+def _other_policies(then: PodAnswer, now: PodAnswer) -> Iterator[str]:
+    digests = ({p.address: p.digest for p in each.policies if p.concerns} for each in (then, now))
+    for address, old, new in _differing(*digests):
+        if new is None:
+            yield f"{address} concerned the pod, and does not now"
+        elif old is None:
+            yield f"{address} concerns the pod now, and did not"
+        else:
+            yield f"{address} was {old} and is {new}"
+
+
+def _other_nodes(then: PodAnswer, now: PodAnswer) -> Iterator[str]:
+    before, after = ({n for g in each.groups for n in g.names} for each in (then, now))
+    if then.nodes and not before:
+        # Where no policy concerns the pod, only the number of nodes is kept.
+        if then.nodes != now.nodes:
+            yield f"{then.nodes} were offered, and there are {now.nodes}"
+        return
+    if more := sorted(after - before):
+        yield f"not offered then: {named(more, _NAMED)}"
+    if gone := sorted(before - after):
+        yield f"offered then and gone: {named(gone, _NAMED)}"
+
+
+def _other_counts(then: Sequence[ClauseCounts], now: Sequence[ClauseCounts]) -> Iterator[str]:
+    before, after = _by_clause(then), _by_clause(now)
+    # A clause that only one of them has is a change of the policies, or there was no decision.
+    for clause in sorted(before.keys() & after.keys()):
+        others = [
+            f"{group} {old or 0:g} then and {new or 0:g} now"
+            for group, old, new in _differing(before[clause], after[clause])
+        ]
+        if others:
+            yield f"{clause}: {named(others, _NAMED)}"
+
+
+def _by_clause(counts: Sequence[ClauseCounts]) -> Mapping[str, Mapping[str, float]]:
+    return {
+        f"{each.policy}: {each.clause}": {group.name: group.pods for group in each.groups}
+        for each in counts
+    }
+
+
+def _other_time(then: str, now: str) -> Iterator[str]:
+    try:
+        seconds = (Timestamp.parse(now).nanos - Timestamp.parse(then).nanos) // SECOND
+    except EvaluationError:
+        return
+    if seconds:
+        yield f"{abs(seconds)} s {'later' if seconds > 0 else 'earlier'}"

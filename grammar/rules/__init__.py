@@ -12,7 +12,7 @@ from grammar.checker.policy_checker import Checked
 from grammar.meaning.costs import LIMIT
 from grammar.meaning.environment import ClusterFacts
 from grammar.messages.diagnostics import Diagnostic
-from grammar.rules import amounts, conditions, costs, counts, pods, texts, words
+from grammar.rules import amounts, conditions, counts, pods, texts, words
 from grammar.rules.rule import Rule, tree_of
 
 # The rule about a policy in a cluster.
@@ -20,7 +20,7 @@ IN_CLUSTER = words.unknown_label
 # All others. Of those with the same code, the first one's line is the heading in the book.
 RULES = tuple(
     each
-    for topic in (conditions, counts, pods, words, texts, amounts, costs)
+    for topic in (conditions, counts, pods, words, texts, amounts)
     for each in vars(topic).values()
     if isinstance(each, Rule) and each is not IN_CLUSTER
 )

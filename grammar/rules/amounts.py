@@ -1,19 +1,20 @@
-"""Amounts: those without their unit, of two resources, or of another scale than that of points.
+"""Amounts: those without their unit, of two resources, of another scale than that of points.
 
 A number beside a quantity is one of bytes or of cores, which is seldom meant where it is 16 of
 memory or 500 of cpu. A score has points from 0 to 100, an answer is a whole number from 0 to 10,
-and a part of a node goes from 0 to 1.
+and a part of a node goes from 0 to 1. An expression can also take too many steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isfinite
 
 from grammar.clauses.limit import Limit
 from grammar.clauses.score import Score
 from grammar.meaning.constants import constants
+from grammar.meaning.costs import Estimator, expressions
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.rules.ranges import (
     MIRRORED,
@@ -333,3 +334,32 @@ def _without_range(clause: Score, ends: Extent, tree: Tree) -> Iterator[Diagnost
         message, edit = f"this is {low:g} on every node", None
         hint = "write two values that differ by ten points or more"
     yield finding(message, value.span, hint, edit)
+
+
+# ---- steps
+
+# An expression that is evaluated once for a call may take the steps of this many nodes. They are
+# few, since a call about few nodes takes them, too.
+_NODES_OF_A_CALL = 10
+
+
+@rule("P0401")
+def expensive_expression(tree: Tree) -> Iterator[Diagnostic]:
+    """An expression that can take too many steps."""
+    estimator = Estimator(tree.environment)
+    for expr in expressions(tree.written, tree.environment):
+        steps = estimator.steps(expr)
+        if steps <= tree.cost_limit:
+            continue
+        # The compiler keeps what reads the pod alone, so all nodes of a call share its cost.
+        once = tree.read_by(expr) == {"pod"}
+        most = tree.cost_limit * _NODES_OF_A_CALL if once else tree.cost_limit
+        if steps > most:
+            dearest = estimator.dearest(expr)
+            scope = "call" if once else "node"
+            message = f"this can take {steps:,} steps for one {scope}, more than {most:,}"
+            label = f"{estimator.steps(dearest):,} of them here"
+            nest = "nest fewer macros and `def`s inside each other"
+            hint = f"{nest}, or make shorter texts and lists"
+            found = finding(message, dearest.span, hint, severity="error")
+            yield replace(found, label=label)

@@ -19,8 +19,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from engine.cache.cache import Cache
-from engine.cache.cache_copy import copied
-from engine.cache.cluster_copy import ClusterCopy
+from engine.cache.cluster_copy import ClusterCopy, copied
 from engine.cache.node_table import Snapshot
 from engine.cache.tallies import Scope
 from engine.engine import Engine

@@ -33,7 +33,7 @@ def module(folder: Path) -> list[str]:
 
 def script(folder: Path) -> list[str]:
     """The script that pip writes for the entry point, in an editable install."""
-    return [written(folder / "placet", "cli.launcher")]
+    return [written(folder / "placet", "cli.__main__")]
 
 
 def written(file: Path, module: str) -> str:
@@ -46,7 +46,7 @@ def wheel(folder: Path) -> list[str]:
     """The layout of the wheel; without `site` there is no editable install."""
     installed = folder / "installed" / "placet"
     (installed / "bundle").mkdir(parents=True)
-    shutil.copy(ROOT / "cli" / "launcher.py", installed / "__main__.py")
+    shutil.copy(ROOT / "cli" / "__main__.py", installed / "__main__.py")
     shutil.copy(ROOT / "cli" / "package.py", installed / "__init__.py")
     for name in PACKAGES:
         (installed / "bundle" / name).symlink_to(ROOT / name)

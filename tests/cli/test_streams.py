@@ -20,7 +20,7 @@ class Interrupting:
         if name == module:
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupting())
-from cli.launcher import main
+from cli.__main__ import main
 sys.exit(main())
 """
 FULL = "cannot write to standard output: no space left on device"

@@ -16,7 +16,6 @@ from cli.sources import AskedCluster
 from cli.world import World, explained
 from engine.decision.journal import CountedGroup
 from engine.decision.verdict import Feasible, Verdict
-from engine.explanation.difference import changes
 from engine.explanation.document import (
     ClauseCounts,
     ConcernedPolicy,
@@ -25,6 +24,7 @@ from engine.explanation.document import (
     PodExplanation,
     RejectingClause,
 )
+from engine.explanation.explanation import changes
 from engine.offline import offline_engine
 from grammar.values.time import Timestamp
 from tests.cli import shop

@@ -29,9 +29,8 @@ from cli.repl.session import ReplSession
 from cli.sources import AskedCluster
 from cli.world import explained
 from engine.decision.journal import PreemptionDetail
-from engine.explanation.difference import changes
 from engine.explanation.document import ConcernedPolicy, NodeGroup, PodDecision, PodExplanation
-from engine.explanation.explanation import Asker
+from engine.explanation.explanation import Asker, changes
 from tests.cli import shop
 from tests.cli.conftest import Placet
 from tests.support.builders import kubectl_list, raw

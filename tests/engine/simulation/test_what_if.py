@@ -11,8 +11,7 @@ import msgspec
 import pytest
 
 from engine.cache.cache import Cache
-from engine.cache.cache_copy import copied
-from engine.cache.cluster_copy import ClusterCopy
+from engine.cache.cluster_copy import ClusterCopy, copied
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.objects.disruption_budget import decode_budget
@@ -91,7 +90,7 @@ def test_a_copy_has_the_cluster_and_goes_its_own_way() -> None:
 
 
 def test_a_copy_is_of_one_moment_however_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.cache.cache_copy._PER_PORTION", 1)
+    monkeypatch.setattr("engine.cache.cluster_copy._PER_PORTION", 1)
     cache = cache_of([node("n-1")], [pod(f"p-{i}", on="n-1") for i in range(5)])
     work, keys = copied(cache), set(cache.snapshot().pods())
     next(work)
