@@ -15,18 +15,15 @@ from dataclasses import dataclass, field, fields, replace
 import msgspec
 
 from engine.cache.informers import Needs
-from engine.cards.node_cards import TAKEN
+from engine.clauses.kinds import MEANINGS
+from engine.clauses.programs import compile_policy, compiled_together
 from engine.decision.registry import Registry
-from engine.objects.request_pod import BYPASS, EARLIER_BYPASS, FORM
-from engine.program.policy_compiler import compile_policy, compiled_together
+from engine.objects.request_pod import FORM
 from engine.program.program import Program
 from grammar.checker.policy_checker import Checked
-from grammar.clauses.cards import Cards
-from grammar.clauses.gang import Gang
-from grammar.clauses.limit import Limit
 from grammar.messages.diagnostics import Diagnostic, plain
 from grammar.tree.ast import Ident, Literal, Select
-from grammar.tree.clauses import Policy, of_kind
+from grammar.tree.clauses import Policy
 from grammar.tree.data import Count
 from grammar.tree.source import Source
 from grammar.tree.walk import walk
@@ -264,28 +261,20 @@ def _together(found: Iterable[Needs]) -> Needs:
 
 def _needs(policy: Policy) -> Needs:
     read = list(walk(policy))
-    # A mutual limit of a pod that bypasses policies keeps nobody out.
-    limits = of_kind(policy.items, Limit)
-    mutual = any(limit.mutual for limit in limits)
-    bypass = {BYPASS, EARLIER_BYPASS} if mutual else set()
-    cards = of_kind(policy.items, Cards)
-    taken = {TAKEN} if cards else set()
-    taken |= {c.index for c in cards if c.index is not None}
     form = {FORM} if policy.portable else set()
     fields_read = {each.name for each in read if isinstance(each, Select)}
-    counting: tuple[Limit | Count, ...] = (
-        *limits,
-        *(item for item in policy.items if isinstance(item, Count)),
-    )
-    return Needs(
+    counts = (item.pods for item in policy.items if isinstance(item, Count))
+    of_expressions = Needs(
         namespaces="namespaceLabels" in fields_read
         or any(isinstance(e, Ident) and e.name == "namespaceObject" for e in read),
         workloads="workload" in fields_read or any(c.needs_workloads for c in policy.clauses),
-        groups="group" in fields_read or any(g.by is None for g in of_kind(policy.items, Gang)),
-        ended=any(each.pods is not None and each.pods.state == "ended" for each in counting),
+        groups="group" in fields_read,
+        ended=any(pods.state == "ended" for pods in counts),
         failures="failures" in fields_read,
-        annotations=named_annotations(policy).union(bypass, taken, form),
+        annotations=named_annotations(policy).union(form),
     )
+    of_kinds = ((MEANINGS[type(clause)].needs, clause) for clause in policy.clauses)
+    return _together((of_expressions, *(needs(c) for needs, c in of_kinds if needs is not None)))
 
 
 def named_annotations(tree: object) -> frozenset[str]:

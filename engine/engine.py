@@ -42,7 +42,7 @@ from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, RequestPodRead
 from engine.parts import PARTS
 from engine.program.frame import Evaluation, Floats, Frame, Points
 from engine.program.policy_time import SYSTEM_TIME, DecisionTime
-from engine.program.program import FilterProgram
+from engine.program.program import CardsProgram, FilterProgram, PreemptProgram
 from engine.program.tables import Tables
 
 P = TypeVar("P")
@@ -207,7 +207,8 @@ class Engine:
             return {}
         programs = selection.enforced
         mutual = call.plan.counts.mutual
-        if not mutual and not any(p.filters or p.counts or p.preempts for p in programs):
+        judging = (*selection.of(FilterProgram), *selection.of(PreemptProgram))
+        if not (mutual or judging or any(p.counts for p in programs)):
             # While not all is known, nothing can be left out.
             with suppress(NotSyncedError):
                 return on_their_nodes(victims, call.snapshot.table)
@@ -230,12 +231,12 @@ class Engine:
         count_on_the_way(call.evaluation.frame(), "bound")
         snapshot = call.snapshot
         peer = rooted(self.codec.peer(pod), snapshot.workloads)
-        clauses = [c for p in call.plan.selection.enforced for c in p.filters if c.at_bind]
+        clauses = [c for c in call.plan.selection.of(FilterProgram) if c.at_bind]
         view = snapshot.node(node)
         (rejection,) = filtering.rejections(clauses, call.evaluation, [view])
         if rejection is not None:
             raise RefusedError(rejection.text(call.evaluation), of_clause=True)
-        cards = [c for p in call.plan.selection.enforced for c in p.cards]
+        cards = call.plan.selection.of(CardsProgram)
         waits = [part for part in self.parts if part.admit(call, node)]
         until = _longest_wait(clauses)
         if not (call.plan.counts.strict or cards):
@@ -255,7 +256,7 @@ class Engine:
         Raises EngineError where there is no decision.
         """
         call = self._calls.look(self._pods.other(pod))
-        clauses = filtering.waits(c for p in call.plan.selection.enforced for c in p.filters)
+        clauses = filtering.waits(call.plan.selection.of(FilterProgram))
         (rejection,) = filtering.rejections(clauses, call.evaluation, [call.snapshot.node(node)])
         return None if rejection is None else rejection.verdict(rejection.text(call.evaluation))
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from engine.cache.cluster_copy import ClusterCopy, DataText, NamedPod
+from engine.clauses.programs import compile_policy
 from engine.counting.node_groups import CallGroups, KnownGroups
 from engine.data.reading import DataError, rows_of_text
 from engine.decision.after import AfterDecision
@@ -21,7 +22,7 @@ from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import NO_EXEMPTIONS, SYSTEM_NAMESPACES, Exemptions
 from engine.program.compiler import Compiler
 from engine.program.frame import Frame
-from engine.program.policy_compiler import compile_policy, group_specs
+from engine.program.policy_compiler import group_specs
 from engine.program.policy_time import DecisionTime
 from engine.program.tables import Table, Tables
 from grammar.checker.policy_checker import Checked

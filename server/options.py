@@ -14,7 +14,7 @@ from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
 from engine.drift.drift_document import RepairMode
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
-from engine.portable.label_conditions import NOTHING_FROZEN, Frozen
+from engine.selectors.label_conditions import NOTHING_FROZEN, Frozen
 from policies.disk import Visit
 from server.settings import SelfSigned, Settings
 

@@ -62,7 +62,7 @@ DICTIONARIES = {
         "engine/program/compiler.py: Stages._needs",
         "engine/program/pod_shape.py: PodReads._known",
         "engine/simulation/pod_list.py: PodReader.bodies",
-        "engine/program/policy_compiler.py: _PolicyCompiler._known",
+        "engine/program/policy_compiler.py: PolicyCompiler._known",
         "engine/program/policy_time.py: CallTime._used",
         "server/http/places.py: Places._addresses",
         "server/verbs/answering.py: DecisionQueue._waiting",

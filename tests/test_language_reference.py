@@ -15,6 +15,7 @@ import yaml
 
 from engine.cache.ended_pods import lately
 from engine.cache.node_table import Snapshot
+from engine.clauses.programs import compile_policy
 from engine.data.reading import rows_of_text
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible, HeldBack, message_of
@@ -23,7 +24,6 @@ from engine.objects.codec import ObjectCodec
 from engine.objects.pod_group import KUBERNETES, GroupName, PodGroup
 from engine.program.compiler import Compiler
 from engine.program.frame import Frame
-from engine.program.policy_compiler import compile_policy
 from engine.program.policy_time import DecisionTime
 from engine.program.tables import Table
 from grammar.checker.expression_checker import Checker

@@ -201,7 +201,7 @@ def _put_portability(args: argparse.Namespace, validation: Validation) -> None:
     # Importing the engine takes as long as the rest of a check.
     from cli.explanation.layout import portability_lines  # noqa: PLC0415
     from engine.objects.codec import ObjectCodec  # noqa: PLC0415
-    from engine.portable.label_conditions import Frozen  # noqa: PLC0415
+    from engine.selectors.label_conditions import Frozen  # noqa: PLC0415
 
     codec, frozen = ObjectCodec(load_schema()), Frozen.of(args.frozen_label, args.frozen_annotation)
     for checked in (c for c in validation.policies if not c.broken):

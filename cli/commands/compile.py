@@ -12,8 +12,8 @@ from cli.world import read_policies
 from engine.cache.pod_manifests import read_pod
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import FORM, SYSTEM_NAMESPACES, Exemptions, RequestPodReader
-from engine.portable.label_conditions import Frozen
 from engine.portable.portable_form import PortableAddition, PortableForm, added, form_of
+from engine.selectors.label_conditions import Frozen
 from grammar.meaning.schema import load_schema
 
 EXAMPLES = """\

@@ -26,7 +26,7 @@ from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
 from engine.errors import ClusterConfigurationError
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
-from engine.portable.label_conditions import Frozen
+from engine.selectors.label_conditions import Frozen
 from grammar.meaning.schema import load_schema
 from policies.disk import Disk, Visit
 from policies.loader import load

@@ -27,8 +27,8 @@ from engine.explanation.document import (
 )
 from engine.explanation.evidence import count_lines
 from engine.objects.codec import ObjectCodec
-from engine.portable.label_conditions import Frozen
 from engine.portable.portable_clauses import portability
+from engine.selectors.label_conditions import Frozen
 from grammar.checker.policy_checker import Checked
 from grammar.messages.texts import counted, cut, excerpt, named
 

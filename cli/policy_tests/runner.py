@@ -21,6 +21,7 @@ from cli.policy_tests.fixture import Fixture, FixtureBuilder, key_in_test
 from cli.render import Finding
 from cli.world import undeclared
 from cli.written_objects import BadTestError, bad_test
+from engine.clauses.programs import compile_policy
 from engine.decision.preemption import Victims
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible, HeldBack, Rejected, message_of
@@ -31,8 +32,7 @@ from engine.explanation.inspection import Inspection
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import NO_EXEMPTIONS
 from engine.offline import offline_engine
-from engine.program.policy_compiler import compile_policy
-from engine.program.program import Program
+from engine.program.program import FilterProgram, GangProgram, Program
 from engine.simulation.cycle import begin, waiting
 from engine.work import finished
 from grammar.checker.policy_checker import Checked
@@ -325,11 +325,13 @@ def _expectations(test: Test, fixture: Fixture, programs: Sequence[Program]) -> 
     if not programs:
         hint = "put it beside its policy, or into `NAME_test.policy` beside `NAME.policy`"
         raise bad_test("the test has no policy", test.name_span, hint)
-    clauses = {f.name for p in programs for f in p.filters}
+    clauses = {f.name for p in programs for f in p.of(FilterProgram)}
     clauses |= {c.count.name for p in programs for c in p.counts} | {"for"}
-    gangs = {gang.name for p in programs for gang in p.gangs}
+    gangs = {gang.name for p in programs for gang in p.of(GangProgram)}
     clauses |= gangs
-    waiting_clauses = gangs | {f.name for p in programs for f in p.filters if f.wait is not None}
+    waiting_clauses = gangs | {
+        f.name for p in programs for f in p.of(FilterProgram) if f.wait is not None
+    }
     found = [item for item in test.items if isinstance(item, Expectation)]
     if not found:
         hint = 'add one, as in `expect pass "node-1"`'

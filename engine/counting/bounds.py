@@ -24,9 +24,6 @@ from engine.program.operations import sum_bound
 from engine.program.program import (
     BoundProgram,
     CountClause,
-    LimitProgram,
-    ShareProgram,
-    SpreadProgram,
 )
 from grammar.values.errors import EvaluationError
 
@@ -83,20 +80,11 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
         bounds = self.bounds if self.eased is None else self.eased
         return structs.replace(self, high=self.low, low=self.high, bounds=bounds, eased=None)
 
-    def bound_of(self, clause: ShareProgram | LimitProgram, group: int) -> BoundProgram:
+    def bound_of(self, clause: CountClause, group: int) -> BoundProgram:
         """The bound of one group, with its number."""
-        return self.numbered(clause.bound, group)
-
-    def numbered(self, bound: BoundProgram, group: int) -> BoundProgram:
-        """A bound with its number for one group."""
         if self.bounds is None:
-            return bound
-        return replace(bound, amount=self.bounds[group].item())
-
-    def skew_of(self, clause: SpreadProgram, group: int) -> float:
-        """The skew of one domain."""
-        skew = _number(clause.skew, self)
-        return skew if isinstance(skew, int | float) else float(skew[group])
+            return clause.bound
+        return replace(clause.bound, amount=self.bounds[group].item())
 
 
 @lru_cache(4096)
@@ -122,7 +110,7 @@ def wanted_on(bound: BoundProgram, total: int, pods: int) -> int:
 
 def share_bounds(clause: CountClause, counts: GroupCounts) -> tuple[int, int]:
     """The fewest and the most pods on the nodes of a share."""
-    assert isinstance(clause, ShareProgram), "only shares are judged together"
+    assert clause.kind == "share", "only shares are judged together"
     bound = counts.bound_of(clause, ON)
     wanted = wanted_on(bound, counts.total, counts.pods)
     low = 0 if bound.kind == "at most" else wanted
@@ -131,19 +119,19 @@ def share_bounds(clause: CountClause, counts: GroupCounts) -> tuple[int, int]:
 
 def open_groups(clause: CountClause, counts: GroupCounts) -> Mask:
     """The groups in which the asked pod would break no bound."""
-    match clause:
-        case ShareProgram():
+    match clause.kind:
+        case "share":
             return _open_sides(counts.bound_of(clause, ON), counts)
-        case SpreadProgram():
+        case "spread":
             # pods in the domain + this pod - pods in the emptiest domain <= maximum skew
-            skew = _number(clause.skew, counts)
+            skew = _number(clause.bound.amount, counts)
             return counts.high + counts.own - fewest(clause, counts) <= skew
-        case LimitProgram():
-            if clause.nodes is not None:
+        case "limit":
+            if clause.groups_are == "used nodes":
                 return _within_nodes(clause, counts)
             return _within_limit(clause.bound, counts)
         case _:
-            assert_never(clause)
+            assert_never(clause.kind)
 
 
 def open_or_hopeful(clause: CountClause, counts: GroupCounts, *, alone: bool) -> tuple[Mask, Mask]:
@@ -201,10 +189,10 @@ def _within_limit(bound: BoundProgram, counts: GroupCounts) -> Mask:
             assert_never(bound.kind)
 
 
-def _within_nodes(clause: LimitProgram, counts: GroupCounts) -> Mask:
+def _within_nodes(clause: CountClause, counts: GroupCounts) -> Mask:
     amount = _number(clause.bound.amount, counts)
     # The nodes that must stay empty are not to be used.
-    most = amount if clause.nodes == "used" else counts.total - amount
+    most = counts.total - amount if clause.empty else amount
     # nodes in use with this pod <= nodes that may be used; a node in use makes no difference
     found: Mask = (counts.high == 0) | (counts.high <= most)
     return found
@@ -228,22 +216,22 @@ def fullness(clause: CountClause, counts: GroupCounts) -> tuple[Floats, Floats]:
     NaN where nothing is bounded from above, or where nodes are counted in place of pods.
     """
     used, most = counts.high.astype(np.float64), np.full(len(counts.high), np.nan)
-    match clause:
-        case ShareProgram():
+    match clause.kind:
+        case "share":
             bound = counts.bound_of(clause, ON)
             if bound.kind != "at least":
                 most[ON] = wanted_on(bound, counts.total, counts.pods)
-        case SpreadProgram():
+        case "spread":
             # pods in the domain - pods in the emptiest domain <= maximum skew
             used -= fewest(clause, counts)
-            most[counts.domains] = np.broadcast_to(_number(clause.skew, counts), most.shape)[
-                counts.domains
-            ]
-        case LimitProgram():
-            if clause.nodes is None and clause.bound.kind != "at least":
+            most[counts.domains] = np.broadcast_to(
+                _number(clause.bound.amount, counts), most.shape
+            )[counts.domains]
+        case "limit":
+            if clause.groups_are != "used nodes" and clause.bound.kind != "at least":
                 most[:] = _number(clause.bound.amount, counts)
         case _:
-            assert_never(clause)
+            assert_never(clause.kind)
     return used, most
 
 
@@ -255,7 +243,7 @@ def _number(constant: float | None, counts: GroupCounts) -> float | Bounds:
     return constant
 
 
-def fewest(clause: SpreadProgram, counts: GroupCounts) -> Counts:
+def fewest(clause: CountClause, counts: GroupCounts) -> Counts:
     """The pods in the emptiest of the domains with which each is compared.
 
     It is 0 where there are fewer of these than the clause wants.
@@ -278,7 +266,7 @@ def _sections(counts: GroupCounts) -> Sequence[Mask]:
 
 def points(clause: CountClause, counts: GroupCounts) -> Floats:
     """Points 0..100 for each group, of a clause that is a preference."""
-    if isinstance(clause, SpreadProgram):
+    if clause.kind == "spread":
         least = fewest(clause, counts)
         greatest = least.copy()
         for there in _sections(counts):
@@ -287,7 +275,7 @@ def points(clause: CountClause, counts: GroupCounts) -> Floats:
         given: Floats = 100 * (1 - (counts.high - least) / np.maximum(1, greatest - least))
         return given.clip(0, 100)
     preferred = open_groups(clause, counts)
-    if isinstance(clause, ShareProgram) and clause.bound.kind == "at least":
+    if clause.kind == "share" and clause.bound.kind == "at least":
         # The nodes of the share come first, so that it has its pods even if no others follow.
         preferred[OFF] = counts.low[ON] >= share_bounds(clause, counts)[0]
     return np.where(preferred, 100.0, 0.0)
@@ -295,23 +283,17 @@ def points(clause: CountClause, counts: GroupCounts) -> Floats:
 
 def bounds_every_group(clause: CountClause) -> bool:
     """Whether the bound can close every group, so that an offer may leave none for the next pod."""
-    match clause:
-        case ShareProgram():
-            return clause.bound.kind == "exactly"
-        case SpreadProgram():
-            return True
-        case LimitProgram():
-            # What is offered of a limit that counts nodes takes one of them at most.
-            return clause.bound.kind != "at least" and clause.nodes is None
-        case _:
-            assert_never(clause)
+    if clause.kind == "share":
+        return clause.bound.kind == "exactly"
+    # What is offered of a limit that counts nodes takes one of them at most.
+    return clause.bound.kind != "at least" and clause.groups_are != "used nodes"
 
 
 def number_of_bound(clause: CountClause, value: object) -> float:
     """The number of a clause's bound that was computed. Raises EvaluationError if it is none."""
     if clause.is_sum:
-        return sum_bound(value, up=clause.is_at_least)
-    return number_of(value, percent=isinstance(clause, ShareProgram) and clause.bound.percent)
+        return sum_bound(value, up=clause.bound.kind == "at least")
+    return number_of(value, percent=clause.bound.percent)
 
 
 def number_of(value: object, *, percent: bool) -> float:

@@ -26,7 +26,7 @@ from engine.counting.pod_counter import PodCounter, by_workload, surplus
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation, Term
 from engine.program.pod_shape import pod_values
-from engine.program.program import BoundProgram, CountClause, CountProgram, ShareProgram, applies
+from engine.program.program import BoundProgram, CountClause, CountProgram, applies
 
 # ---- floors
 
@@ -391,11 +391,11 @@ class CountClauses:
         """
         for groups in self._strict:
             clause, group = groups.clause, int(groups.ids[row])
-            if (bound := clause.deletion_bound) is None or group < 0:
+            if not clause.bound.percent or group < 0:
                 continue
             counts = counter.count(clause, groups, predicted=False, of_revision=True)
             if counts.own:
-                bound = counts.numbered(bound, group)
+                bound = counts.bound_of(clause, group)
                 return -_position(bound, int(counts.high[group]) + 1, on=group == ON)
         return None
 
@@ -465,7 +465,7 @@ class ShareStatus:
         name: Hashable,
         scope: Scope,
         counts: Callable[[Peer], bool],
-        share: ShareProgram | None,
+        share: CountClause | None,
     ) -> None:
         """`counts` says which pods of the scope are selected; `name` identifies it."""
         self._name = name

@@ -49,9 +49,6 @@ from engine.program.program import (
     CardsProgram,
     CountClause,
     CountProgram,
-    LimitProgram,
-    ShareProgram,
-    SpreadProgram,
 )
 from grammar.tree.clause_parts import NodeSet, PodState
 from grammar.values.errors import EvaluationError, MissingError
@@ -389,7 +386,7 @@ class GroupNumbers:
         if len(self._found) == 1:
             self.bounds, self.eased = self._found[0].copy(), None
             return
-        is_floor = self._clause.is_at_least
+        is_floor = self._clause.bound.kind == "at least"
         worst, best = (np.maximum, np.minimum) if is_floor else (np.minimum, np.maximum)
         self.bounds, self.eased = worst.reduce(self._found), best.reduce(self._found)
 
@@ -427,28 +424,24 @@ class CountGroups:
         self.ids: GroupIds = np.empty(0, np.int32)
         self.counted: GroupIds = self.ids
         self.adds: Counts = np.ones(0, np.int64)
-        self._adds_of = clause.amount if isinstance(clause, LimitProgram) else None
+        self._adds_of = clause.amount
         self.sections: GroupIds | None = None
         # The number of each value that domains are compared within, and those of the domains.
         self._within: dict[Hashable, int] = {}
         self._section_of: list[int] = []
         self.min_domains: float | None = None
         self.bounds: Bounds | None = None
-        self.has_lower_bound = isinstance(clause, LimitProgram) and clause.bound.kind != "at most"
-        self._size = 2 if isinstance(clause, ShareProgram) else 0
-        of_nodes = isinstance(clause, LimitProgram) and clause.nodes is not None
-        self._has_off = isinstance(clause, ShareProgram) or of_nodes
-        least = None
-        self._is_counted = None
-        if isinstance(clause, SpreadProgram):
-            least, self._is_counted = clause.min_domains, _COUNTED[clause.nodes]
+        self.has_lower_bound = clause.needs_company
+        self._size = 2 if clause.groups_are == "sides" else 0
+        self._has_off = clause.groups_are in ("sides", "used nodes")
+        self._is_counted = _COUNTED[clause.nodes]
         self._compute = None if clause.count.groups else clause.count.number
         self._numbers = GroupNumbers(clause) if clause.count.groups else None
         # The groups of rows, of all nodes and of counted ones, where the number of no group fails.
         self._whole: tuple[GroupIds, GroupIds] | None = None
         self.eased: Bounds | None = None
-        self._compute_domains = least if callable(least) else None
-        self._percent = isinstance(clause, ShareProgram) and clause.bound.percent
+        self._compute_domains = clause.min_domains if callable(clause.min_domains) else None
+        self._percent = clause.bound.percent
         self._bounds: Bounds = np.empty(0, np.float64 if self._percent else np.int64)
         self.bounds_every = bounds_every_group(clause)
         self._adds_amounts = clause.count.peers.amount is not None
@@ -615,32 +608,30 @@ class CountGroups:
     def _bound(self, group: int, number: float) -> None:
         if group >= len(self._bounds):
             self._bounds = grown(self._bounds, 2 * group + 2, LARGEST)
-        if isinstance(self.clause, ShareProgram):
+        if self.clause.groups_are == "sides":
             # Both sides have the number, whether there is a node on each or not.
             self._bounds[:] = number
         else:
             self._bounds[group] = number
 
     def _evaluated(self, row: int, frame: Frame) -> int:
-        match self.clause:
-            case ShareProgram(on=on):
-                return ON if on(frame) is True else OFF
-            case SpreadProgram(domain=domain, within=within):
-                beside = None if within is None else within(frame)
-                return self._domain(domain(frame), frame, beside)
-            case LimitProgram(per_node=True):
+        clause = self.clause
+        match clause.groups_are:
+            case "sides":
+                return ON if clause.place(frame) is True else OFF
+            case "domains":
+                beside = None if clause.within is None else clause.within(frame)
+                return self._domain(clause.place(frame), frame, beside)
+            case "nodes":
                 return self._own_group(row)
-            case LimitProgram(nodes="used" | "empty", pool=pool):
+            case "used nodes":
                 self._size = max(self._size, 1)
-                return self._own_group(row) if pool is None or pool(frame) is True else OFF
-            case LimitProgram(domain=None):
+                return self._own_group(row) if clause.place(frame) is True else OFF
+            case "cluster":
                 self._size = 1
                 return 0
-            case LimitProgram(domain=domain):
-                assert domain is not None
-                return self._domain(domain(frame), frame)
             case _:
-                assert_never(self.clause)
+                assert_never(clause.groups_are)
 
     def _own_group(self, row: int) -> int:
         self._size = max(self._size, row + 1)
@@ -668,9 +659,8 @@ class CountGroups:
 def same_groups(clause: CountClause, other: CountClause) -> bool:
     """Whether two clauses are spreads with the same groups, and compute nothing for each group."""
     return (
-        isinstance(clause, SpreadProgram)
-        and isinstance(other, SpreadProgram)
-        and clause.domain is other.domain
+        clause.kind == other.kind == "spread"
+        and clause.place is other.place
         and clause.within is other.within
         and clause.nodes == other.nodes
         and all(c.count.number is None and not callable(c.min_domains) for c in (clause, other))

@@ -26,7 +26,7 @@ from engine.objects.peer import Peer, key_of, placed_pod, values_at
 from engine.objects.remembered import Remembered, bytes_of
 from engine.objects.request_pod import BYPASS, EARLIER_BYPASS
 from engine.program.frame import MEMO_BYTES, CheckDeadline, Evaluate, Evaluation, Frame, unlimited
-from engine.program.program import LimitProgram, Program
+from engine.program.program import CountClause, Program
 from grammar.values.errors import EvaluationError
 from grammar.values.sizes import STEPS
 
@@ -111,7 +111,7 @@ class MutualLimit:
     that can be told of a pod that is there.
     """
 
-    def __init__(self, program: Program, clause: LimitProgram, ahead: Sequence[Program]) -> None:
+    def __init__(self, program: Program, clause: CountClause, ahead: Sequence[Program]) -> None:
         assert clause.mutual is not None, "it is mutual"
         assert clause.bound.amount is not None, "a check refuses other bounds"
         self.program = program

@@ -42,10 +42,7 @@ from engine.program.policy_time import BRIEF_SECONDS
 from engine.program.program import (
     CountClause,
     CountProgram,
-    LimitProgram,
     Peers,
-    ShareProgram,
-    SpreadProgram,
 )
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.sizes import STEPS
@@ -311,9 +308,9 @@ class PodCounter:
         own = self._own(plain, count)
         waiting = len(tally.waiting) - there.waits
         total = pods = tally.placed - (0 if there.waits else there.adds) + waiting + own
-        if isinstance(clause, ShareProgram):
+        if clause.kind == "share":
             total, pods = self._totals(clause, tally, own, there.pod)
-        if isinstance(clause, LimitProgram) and clause.nodes is not None:
+        if clause.groups_are == "used nodes":
             ids, rows = groups.counted, self._table.rows
             ends = [ids[[rows.get(node, UNKNOWN_ROW)]] for node, _ in nominated]
             ends = in_flight.get(1, []) + ends
@@ -330,7 +327,7 @@ class PodCounter:
             pods=pods,
             # As for InterPodAffinity: a pod that waits, or is on a node without the domain, is not.
             anywhere=groups.has_lower_bound and bool(np.count_nonzero(high)),
-            domains=groups.domains() if isinstance(clause, SpreadProgram) else _NO_DOMAINS,
+            domains=groups.domains() if clause.kind == "spread" else _NO_DOMAINS,
             bounds=groups.bounds,
             min_domains=groups.min_domains,
             # Nobody else asks who waits.
@@ -405,7 +402,7 @@ class PodCounter:
         return max(0, waiting - sum(1 for pod in known if pod is not None and not pod.is_idle))
 
     def _totals(
-        self, share: ShareProgram, tally: Tally, own: int, there: Peer | None
+        self, share: CountClause, tally: Tally, own: int, there: Peer | None
     ) -> tuple[int, int]:
         """The pods that are wanted, and all there are to place, for a share.
 

@@ -120,7 +120,7 @@ class CardQuestions:
         found: dict[str, list[CardShape]] = {}
         for body in pods:
             call = self._calls.open(self._pods.read(body), (), math.inf)
-            for clause in (c for p in call.plan.selection.enforced for c in p.cards):
+            for clause in call.plan.selection.of(CardsProgram):
                 needed = shape(clause, call.evaluation.frame())
                 if needed is not None:
                     found.setdefault(clause.name, []).append(needed)
@@ -129,7 +129,7 @@ class CardQuestions:
     def demand(self, pod: bytes) -> Mapping[str, int]:
         """What a pod takes of all its cards, by clause and amount. Raises BadObjectError."""
         call = self._calls.open(self._pods.read(pod), (), math.inf)
-        clauses = (c for p in call.plan.selection.enforced for c in p.cards)
+        clauses = call.plan.selection.of(CardsProgram)
         return {
             f"{name}/{key}": its.cards * amount
             for name, its in demands(clauses, call.evaluation).items()
@@ -141,7 +141,7 @@ class CardQuestions:
         registry = self._calls.registry
         frame = Frame(None, self._now(), slots=registry.slots)
         frame.cardFacts = self._calls.facts
-        clauses = {c.name: c for p in registry.programs for c in p.cards}
+        clauses = {c.name: c for p in registry.programs for c in p.of(CardsProgram)}
         found = []
         for node in nodes:
             frame.node = node

@@ -73,7 +73,7 @@ class CardClaims:
             selects = program.selects_by
             if selects is None or selects.namespace:
                 continue
-            for clause in program.cards:
+            for clause in program.of(CardsProgram):
                 if clause.reads is not None:
                     self._programs.setdefault(clause.name, []).append((program, clause))
                     paths.setdefault(clause.name, set()).update(selects.pod, clause.reads.pod)

@@ -35,6 +35,7 @@ from engine.decision.verdict import Rejected, full_reason
 from engine.objects.eligibility import unfit
 from engine.objects.peer import Peer, key_of
 from engine.objects.request_pod import RequestPod
+from engine.program.program import CardsProgram, FilterProgram
 
 # The nodes that are named.
 _MOST_NAMED = 5
@@ -145,7 +146,7 @@ class Moves:
         if plan.empty or plan.selection.unselectable:
             return found
         # A pod that is there is a part of what a filter reads of the pods of a node.
-        filters = (each for p in plan.selection.enforced for each in p.filters)
+        filters = plan.selection.of(FilterProgram)
         if any(each.resolvable or each.groups.pods for each in filters):
             return ~found
         decided = plan.filters.decide(table, rows, call.evaluation, on_the_way="bound")
@@ -168,8 +169,8 @@ class Moves:
         left = without(view, [there])
         with counted_on_the_way(frame, "bound"):
             for program in plan.selection.enforced:
-                cards = {each.name for each in program.cards}
-                for clause in program.filters:
+                cards = {each.name for each in program.of(CardsProgram)}
+                for clause in program.of(FilterProgram):
                     (rejection,) = filtering.rejections([clause], call.evaluation, [left])
                     if rejection is not None:
                         kind = "cards" if clause.name in cards else clause.kind
@@ -226,7 +227,7 @@ class Moves:
         """The nodes that filters allow, and what most of the others are rejected for."""
         decided = call.plan.filters.decide(table, rows, call.evaluation)
         allowed: Mask = decided.codes == 0
-        clauses = [c for p in call.plan.selection.enforced for c in p.filters]
+        clauses = call.plan.selection.of(FilterProgram)
         for at, view in _on_paper(table, rows, moved) if clauses else ():
             (rejection,) = filtering.rejections(clauses, call.evaluation, [view])
             allowed[at] = rejection is None

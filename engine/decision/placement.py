@@ -41,6 +41,7 @@ from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPod, RequestPodReader
 from engine.program.columns import grown
 from engine.program.frame import Evaluation, Floats
+from engine.program.program import CardsProgram, GangProgram
 from grammar.values.time import SECOND, Timestamp
 
 # kube-scheduler does not say why it did not bind a pod to a node that it was offered.
@@ -269,11 +270,12 @@ class Placement:
         Bind is asked of who answers filter, and only one replica decides: raises as `check`.
         """
         if not self._role.binds:
-            programs = call.plan.selection.enforced
-            address = next(p.address for p in programs if p.cards or p.gangs)
+            selection = call.plan.selection
+            policies = [c.policy for c in selection.of(CardsProgram)]
+            policies += [c.policy for c in selection.of(GangProgram)]
             work = "gives cards" if call.plan.gives_cards else "holds gangs"
             text = f"{work} at bind: serve with `--bind`, and set the extender's `bindVerb`"
-            raise WaitingError(f"policy {address} {text}", policy=address)
+            raise WaitingError(f"policy {policies[0]} {text}", policy=policies[0])
         self.check(call)
 
     def _check_workload(self, call: VerbCall) -> None:

@@ -29,8 +29,10 @@ from engine.program.columns import KindedClause, NodeKinds
 from engine.program.frame import MEMO_BYTES, NO_GROUPS, Evaluation, Frame, unlimited
 from engine.program.pod_shape import pod_values
 from engine.program.program import (
+    CardsProgram,
     CountClause,
     FilterProgram,
+    GangProgram,
     NamedCountProgram,
     Program,
     ScoreProgram,
@@ -180,8 +182,8 @@ class Plan:
         every = (*enforced, *selection.audited)
         self.conditional = [clause for program in every for clause in program.conditional]
         self.filters = _filters(selection, memos, evaluation)
-        scores = (clause for program in enforced for clause in program.scores)
-        self.scorer = memos.scorer([c for c in scores if applies(c, evaluation)], evaluation)
+        scores = [c for c in selection.of(ScoreProgram) if applies(c, evaluation)]
+        self.scorer = memos.scorer(scores, evaluation)
         named = (each for p in every for each in p.named)
         self.named = {each.digest: memos.named(each, evaluation) for each in named}
         self.counts = CountClauses(
@@ -190,18 +192,22 @@ class Plan:
             [m for m in reaching if not m.program.audit],
             memos.leader,
         )
-        cards = [clause for program in enforced for clause in program.cards]
+        cards = selection.of(CardsProgram)
         self.gives_cards = bool(cards)
-        gangs = (clause for program in enforced for clause in program.gangs)
-        self.gangs = tuple(c for c in gangs if applies(c, evaluation))
+        self.gangs = tuple(c for c in selection.of(GangProgram) if applies(c, evaluation))
         self.cards = CardRoom(cards, evaluation, memos.spare) if cards else None
         self.scored = self.scorer.applies or self.counts.soft
-        self.audits = [(p, memos.filters(p.filters, evaluation)) for p in selection.audited]
+        self.audits = [
+            (p, memos.filters(p.of(FilterProgram), evaluation)) for p in selection.audited
+        ]
         self.audited_counts = [*_audited_counts(selection.audited, reaching, evaluation)]
         self.until = frame.until
         self.frame = _for_counting(frame)
         self.time_dependent_counts = any(
-            c.count.peers.time_dependent for p in every for c in (*p.counts, *p.named)
+            c.count.peers.time_dependent
+            for p in every
+            for each in (p.counts, p.named)
+            for c in each
         )
         audited = (clause for _, each in self.audited_counts for clause in each.clauses)
         counting = (*self.counts.clauses, *audited)
@@ -216,7 +222,7 @@ class Plan:
         the node is stale, and what a clause gives for its kind.
         """
         judging = (*self.selection.enforced, *self.selection.audited)
-        judged = sum(len(program.filters) for program in judging) + len(self.scorer)
+        judged = sum(len(program.of(FilterProgram)) for program in judging) + len(self.scorer)
         return 13 * (1 + len(self.audits)) + 17 * (len(self.scorer) + cards) + 8 * judged
 
     def tables_changed(self, digests: AbstractSet[str]) -> None:
@@ -270,5 +276,4 @@ def _filters(selection: Selection, memos: SharedMemos, evaluation: Evaluation) -
         text = cut(reason, MOST_SHOWN)
         failed = Rejected(text, broken.program.address, "for", error=broken.error)
         return FilterMemo((), failed)
-    filters = [clause for program in selection.enforced for clause in program.filters]
-    return memos.filters(filters, evaluation)
+    return memos.filters(selection.of(FilterProgram), evaluation)

@@ -14,7 +14,7 @@ from engine.decision import filtering
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluate, Evaluation
 from engine.program.operations import magnitude
-from engine.program.program import PreemptProgram, Program
+from engine.program.program import FilterProgram, PreemptProgram, Program
 from grammar.values.errors import EvaluationError, MissingError
 
 # Whether strict counts allow the pod on a node, with some pods gone, which are not on it any more.
@@ -76,13 +76,13 @@ class Preemption:
         by_counts: Allowed,
     ) -> None:
         """`programs` are the policies that apply to the pod."""
-        self._filters = [clause for program in programs for clause in program.filters]
+        self._filters = [clause for program in programs for clause in program.of(FilterProgram)]
         self._table = table
         self._frame = evaluation.frame()
         self._evaluation = evaluation
         self._report = evaluation.report
         self._by_counts = by_counts
-        preempts = (clause for program in programs for clause in program.preempts)
+        preempts = (clause for program in programs for clause in program.of(PreemptProgram))
         # A `when` reads the pod. A clause whose `when` cannot be evaluated applies.
         self._preempts = [
             clause

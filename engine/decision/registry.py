@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from engine.counting.mutual_limits import MutualLimit
 from engine.errors import NotSyncedError, WaitingError
 from engine.program.frame import Evaluation
 from engine.program.pod_shape import Shapes
-from engine.program.program import Program
+from engine.program.program import CardsProgram, Program, ScoreProgram
 from grammar.messages.texts import shown
 from grammar.values.errors import EvaluationError, MissingError
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,10 @@ class Selection:
     def enforced(self) -> tuple[Program, ...]:
         """The policies that apply, guardrails first: a rejection names the first that rejects."""
         return (*self.guardrails, self.governing) if self.governing is not None else self.guardrails
+
+    def of(self, kind: type[K]) -> tuple[K, ...]:
+        """The clauses of one kind of the policies that apply, in their order."""
+        return tuple(clause for program in self.enforced for clause in program.of(kind))
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -90,12 +97,13 @@ class Registry:
         self.groups = {group.digest: group for p in self.programs for group in p.groups}
         self.reads_groups = bool(self.groups) or any(p.named for p in self.programs)
         # Pods on their way count in what is requested in a group.
-        self.counts = any(p.counts for p in self.programs) or self.reads_groups
-        self.cards = any(p.cards for p in self.programs)
+        counts = [(program, clause) for program in self.programs for clause in program.counts]
+        self.counts = bool(counts) or self.reads_groups
+        self.cards = any(p.of(CardsProgram) for p in self.programs)
         self.tables = {table.digest: table for p in self.programs for table in p.tables}
-        self.soft_counts = any(
-            c.count.weight is not None for p in self.programs for c in p.counts
-        ) or any(p.conditional or any(c.groups.pods for c in p.scores) for p in self.programs)
+        self.soft_counts = any(c.count.weight is not None for _, c in counts) or any(
+            p.conditional or any(c.groups.pods for c in p.of(ScoreProgram)) for p in self.programs
+        )
         self.shapes = Shapes(path for p in every for path in p.reads)
         self._everywhere = tuple(p for p in self.programs if p.namespace is None)
         self._namespaced: dict[str, tuple[Program, ...]] = {}
@@ -105,11 +113,10 @@ class Registry:
                 self._namespaced[program.namespace] = (*known, program)
         self.mutual = tuple(
             MutualLimit(program, clause, self._ahead(program))
-            for program in self.programs
-            for clause in program.limits
+            for program, clause in counts
             if clause.mutual is not None
         )
-        peers = [clause.count.peers for program in self.programs for clause in program.counts]
+        peers = [clause.count.peers for _, clause in counts]
         by_labels = (p.by_labels and p.where is not None and p.amount is None for p in peers)
         self.reads_peers = bool(self.mutual) or self.reads_groups or not all(by_labels)
 
@@ -121,7 +128,7 @@ class Registry:
     @property
     def with_cards(self) -> list[Program]:
         """The policies with cards, in the order in which they decide about a pod."""
-        found = (p for p in self._everywhere if p.cards and not p.audit)
+        found = (p for p in self._everywhere if p.of(CardsProgram) and not p.audit)
         return sorted(found, key=lambda program: (not program.cluster, *_precedence(program)))
 
     def contenders(self, namespace: str) -> list[Program]:

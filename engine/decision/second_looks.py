@@ -45,7 +45,7 @@ class SecondLooks:
         for program in call.plan.selection.enforced:
             counts = (clause.count for clause in program.counts)
             strict = [count for count in counts if count.weight is None]
-            texts += _event_texts((*program.filters, *strict), call.evaluation)
+            texts += _event_texts((*program.of(FilterProgram), *strict), call.evaluation)
         mutual = (limit.clause.count for limit in call.plan.counts.mutual)
         texts += _event_texts(mutual, call.evaluation)
         # As in `2 Insufficient cpu, 1 policy web: zone.`; a damped text joins several by `; `.

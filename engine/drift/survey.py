@@ -39,6 +39,7 @@ from engine.objects.kept_pods import kept
 from engine.objects.peer import Peer, key_of
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
+from engine.program.program import CardsProgram
 from grammar.values.errors import EvaluationError
 from grammar.values.time import NEVER, Timestamp
 
@@ -230,7 +231,7 @@ class Survey:
     def _on_lost_cards(self, snapshot: Snapshot) -> Steps[Mapping[str, BrokenRule]]:
         """The pods on cards that their node does not have any more, by uid."""
         cards, programs = self._engine.cards, self._engine.registry.programs
-        policies = {c.name: c.policy for p in programs if not p.audit for c in p.cards}
+        policies = {c.name: c.policy for p in programs if not p.audit for c in p.of(CardsProgram)}
         found: dict[str, BrokenRule] = {}
         if not cards.are_used:
             return found

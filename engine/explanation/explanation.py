@@ -69,7 +69,7 @@ from engine.objects.eligibility import unfit as unfit_reasons
 from engine.objects.peer import key_of
 from engine.objects.request_pod import form_versions
 from engine.program.frame import Frame
-from engine.program.program import Program
+from engine.program.program import CardsProgram, Program
 from engine.work import Work, finished
 from grammar.meaning.schema import Schema
 from grammar.messages.texts import named, shown
@@ -398,7 +398,7 @@ def _unfit(inspection: Inspection, pod: NamedPod) -> Work[Mapping[str, Sequence[
     """
     asked = inspection.frame.pod
     assert isinstance(asked, Pod), "it is the pod of a request"
-    gives_cards = any(program.cards for program in inspection.selection.enforced)
+    gives_cards = bool(inspection.selection.of(CardsProgram))
     ignored = unknown_resources(asked, inspection.table) if gives_cards else frozenset()
     found: dict[str, Sequence[str]] = {}
     for name in inspection.names:

@@ -228,7 +228,7 @@ class Inspection:
     def objections_of(self, program: Program) -> Work[list[Objection]]:
         """The objections of a policy's filters, then of its strict counts, in their order."""
         found: list[Objection] = []
-        for clause in program.filters:
+        for clause in program.of(FilterProgram):
             rejections = yield from self._rejections(clause)
             errors = {i: r.error for i, r in enumerate(rejections) if r is not None and r.error}
             found.append(self._objection(clause, clause, _mask_of(rejections), errors))
@@ -297,10 +297,10 @@ class Inspection:
     def _clauses_of(self, clause: CountClause) -> CountClauses:
         if (found := self._counts.get(clause)) is None:
             together: Sequence[CountClause] = [clause]
-            if clause.count.weight is None:
+            if clause.kind == "share" and clause.count.weight is None:
                 # The floors of a policy are judged together.
-                policies = (p for p in self.selection.enforced if clause in p.shares)
-                together = next((p.shares for p in policies), together)
+                policies = (p.counts for p in self.selection.enforced if clause in p.counts)
+                together = [c for c in next(policies, ()) if c.kind == "share"] or together
             found = self._counts[clause] = CountClauses(together, self._unhurried)
         return found
 
@@ -350,7 +350,7 @@ class Inspection:
         found: list[Contribution] = []
         evaluation = unhurried(self.frame.anew())
         for program in self.selection.enforced:
-            for clause in program.scores:
+            for clause in program.of(ScoreProgram):
                 if applies(clause, evaluation):
                     found += [(yield from self._score(clause, rows))]
             for counted in program.counts:

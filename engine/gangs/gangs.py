@@ -443,7 +443,7 @@ def _clauses(registry: Registry) -> Mapping[GangProgram, tuple[str, int, str]]:
     return {
         clause: (program.address, number, program.digest)
         for program in registry.programs
-        for number, clause in enumerate(program.gangs)
+        for number, clause in enumerate(program.of(GangProgram))
     }
 
 

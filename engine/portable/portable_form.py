@@ -13,10 +13,11 @@ from engine.decision.registry import Registry
 from engine.errors import ExpensivePolicyError
 from engine.objects.decoding import ObjectDecoder
 from engine.objects.request_pod import FORM, Exemptions, RequestPod, form_text
-from engine.portable.label_conditions import Frozen
-from engine.portable.portable_clauses import Json, Left, Part, PortablePolicy
-from engine.portable.selectors import ALWAYS, MOST_TERMS, Algebra, UnportableError, expressions
+from engine.portable.portable_clauses import Left, PortablePolicy
 from engine.program.program import Program
+from engine.selectors.label_conditions import Frozen
+from engine.selectors.portable_parts import Json, Part
+from engine.selectors.terms import ALWAYS, MOST_TERMS, Algebra, UnportableError, expressions
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 EXPENSIVE = "the policy takes too much time"

@@ -9,11 +9,11 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 from typing import Literal as OneOf
 
 from engine.program.columns import NodeKey
-from engine.program.frame import Evaluate, Evaluation, Message
+from engine.program.frame import Evaluate, Evaluation, Frame, Message
 from engine.program.node_groups import GroupSpec
 from engine.program.pod_shape import Path
 from engine.program.tables import TableSpec
@@ -23,8 +23,10 @@ from grammar.tree.clause_parts import MissingRule, NodeSet, Order, PodState, Rep
 from grammar.tree.clauses import Policy
 from grammar.values.errors import EvaluationError, MissingError
 
+K = TypeVar("K")
 # The two ends of a score's range, or how it compares the nodes of a request.
 Range = tuple[float, float] | Order | None
+_ORDER = ("share", "spread", "limit")
 # What the groups of a clause that counts are: the two sides of a share, domains, nodes, the whole
 # cluster, or the nodes that the pods use.
 GroupKind = OneOf["sides", "domains", "nodes", "cluster", "used nodes"]
@@ -163,7 +165,7 @@ class Peers:
 
 @dataclass(frozen=True, slots=True)
 class BoundProgram:
-    """A compiled bound: so many pods, or so many percent of them.
+    """A compiled bound: so many pods, or so many percent of them; of a spread, its skew.
 
     `amount` is None where the clause computes it for each group. A percentage is rounded as
     `rounding` says; without it to the safe side: down for `at most` and `exactly`, up for `at
@@ -174,6 +176,9 @@ class BoundProgram:
     amount: float | None
     percent: bool = False
     rounding: OneOf["up", "down"] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.amount:g}{'%' if self.percent else ''}"
 
     @property
     def rounds_up(self) -> bool:
@@ -195,15 +200,15 @@ class CountProgram:
 
     policy: str
     name: str
-    when: Condition | None
     peers: Peers
-    weight: float | None
-    number: Evaluate | None
     message: Message
-    missing: MissingRule | None
-    terminating: bool
-    nodes_per_look: int
-    needs_workloads: bool
+    when: Condition | None = None
+    weight: float | None = None
+    number: Evaluate | None = None
+    missing: MissingRule | None = None
+    terminating: bool = True
+    nodes_per_look: int = 1
+    needs_workloads: bool = False
     groups: GroupReads = NO_READS
     tables: frozenset[str] = frozenset()
     time_dependent: bool = False
@@ -228,87 +233,6 @@ class NamedCountProgram:
     value: Callable[[int], object]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _CountingProgram:
-    """A program that counts: what share, spread and limit have in common."""
-
-    count: CountProgram
-    counts_pods: ClassVar[bool] = True
-    kind: ClassVar[str]
-
-    @property
-    def has_floor(self) -> bool:
-        """Whether pods wait for some of the nodes until these have so many."""
-        return False
-
-    @property
-    def is_at_least(self) -> bool:
-        """Whether a larger number of its bound is a stricter one."""
-        return False
-
-    @property
-    def is_sum(self) -> bool:
-        """Whether its bound is one of amounts, in thousandths."""
-        return self.count.peers.amount is not None
-
-    @property
-    def needs_company(self) -> bool:
-        """Whether a pod may be where it is only because others are there."""
-        return False
-
-    @property
-    def deletion_bound(self) -> BoundProgram | None:
-        """The bound that orders how pods are deleted; None if the clause orders none."""
-        return None
-
-    def parts(self) -> tuple[FilterProgram, ...]:
-        """A count has no parts that reject nodes by themselves."""
-        return ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ShareProgram(_CountingProgram):
-    """A compiled share: bounds the number of the pods on the nodes for which `on` is true."""
-
-    on: Evaluate
-    bound: BoundProgram
-    kind: ClassVar[str] = "share"
-
-    @property
-    def groups_are(self) -> GroupKind:
-        return "sides"
-
-    @property
-    def has_floor(self) -> bool:
-        return self.bound.kind != "at most"
-
-    @property
-    def deletion_bound(self) -> BoundProgram | None:
-        return self.bound if self.bound.percent else None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SpreadProgram(_CountingProgram):
-    """A compiled spread: bounds a domain's count minus the least count of all domains.
-
-    With `within` only the domains are compared whose nodes have the same value of it.
-
-    `skew` is None where the clause computes it for each domain. `min_domains` may be computed for
-    the pod. `nodes` are the nodes on which pods count, and whose domains are compared.
-    """
-
-    domain: Evaluate
-    skew: float | None
-    min_domains: float | Evaluate | None
-    nodes: NodeSet
-    within: Evaluate | None = None
-    kind: ClassVar[str] = "spread"
-
-    @property
-    def groups_are(self) -> GroupKind:
-        return "domains"
-
-
 @dataclass(frozen=True, slots=True)
 class Reads:
     """What a mutual limit reads of pods that are there: paths of peers.
@@ -330,44 +254,58 @@ class Mutual:
     counts: Reads
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LimitProgram(_CountingProgram):
-    """A compiled limit: bounds the count per node, per domain, or in the cluster without both.
+def everywhere(_: Frame) -> object:
+    """The place of a node where all nodes are alike."""
+    return True
 
-    The bound of a sum is in thousandths, as the sum is. With `nodes` the limit bounds the number of
-    nodes instead: of nodes with a counted pod, or of nodes without one. Only nodes for which `pool`
-    is true are counted; without a `pool`, all nodes are. Each adds its `amount`, or one. A `mutual`
-    limit of a pod that is there keeps other pods out, too.
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CountClause:
+    """A compiled clause that counts: a share, a spread or a limit, or what is compiled as one.
+
+    It bounds what is in each group of nodes. `place` says in which group a node is: whether the
+    share has the node, the value of its domain, or whether the node is in the pool where nodes in
+    use are counted. The bound of a sum is in thousandths, as the sum is.
+
+    A spread bounds a domain's count minus the least count of all domains; with `within` only the
+    domains are compared whose nodes have the same value of it. `min_domains` may be computed for
+    the pod. `nodes` are the nodes on which pods count, and whose domains are compared.
+
+    A limit of used nodes bounds the number of nodes with a counted pod, or of `empty` ones. Each
+    adds its `amount`, or one. A `mutual` limit of a pod that is there keeps other pods out, too.
     """
 
-    per_node: bool
-    domain: Evaluate | None
+    kind: OneOf["share", "spread", "limit"]
+    count: CountProgram
     bound: BoundProgram
-    nodes: OneOf["used", "empty"] | None = None
-    pool: Evaluate | None = None
-    mutual: Mutual | None = None
+    groups_are: GroupKind
+    place: Evaluate = everywhere
+    within: Evaluate | None = None
+    min_domains: float | Evaluate | None = None
+    nodes: NodeSet = "all"
+    empty: bool = False
     amount: Evaluate | None = None
-    kind: ClassVar[str] = "limit"
+    mutual: Mutual | None = None
+    counts_pods: ClassVar[bool] = True
 
     @property
-    def is_sum(self) -> bool:
-        return self.amount is not None or self.count.peers.amount is not None
-
-    @property
-    def is_at_least(self) -> bool:
-        return self.bound.kind == "at least"
+    def has_floor(self) -> bool:
+        """Whether pods wait for some of the nodes until these have so many."""
+        return self.kind == "share" and self.bound.kind != "at most"
 
     @property
     def needs_company(self) -> bool:
-        return self.bound.kind != "at most"
+        """Whether a pod may be where it is only because others are there."""
+        return self.kind == "limit" and self.bound.kind != "at most"
 
     @property
-    def groups_are(self) -> GroupKind:
-        if self.nodes is not None:
-            return "used nodes"
-        if self.per_node:
-            return "nodes"
-        return "cluster" if self.domain is None else "domains"
+    def is_sum(self) -> bool:
+        """Whether its bound is one of amounts, in thousandths."""
+        return self.amount is not None or self.count.peers.amount is not None
+
+    def parts(self) -> tuple[FilterProgram, ...]:
+        """A count has no parts that reject nodes by themselves."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,9 +380,7 @@ class GangProgram:
         return ()
 
 
-# The clauses that count pods, and the clauses that can reject a node. A new kind of program belongs
-# in these unions; `grammar.tree.clauses` says what else a kind of clause needs.
-CountClause = ShareProgram | SpreadProgram | LimitProgram
+# The programs that can reject a node, and all. Kinds of clauses (`engine.clauses`) become these.
 RejectingProgram = FilterProgram | CountClause | GangProgram
 ClauseProgram = RejectingProgram | ScoreProgram | CardsProgram | PreemptProgram
 
@@ -507,11 +443,10 @@ def _compared(kind: type[Any]) -> tuple[str, ...]:
 class Program:
     """A program: a compiled policy, with the clauses of the policies that it uses.
 
-    An `only_used` policy governs no pod itself. A `strict` one can reject, which decides between
-    policies of equal weight. `reads` are the paths of the pod that its selector and clauses read,
-    messages aside. `digest` is the result of `digest_of`. `selects_by` is what the selector reads
-    of a pod that is there, None if it reads more than is known of a pod that is there. `tables` are
-    of the `data` blocks, `groups` of what each `group` is by, and `named` of each `count`.
+    An `only_used` policy governs no pod itself. `reads` are the paths of the pod that its selector
+    and clauses read, messages aside. `digest` is the result of `digest_of`. `selects_by` is what
+    the selector reads of a pod that is there, None if more than is known of a pod. `tables`
+    are of the `data` blocks, `groups` of what each `group` is by, and `named` of each `count`.
     """
 
     address: str
@@ -523,15 +458,7 @@ class Program:
     ignores_errors: bool
     only_used: bool
     select: Evaluate | None
-    filters: tuple[FilterProgram, ...]
-    scores: tuple[ScoreProgram, ...]
-    shares: tuple[ShareProgram, ...]
-    spreads: tuple[SpreadProgram, ...]
-    limits: tuple[LimitProgram, ...]
-    cards: tuple[CardsProgram, ...]
-    gangs: tuple[GangProgram, ...]
-    preempts: tuple[PreemptProgram, ...]
-    strict: bool
+    clauses: tuple[ClauseProgram, ...]
     slots: int
     reads: frozenset[Path]
     digest: str
@@ -546,29 +473,40 @@ class Program:
         """How pods that break its clauses may be evicted; None where they may not."""
         return None if self.audit else self.source.policy.repair
 
+    def of(self, kind: type[K]) -> tuple[K, ...]:
+        """Its programs of one kind, in their order."""
+        return tuple(each for each in self.clauses if isinstance(each, kind))
+
     @property
     def counts(self) -> tuple[CountClause, ...]:
-        """The clauses that count pods."""
-        return (*self.shares, *self.spreads, *self.limits)
+        """The clauses that count pods: shares, then spreads, then limits."""
+        return tuple(sorted(self.of(CountClause), key=lambda each: _ORDER.index(each.kind)))
+
+    @property
+    def strict(self) -> bool:
+        """Whether it can reject nodes, which decides between policies of equal weight."""
+        strict_counts = (each for each in self.counts if each.count.weight is None)
+        return any((*self.of(FilterProgram), *self.of(GangProgram), *strict_counts))
 
     @property
     def conditional(self) -> list[ScoreProgram | CountProgram]:
         """The clauses whose `when` reads named counts."""
-        every: list[ScoreProgram | CountProgram] = [*self.scores, *(c.count for c in self.counts)]
+        every: list[ScoreProgram | CountProgram] = [
+            *self.of(ScoreProgram),
+            *(c.count for c in self.counts),
+        ]
         return [each for each in every if each.when is not None and each.when.counts]
 
     @property
     def binding_work(self) -> str:
         """What it does at bind and nowhere else, as words; empty if nothing."""
-        work = [
-            word
-            for word, is_done in (
-                ("gives cards", self.cards),
-                ("holds gangs", self.gangs),
-                ("waits for conditions", any(clause.wait for clause in self.filters)),
-            )
-            if is_done and not self.audit
-        ]
+        waits = any(clause.wait for clause in self.of(FilterProgram))
+        words = {
+            "gives cards": self.of(CardsProgram),
+            "holds gangs": self.of(GangProgram),
+            "waits for conditions": waits,
+        }
+        work = [word for word, is_done in words.items() if is_done and not self.audit]
         return listed(work, "and") if work else ""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from engine.gangs.gang import GangStatus
 from engine.gangs.gangs import Gangs
+from engine.program.program import GangProgram
 from server.answers import Facts, PartOf
 from server.capabilities.capability import Capability, Opened, Site
 from server.capabilities.policy_statuses import ReportedPolicy, StatusPart
@@ -22,7 +23,7 @@ def _open(site: Site) -> Opened:
         return Opened()
 
     def with_gangs() -> Sequence[str]:
-        return sorted(p.address for p in engine.registry.programs if p.gangs)
+        return sorted(p.address for p in engine.registry.programs if p.of(GangProgram))
 
     return Opened(
         status=lambda: gang_numbers(gangs.statuses()),
@@ -59,7 +60,7 @@ def gang_numbers(gangs: Iterable[GangStatus]) -> StatusPart:
     number = Counter((gang.policy, gang.state) for gang in gangs)
 
     def part(policy: ReportedPolicy) -> None:
-        if policy.program is not None and policy.program.gangs:
+        if policy.program is not None and policy.program.of(GangProgram):
             policy.fields["waitingGangs"] = number[policy.address, "waiting"]
             policy.fields["gatheringGangs"] = number[policy.address, "gathering"]
             policy.fields["givenUpGangs"] = number[policy.address, "given up"]

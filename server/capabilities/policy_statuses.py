@@ -25,7 +25,7 @@ from engine.enforced import EnforcedPolicies
 from engine.errors import DeadlineExceededError, ExpensivePolicyError
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation, Frame
-from engine.program.program import Program, ShareProgram
+from engine.program.program import CountClause, Program
 from grammar.clauses.share import Share
 from grammar.messages.texts import cut
 from grammar.tree.ast import Expr
@@ -242,10 +242,10 @@ class Statuses:
             policy.fields["violations"] = counted.violations
 
 
-def _share(program: Program | None) -> ShareProgram | None:
+def _share(program: Program | None) -> CountClause | None:
     """The share that the declarative part of an object is compiled to."""
-    shares = program.shares if program is not None else ()
-    return next((share for share in shares if share.count.name == CLAUSE), None)
+    counts = program.counts if program is not None else ()
+    return next((c for c in counts if c.kind == "share" and c.count.name == CLAUSE), None)
 
 
 class _ReportedObject(msgspec.Struct):

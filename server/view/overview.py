@@ -25,6 +25,7 @@ from engine.explanation.document import Cause
 from engine.explanation.fills import BoundFill, fill_of_cards, selects
 from engine.objects.peer import Peer, key_of
 from engine.program.frame import Frame
+from engine.program.program import CardsProgram
 from engine.work import Work
 from grammar.messages.texts import shown
 from grammar.values.time import Timestamp
@@ -255,7 +256,7 @@ class Overview:
     def _cards(self, table: NodeTable) -> Work[Sequence[BoundFill]]:
         """The cards of each clause, by amount."""
         programs = self._engine.registry.programs
-        policies = {c.name: p.address for p in reversed(programs) for c in p.cards}
+        policies = {c.name: p.address for p in reversed(programs) for c in p.of(CardsProgram)}
         found = dict[str, dict[str, Sums]]()
         for name in table.rows if policies else ():
             view = table.node(name)

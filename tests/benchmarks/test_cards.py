@@ -25,6 +25,7 @@ from engine.cards.node_cards import TAKEN, Taken, annotation
 from engine.decision.scoring import value
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
+from engine.program.program import CardsProgram, ScoreProgram
 from tests.benchmarks.results import AtMost, Record
 from tests.support import builders
 from tests.support.engines import (
@@ -169,11 +170,11 @@ def full_passes(sizes: Sequence[int] = SIZES) -> tuple[float, float]:
     for view in cache.snapshot().nodes.values():
         frame.node = view
         assert view.free is not None, "pods are known"
-        cards = program.cards[0].cards(frame)
+        cards = program.of(CardsProgram)[0].cards(frame)
         assert isinstance(cards, tuple), "the checker has seen its type"
         free.append([card.free["milli"] for card in cards])
         cpus.append(view.free["cpu"].nanos // 10**6)
-        wanted.append(value(program.scores[0], frame, unexpected))
+        wanted.append(value(program.of(ScoreProgram)[0], frame, unexpected))
     left, cpu = np.array(free), np.array(cpus)
 
     def seconds(fragments: Fragments) -> float:

@@ -12,7 +12,7 @@ from statistics import median
 
 import pytest
 
-from engine.program.policy_compiler import compile_policy
+from engine.clauses.programs import compile_policy
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
 from policies.validation import check_source

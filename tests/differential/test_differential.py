@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 
 from engine.cache.cache import Cache
+from engine.clauses.programs import compile_policy
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.explanation.inspection import Inspection
 from engine.objects.codec import decode_namespace
 from engine.objects.eligibility import CORDONED, matches_affinity, tolerates, unfit
-from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
 from engine.simulation.cycle import NodeEligibility
 from engine.simulation.node_resources import demand, resources_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.program.policy_compiler import compile_policy
+from engine.clauses.programs import compile_policy
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.diagnostics import mend
 from grammar.syntax.formatter import format_file, print_data

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from engine.cards.node_cards import TAKEN
+from engine.clauses.programs import compile_policy
 from engine.decision.registry import Registry
 from engine.enforced import needs
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
-from engine.program.policy_compiler import compile_policy
 from engine.program.policy_time import DecisionTime
 from grammar.tree.source import Source
 from grammar.values.time import Timestamp

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from cli.main import main
+from engine.clauses.programs import compile_policy
 from engine.decision.preemption import Victims
 from engine.program.frame import Frame
-from engine.program.policy_compiler import compile_policy
 from engine.program.tables import TableSpec
 from grammar.meaning.schema import load_schema
 from grammar.syntax.formatter import format_file, print_parameter

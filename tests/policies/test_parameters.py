@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.program.policy_compiler import compile_policy
+from engine.clauses.programs import compile_policy
+from engine.program.program import ScoreProgram
 from grammar.checker.policy_checker import Checked
 from grammar.clauses.share import Share
 from grammar.meaning.schema import load_schema
@@ -75,7 +76,7 @@ def shares(checked: Checked) -> Iterator[tuple[float | None, str]]:
         for clause in part.policy.clauses
         if isinstance(clause, Share)
     }
-    for program in compile_policy(checked).shares:
+    for program in compile_policy(checked).counts:
         message = written[program.count.name].message
         assert message is not None
         parts = (p if isinstance(p, str) else str(getattr(p, "value", p)) for p in message.parts)
@@ -147,7 +148,7 @@ def test_a_policy_passes_its_parameters_on() -> None:
     )
     checked = web(Validator(SCHEMA).validate([Source("p.policy", text)]))
     assert list(shares(checked)) == [(70, "70% of pool")]
-    assert [score.weight for score in compile_policy(checked).scores] == [-70]
+    assert [score.weight for score in compile_policy(checked).of(ScoreProgram)] == [-70]
 
 
 def test_values_of_an_object_are_not_passed_on() -> None:
@@ -164,7 +165,7 @@ def test_values_of_an_object_are_not_passed_on() -> None:
 def test_each_type_of_json_sets_a_parameter(read: object) -> None:
     assert callable(read)
     validation = read({"least": 2, "of": ["web", 'a"b\n']}, 'use "floor"')
-    (program,) = compile_policy(web(validation)).limits
+    (program,) = compile_policy(web(validation)).counts
     assert program.bound.amount == 2
 
 
@@ -175,9 +176,9 @@ def test_numbers_of_parameters_are_constants_for_the_compiler() -> None:
       score "x" weight w { value node.free["memory"] range "1Gi" .. top }
     }"""
     program = compile_policy(web(Validator(SCHEMA).validate([Source("p.policy", text)])))
-    (limit,), (spread,), (score,) = program.limits, program.spreads, program.scores
+    (spread, limit), (score,) = program.counts, program.of(ScoreProgram)
     assert (limit.bound.amount, limit.count.number) == (2, None)
-    assert (spread.skew, spread.min_domains, spread.count.number) == (2, 2, None)
+    assert (spread.bound.amount, spread.min_domains, spread.count.number) == (2, 2, None)
     assert (spread.count.weight, score.weight) == (3.0, 3.0)
     assert score.range == (2.0**30, 2.0**31)
 

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
+from engine.clauses.programs import compile_policy
 from engine.counting.bounds import target
 from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
-from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
 from grammar.clauses.share import Share
 from grammar.meaning.schema import load_schema
@@ -87,7 +87,7 @@ def test_requirements_hold_as_in_kubernetes(requirement: Object, holds: list[str
         here = frame({} if value is None else {"a.b/c-d": value})
         assert made.select(here) is (value in holds), value
         # A count that must not be on these nodes is a share of the others.
-        assert made.shares[0].on(here) is not (value in holds), value
+        assert made.counts[0].place(here) is not (value in holds), value
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_requirements_hold_as_in_kubernetes(requirement: Object, holds: list[str
 def test_numbers_are_compared_as_in_kubernetes(operator: str, bound: str, holds: set[str]) -> None:
     requirement = {"key": "cpus", "operator": operator, "values": [bound]}
     spec = on_wanted(1) | {"nodeSelector": {"matchExpressions": [requirement]}}
-    on = program(placement_policy(spec)).shares[0].on
+    on = program(placement_policy(spec)).counts[0].place
     for value in ("6", "4", "5", "-1", "+7", "0010", "", "x", "1.5", "9" * 40, " 6"):
         assert on(frame({"cpus": value})) is (value in holds), value
     assert on(frame({})) is False
@@ -111,11 +111,13 @@ def test_annotations_select_nodes_too() -> None:
     """With a nodeSelector, both must."""
     selector = {"matchLabels": {"a": "1"}}
     spec = without(on_wanted(1), "nodeSelector") | {"annotationSelector": selector}
-    on = program(placement_policy(spec)).shares[0].on
+    on = program(placement_policy(spec)).counts[0].place
     assert on(frame({"a": "1"})) is False
     assert on(frame({}, {"a": "1"})) is True
     on = (
-        program(placement_policy(spec | {"nodeSelector": {"matchLabels": {"b": "2"}}})).shares[0].on
+        program(placement_policy(spec | {"nodeSelector": {"matchLabels": {"b": "2"}}}))
+        .counts[0]
+        .place
     )
     assert on(frame({}, {"a": "1"})) is False
     assert on(frame({"b": "2"}, {"a": "1"})) is True
@@ -124,7 +126,7 @@ def test_annotations_select_nodes_too() -> None:
 def test_values_are_texts_whatever_is_in_them() -> None:
     value = '"] || true || x == ["\\{node}'
     spec = on_wanted(1) | {"nodeSelector": {"matchLabels": {'k"': value}}}
-    on = program(placement_policy(spec)).shares[0].on
+    on = program(placement_policy(spec)).counts[0].place
     assert on(frame({'k"': value})) is True
     assert on(frame({'k"': "y"})) is False
 
@@ -166,7 +168,7 @@ def test_target_is_a_bound(
     """A bound is about the pods on the selected nodes, `MustNot` or not."""
     value = placement_policy(on_wanted(size, **more))
     assert share(value).bound == bound
-    on = program(value).shares[0].on
+    on = program(value).counts[0].place
     assert on(frame({"node": "want"})) is not is_turned
 
 
@@ -185,7 +187,7 @@ def test_rounding_up_gives_the_numbers_of_the_plugins() -> None:
 
 def pods_on(spec: Object, pods: int) -> int:
     """How many of so many pods go on the selected nodes."""
-    return target(program(placement_policy(spec)).shares[0].bound, pods)
+    return target(program(placement_policy(spec)).counts[0].bound, pods)
 
 
 @pytest.mark.parametrize(

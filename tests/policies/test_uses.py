@@ -7,11 +7,11 @@ import time
 
 import pytest
 
+from engine.clauses.programs import compile_policy
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
 from engine.enforced import named_annotations, needs
 from engine.engine import Engine
-from engine.program.policy_compiler import compile_policy
 from grammar.meaning.schema import load_schema
 from grammar.syntax.parser import parse_file
 from grammar.tree.source import Source

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 import pytest
 
 from engine.cache.store import pods as pod_store
+from engine.clauses.programs import compile_policy
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.errors import WaitingError
 from engine.objects.codec import decode_namespace
-from engine.program.policy_compiler import compile_policy
 from policies.admission import check_object
 from tests.support.builders import (
     Object,

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.cache.node_table import Snapshot
+from engine.clauses.programs import compile_policy
 from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame, unhurried
-from engine.program.policy_compiler import compile_policy
-from engine.program.program import Program
+from engine.program.program import FilterProgram, Program, ScoreProgram
 from grammar.meaning.schema import Schema, load_schema
 from grammar.syntax.formatter import format_file
 from grammar.syntax.parser import parse_file
@@ -67,16 +67,16 @@ class Pipeline:
         codec, _, snapshot = self._world
         frame = Frame(codec.pod(_bytes(_POD)), _NOW, slots=program.slots)
         frame.node = snapshot.nodes["x"]
-        parts = [r for f in program.filters for r in f.requires]
-        parts += [s.value for s in program.scores]
-        parts += [f.when.evaluate for f in program.filters if f.when]
-        parts += [s.when.evaluate for s in program.scores if s.when]
+        parts = [r for f in program.of(FilterProgram) for r in f.requires]
+        parts += [s.value for s in program.of(ScoreProgram)]
+        parts += [f.when.evaluate for f in program.of(FilterProgram) if f.when]
+        parts += [s.when.evaluate for s in program.of(ScoreProgram) if s.when]
         for evaluate in parts if program.select is None else (program.select, *parts):
             try:
                 evaluate(frame)
             except EvaluationError:
                 continue
-        for clause in program.filters:
+        for clause in program.of(FilterProgram):
             clause.message(unhurried(frame))
 
 

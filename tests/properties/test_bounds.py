@@ -12,9 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from engine.cache.node_table import NodeWithPods
+from engine.clauses.programs import compile_policy
 from engine.counting.count_clauses import CountClauses
 from engine.objects.peer import Peer
-from engine.program.policy_compiler import compile_policy
 from grammar.checker.policy_checker import Checked
 from grammar.clauses.limit import Limit
 from grammar.clauses.share import Share

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.cache.node_table import ListedNames, Snapshot
+from engine.clauses.programs import compile_policy
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible, HeldBack, Rejected, Verdict
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.objects.peer import ENDED, Peer, key_of
-from engine.program.policy_compiler import compile_policy
 from engine.program.policy_time import DecisionTime
 from grammar.checker.policy_checker import Checked, check_policy
 from grammar.syntax.parser import parse_file

@@ -21,7 +21,7 @@ from engine.engine import Engine
 from engine.errors import EngineError
 from engine.objects.peer import TEMPLATE_HASH, decode_controller
 from engine.program.policy_time import DecisionTime
-from engine.program.program import ShareProgram
+from engine.program.program import CountClause
 from tests.support.books import examples
 from tests.support.builders import CREATED, Object, controller, node, pod, raw
 from tests.support.deployments import DeployedPod, Deployment, Strategy
@@ -295,9 +295,9 @@ def share(of: str, bound: str) -> str:
     return f'share "s" {{ of {of} on nodes where {SPOT} {bound} strict }}'
 
 
-def program_of(clauses: str) -> ShareProgram:
+def program_of(clauses: str) -> CountClause:
     (program,) = programs_of(f"cluster policy p {{ {clauses} }}")
-    (found,) = program.shares
+    (found,) = program.counts
     return found
 
 
@@ -339,7 +339,7 @@ def test_share(of: str, bound: str, script: str) -> None:
             assert found == replicas, seed
 
 
-def violations(world: World, share: ShareProgram) -> int | None:
+def violations(world: World, share: CountClause) -> int | None:
     """What the status of a policy with the share says."""
     status = ShareStatus("web", Scope("default"), lambda p: p.deletionTimestamp is None, share)
     snapshot = world.cache.snapshot()

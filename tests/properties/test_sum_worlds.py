@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from engine.clauses.programs import compile_policy
 from engine.decision.registry import Registry
-from engine.program.policy_compiler import compile_policy
 from grammar.checker.policy_checker import Checked
 from grammar.clauses.limit import Limit
 from grammar.meaning.evaluator import evaluate
@@ -170,7 +170,7 @@ def changed(random: Random, name: str) -> Object:
 def test_sums_equal_those_of_the_plain_evaluator(seed: int) -> None:
     random = Random(seed)
     of = policy(random.choice(AMOUNTS), random.choice(WHERE))
-    (clause,) = compile_policy(of).limits
+    (clause,) = compile_policy(of).counts
     counting: Counting = counting_of(NODES)
     pods: dict[str, Object] = {}
     for _ in range(12):

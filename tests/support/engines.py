@@ -26,6 +26,7 @@ from engine.cache.node_table import (
     Snapshot,
     with_pods,
 )
+from engine.clauses.programs import compile_policy
 from engine.decision.registry import Registry
 from engine.decision.verb_call import Observer, Occurrence
 from engine.engine import Engine
@@ -42,7 +43,6 @@ from engine.program.frame import (
     ReportText,
     unlimited,
 )
-from engine.program.policy_compiler import compile_policy
 from engine.program.policy_time import CallTime
 from engine.program.program import Program
 from engine.program.tables import TableSpec

@@ -62,3 +62,9 @@ def test_the_bound_is_data_too(placet: Placet) -> None:
     (bound,) = clauses["team a"]["expressions"]
     assert bound["part"] == "bound"
     assert [each["expression"] for each in bound["values"]] == ['"4" - borrowed', "borrowed"]
+
+
+def test_a_node_without_the_number_of_a_bound(placet: Placet, folder: Path) -> None:
+    limit = 'limit "few" { pods where true per node at most int(node.labels["slots"]) strict }'
+    (folder / "teams.policy").write_text(f"cluster policy teams {{ {limit} }}")
+    assert "  the node has no value for the domain, or for the bound\n" in placet(*ASKED).out

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
+from engine.clauses.programs import compile_policy
 from engine.cluster.binding import DELETION_COST, Binder, Binding
 from engine.counting.in_flight_pods import AskedPod, Schedulers
 from engine.decision.after import AfterDecision
@@ -25,7 +26,6 @@ from engine.errors import (
     WaitingError,
 )
 from engine.objects.codec import ObjectCodec
-from engine.program.policy_compiler import compile_policy
 from engine.program.policy_time import DecisionTime
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source

@@ -22,7 +22,7 @@ from engine.counting.pod_counter import PodCounter
 from engine.objects.peer import Peer, Workload
 from engine.objects.request_pod import RequestPodReader
 from engine.program.frame import CheckDeadline, Frame, Report, unlimited
-from engine.program.program import BoundProgram, CountClause, LimitProgram, ShareProgram
+from engine.program.program import BoundProgram, CountClause
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 from tests.support.builders import Object, pod, raw
@@ -62,7 +62,7 @@ def clause_of(text: str) -> CountClause:
 def bound_of(text: str) -> BoundProgram:
     """`at most 40%` and the like."""
     clause = clause_of(f'share "s" {{ of pods where true on nodes where true {text} strict }}')
-    assert isinstance(clause, ShareProgram)
+    assert clause.kind == "share"
     return clause.bound
 
 
@@ -226,7 +226,7 @@ class Counting:
         update(groups, self.table, asked)
         counter = self.counter(asked, replicas=replicas, pods=pods, report=report)
         found = counter.count(clause, groups, predicted=predicted)
-        per_node = isinstance(clause, LimitProgram) and clause.per_node
+        per_node = clause.groups_are == "nodes"
         names = {row: name for name, row in self.table.rows.items() if per_node}
 
         def named(counts: Iterable[int]) -> dict[str, int]:

@@ -18,7 +18,6 @@ from engine.counting.bounds import (
     points,
     target,
 )
-from engine.program.program import SpreadProgram
 from tests.engine.counting.helpers import (
     LIMIT,
     SHARE,
@@ -270,7 +269,7 @@ def test_hopeful_counts_each_in_flight_pod_where_it_suits_best() -> None:
 def test_global_minimum_of_a_spread(least_domains: str, counts: GroupCounts, wanted: int) -> None:
     """The least count over the eligible domains; 0 if there are fewer than `min domains`."""
     clause = clause_of(SPREAD % f"1 {least_domains}")
-    assert isinstance(clause, SpreadProgram)
+    assert clause.kind == "spread"
     assert (fewest(clause, counts) == wanted).all()
 
 

@@ -13,6 +13,7 @@ from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.errors import BriefWaitError
 from engine.objects.peer import key_of
+from engine.program.program import FilterProgram
 from tests.support.builders import node, pod, raw
 from tests.support.engines import (
     CODEC,
@@ -272,9 +273,9 @@ def test_a_rule_of_one_count_is_evaluated_for_each_value() -> None:
       filter "of the cluster" { require c < 3 }
     }"""
     (program,) = programs_of(text)
-    assert [clause.groups.alone for clause in program.filters] == [False, False, False]
+    assert [clause.groups.alone for clause in program.of(FilterProgram)] == [False, False, False]
     (program,) = programs_of(text.replace("n + c", "n"))
-    assert [clause.groups.alone for clause in program.filters] == [True, False, False]
+    assert [clause.groups.alone for clause in program.of(FilterProgram)] == [True, False, False]
 
 
 def test_victims_do_not_count() -> None:

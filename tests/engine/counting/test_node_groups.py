@@ -18,6 +18,7 @@ from engine.engine import Engine
 from engine.errors import BriefWaitError
 from engine.objects.peer import key_of
 from engine.program.frame import Frame
+from engine.program.program import FilterProgram
 from grammar.values.nodes import GroupOfNodes
 from tests.support.builders import node, pod, raw
 from tests.support.engines import (
@@ -181,14 +182,14 @@ def test_pods_on_their_way_count_where_they_may_end() -> None:
 def test_what_bound_pods_alone_decide_is_kept_beside(more: str) -> None:
     """A pod that waits for others asks twice in each call: with those on their way, and without."""
     (program,) = programs_of(ROOM.replace('2 * pod.requests["cpu"]', f'"2" && {more}'))
-    (clause,) = program.filters
+    (clause,) = program.of(FilterProgram)
     (require,), evaluated = clause.requires, list[object]()
 
     def counting(frame: Frame) -> object:
         evaluated.append(frame.node)
         return require(frame)
 
-    counted = replace(program, filters=(replace(clause, requires=(counting,)),))
+    counted = replace(program, clauses=(replace(clause, requires=(counting,)),))
     cache = cache_of([racked("a-1"), racked("b-1")])
     engine = Engine(Registry([counted]), Known(cache), CODEC, Silent())
     assert passing(engine, "first", "7", ["a-1", "b-1"]) == ["a-1", "b-1"]
@@ -295,7 +296,7 @@ def test_a_rule_of_one_group_is_evaluated_for_each_group(require: str, alone: bo
       filter "g" {{ require {require} }}
     }}"""
     (program,) = programs_of(text)
-    _, clause = program.filters
+    _, clause = program.of(FilterProgram)
     assert clause.groups.alone is alone
 
 

@@ -15,7 +15,7 @@ from engine.errors import DeadlineExceededError
 from engine.objects.codec import Namespace, decode_namespace
 from engine.objects.peer import TEMPLATE_HASH, decode_controller
 from engine.program.frame import Frame
-from engine.program.program import CountClause, LimitProgram
+from engine.program.program import CountClause
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 from tests.engine.counting.helpers import (
@@ -167,7 +167,7 @@ def test_pods_of_selected_namespaces() -> None:
         return decode_namespace(raw(namespace(name, {"team": team})))
 
     clause = clause_of(PER_NODE.replace("pods where", "all pods where"))
-    assert isinstance(clause, LimitProgram)
+    assert clause.kind == "limit"
     peers = dataclasses.replace(clause.count.peers, namespaces=selected)
     clause = dataclasses.replace(clause, count=dataclasses.replace(clause.count, peers=peers))
     pods = [web(f"p-{name}", namespace=name, on="n1") for name in ("a1", "a2", "b", "c", "unknown")]

@@ -10,7 +10,6 @@ from engine.cache.cache import Cache
 from engine.cache.tallies import Scope
 from engine.counting.count_clauses import PodCounts, ShareStatus
 from engine.objects.peer import Peer, decode_controller
-from engine.program.program import ShareProgram
 from tests.engine.counting.helpers import ASKED, clause_of
 from tests.support.books import table
 from tests.support.builders import Object, controller, node, pod, raw
@@ -29,7 +28,7 @@ def status_of(bound: str | None) -> ShareStatus:
     if bound is not None:
         text = f'of pods where true on nodes where node.labels["cap"] == "spot" {bound} strict'
         clause = clause_of(f'share "s" {{ {text} }}')
-        assert isinstance(clause, ShareProgram)
+        assert clause.kind == "share"
         share = clause
     return ShareStatus("web", Scope("default"), _is_web, share)
 

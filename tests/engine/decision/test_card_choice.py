@@ -17,6 +17,7 @@ from engine.decision.verdict import Feasible, HeldBack
 from engine.engine import Engine
 from engine.errors import WaitingError
 from engine.objects.codec import ObjectCodec
+from engine.program.program import CardsProgram
 from tests.support import builders
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import (
@@ -142,7 +143,7 @@ def test_the_shape_of_a_pod() -> None:
       cards "gpu" { on node 2 of {"m": 10} take int(pod.annotations["n"]) of {"m": 5} }
     }"""
     (program,) = programs_of(text)
-    (clause,) = program.cards
+    (clause,) = program.of(CardsProgram)
 
     def of(**annotations: str) -> CardShape | None:
         return shape(clause, frame_of(builders.pod("a", cpu="1500m", annotations=annotations)))

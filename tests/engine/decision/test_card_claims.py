@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from engine.cards.node_cards import TAKEN, Claim, Demand
+from engine.clauses.programs import compile_policy
 from engine.decision.card_room import CardClaims
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
@@ -17,7 +18,7 @@ from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import Exemptions
 from engine.program.frame import Frame
-from engine.program.policy_compiler import compile_policy
+from engine.program.program import CardsProgram
 from grammar.tree.source import Source
 from policies.validation import Validator
 from tests.support.builders import node, pod, raw
@@ -109,10 +110,10 @@ def test_rules_are_evaluated_once_for_pods_that_are_alike_to_them() -> None:
 
     def take(frame: Frame) -> object:
         asked.append(frame.pod)
-        return program.cards[0].take(frame)
+        return program.of(CardsProgram)[0].take(frame)
 
-    cards = (dataclasses.replace(program.cards[0], take=take),)
-    claims = CardClaims([dataclasses.replace(program, cards=cards)], Exemptions().exempts)
+    cards = (dataclasses.replace(program.of(CardsProgram)[0], take=take),)
+    claims = CardClaims([dataclasses.replace(program, clauses=cards)], Exemptions().exempts)
     codec = ObjectCodec(SCHEMA, ("milli", "count", "index"))
     for number in range(100):
         found = claims.of("gpu", codec.peer(raw(there(f"p{number}", 100 * (1 + number % 2)))))

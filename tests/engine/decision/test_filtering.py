@@ -30,7 +30,7 @@ def refused(
     """What refuses each node; a name that is not known is an unknown node."""
     (program,) = programs_of(f"cluster policy p {{ {settings} {clauses} }}")
     evaluation = evaluation_of(frame_of(asked))
-    return rejections(program.filters, evaluation, [NODES.get(name) for name in names])
+    return rejections(program.of(FilterProgram), evaluation, [NODES.get(name) for name in names])
 
 
 def shown(found: Sequence[Rejection | None]) -> list[str]:
@@ -238,20 +238,20 @@ def test_the_time_is_looked_at_between_clauses_and_often_within_them() -> None:
     )
     frame = frame_of(ASKED)
     checks: list[int] = []
-    per_look = program.filters[0].nodes_per_look
+    per_look = program.of(FilterProgram)[0].nodes_per_look
 
     def check() -> None:
         checks.append(1)
 
     nodes = [NODES["a"]] * (2 * per_look + 1)
-    rejections(program.filters, evaluation_of(frame, check), nodes)
+    rejections(program.of(FilterProgram), evaluation_of(frame, check), nodes)
     assert len(checks) == 2 + 2
 
     def late() -> None:
         raise DeadlineExceededError("too late")
 
     with pytest.raises(DeadlineExceededError):
-        rejections(program.filters, evaluation_of(frame, late), [NODES["a"]])
+        rejections(program.of(FilterProgram), evaluation_of(frame, late), [NODES["a"]])
 
 
 # ---- the decision about all nodes of a request
@@ -266,7 +266,7 @@ def decided(
 
 def memo_of(clauses: str, failed: Rejected | None = None) -> FilterMemo:
     (program,) = programs_of(f"cluster policy p {{ {clauses} }}")
-    return FilterMemo(program.filters, failed)
+    return FilterMemo(program.of(FilterProgram), failed)
 
 
 E, F = Rejected("policy p: e", "p", "e"), Rejected("policy p: f", "p", "f")
@@ -322,7 +322,7 @@ def test_a_message_is_made_only_for_a_clause_that_rejects_a_node() -> None:
 
         return replace(clause, message=message)
 
-    memo = FilterMemo([recording(clause) for clause in program.filters])
+    memo = FilterMemo([recording(clause) for clause in program.of(FilterProgram)])
     for names, wanted in ((["a", "b", "b"], ["e", "f"]), (["b", "c"], ["f"]), (["c"], [])):
         made.clear()
         decided(memo, names)

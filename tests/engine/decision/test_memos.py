@@ -21,6 +21,7 @@ from engine.engine import Engine
 from engine.errors import DeadlineExceededError
 from engine.program.frame import CheckDeadline, Evaluation, Frame, unlimited
 from engine.program.pod_shape import pod_values
+from engine.program.program import FilterProgram, ScoreProgram
 from grammar.values.time import SECOND, Timestamp
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import (
@@ -90,7 +91,7 @@ def filter_memo(*, time_dependent: bool = False) -> Memo:
     """1 for a node that the filter passes."""
     evaluated: list[str] = []
     (program,) = programs_of(POLICY)
-    (clause,) = program.filters
+    (clause,) = program.of(FilterProgram)
     requires = tuple(recording(require, evaluated) for require in clause.requires)
     # Without labels, because what is recorded reads the name.
     clause = dataclasses.replace(
@@ -109,7 +110,7 @@ def score_memo(*, time_dependent: bool = False) -> Memo:
     """The value of the score."""
     evaluated: list[str] = []
     (program,) = programs_of(POLICY)
-    (clause,) = program.scores
+    (clause,) = program.of(ScoreProgram)
     value = recording(clause.value, evaluated)
     memo = ScoreMemo(dataclasses.replace(clause, value=value, time_dependent=time_dependent))
 
@@ -124,7 +125,7 @@ def mean_memo(*, time_dependent: bool = False) -> Memo:
     """The mean of the score, in tens."""
     evaluated: list[str] = []
     (program,) = programs_of(POLICY)
-    (clause,) = program.scores
+    (clause,) = program.of(ScoreProgram)
     value = recording(clause.value, evaluated)
     memo = MeanMemo([dataclasses.replace(clause, value=value, time_dependent=time_dependent)])
 

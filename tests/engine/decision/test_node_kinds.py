@@ -40,12 +40,12 @@ NODES = [node(f"n{i}", labels=LABELS[i % 4], cpu=f"{1 + i % 2}") for i in range(
 
 def filter_of(rule: str) -> FilterProgram:
     (program,) = programs_of(f'cluster policy p {{ filter "f" {{ require {rule} }} }}')
-    return program.filters[0]
+    return program.of(FilterProgram)[0]
 
 
 def score_of(value: str) -> ScoreProgram:
     text = f'cluster policy p {{ score "s" weight 1 {{ value {value} }} }}'
-    return programs_of(text)[0].scores[0]
+    return programs_of(text)[0].of(ScoreProgram)[0]
 
 
 def recording(evaluate: Callable[[Frame], object], judged: list[object]) -> Any:

@@ -10,7 +10,7 @@ import pytest
 
 from engine.decision.plan import Plan, SharedMemos
 from engine.decision.verdict import Feasible, Rejected, Verdict
-from engine.program.program import Program
+from engine.program.program import FilterProgram, Program, ScoreProgram
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import (
     engine_of,
@@ -151,7 +151,7 @@ def test_programs_are_what_text_says() -> None:
     """The clauses above are not empty by mistake."""
     (program,) = programs_of(POLICY)
     assert isinstance(program, Program)
-    assert (len(program.filters), len(program.scores)) == (1, 1)
+    assert (len(program.of(FilterProgram)), len(program.of(ScoreProgram))) == (1, 1)
 
 
 def test_nothing_of_policies_that_have_changed_is_kept() -> None:

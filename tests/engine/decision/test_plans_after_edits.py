@@ -18,7 +18,7 @@ from engine.decision.verdict import Verdict
 from engine.engine import Engine
 from engine.program.columns import NodeKinds
 from engine.program.frame import Evaluate, Frame
-from engine.program.program import Program
+from engine.program.program import FilterProgram, Program
 from tests.support.builders import node, pod, raw
 from tests.support.engines import engine_of, programs_of
 
@@ -75,8 +75,10 @@ def counting(program: Program, calls: list[str]) -> Program:
 
         return run
 
-    filters = (replace(f, requires=tuple(map(noted, f.requires))) for f in program.filters)
-    return replace(program, filters=tuple(filters))
+    filters = (
+        replace(f, requires=tuple(map(noted, f.requires))) for f in program.of(FilterProgram)
+    )
+    return replace(program, clauses=tuple(filters))
 
 
 def test_an_edit_leaves_the_results_of_other_policies() -> None:

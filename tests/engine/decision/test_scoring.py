@@ -23,7 +23,7 @@ NUMBER = 'int(node.labels["n"])'
 
 def scores_of(clauses: str) -> Sequence[ScoreProgram]:
     (program,) = programs_of(f"cluster policy p {{ {clauses} }}")
-    return program.scores
+    return program.of(ScoreProgram)
 
 
 def numbered(number: int) -> Object:

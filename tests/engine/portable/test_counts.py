@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine.portable.label_conditions import Frozen
-from engine.portable.portable_clauses import HOST, Json, Left, Part, PortablePolicy
+from engine.clauses.limit import HOST
+from engine.portable.portable_clauses import Left, PortablePolicy
+from engine.selectors.label_conditions import Frozen
+from engine.selectors.portable_parts import Json, Part
 from tests.support.builders import pod, raw
 from tests.support.engines import CODEC, checked
 

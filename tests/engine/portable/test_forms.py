@@ -15,8 +15,8 @@ from engine.objects.request_pod import (
     RequestPodReader,
     form_versions,
 )
-from engine.portable.label_conditions import Frozen
 from engine.portable.portable_form import PortableAddition, PortableForm, added, form_of, patch
+from engine.selectors.label_conditions import Frozen
 from tests.support.builders import Object, pod, raw
 from tests.support.engines import CODEC, registry_of
 

@@ -14,6 +14,7 @@ from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.program.frame import Evaluate, Frame
 from engine.program.policy_time import DecisionTime
+from engine.program.program import FilterProgram, ScoreProgram
 from engine.program.tables import Table
 from grammar.values.quantity import Quantity
 from grammar.values.time import SECOND, Timestamp
@@ -49,13 +50,15 @@ class World:
         (program,) = programs_of(policy)
         self._program = dataclasses.replace(
             program,
-            filters=tuple(
-                dataclasses.replace(c, requires=tuple(self._counted(c.name, c.requires)))
-                for c in program.filters
-            ),
-            scores=tuple(
-                dataclasses.replace(c, value=next(self._counted(c.name, [c.value])))
-                for c in program.scores
+            clauses=(
+                *(
+                    dataclasses.replace(c, requires=tuple(self._counted(c.name, c.requires)))
+                    for c in program.of(FilterProgram)
+                ),
+                *(
+                    dataclasses.replace(c, value=next(self._counted(c.name, [c.value])))
+                    for c in program.of(ScoreProgram)
+                ),
             ),
         )
         self.specs = {table.name: table for table in program.tables}

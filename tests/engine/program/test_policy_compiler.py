@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from engine.cache.node_table import NodeWithPods
+from engine.clauses.programs import compile_policy
 from engine.objects.pod_group import LABEL
 from engine.program.frame import Frame
-from engine.program.policy_compiler import compile_policy
-from engine.program.program import BoundProgram, Program
+from engine.program.program import (
+    BoundProgram,
+    FilterProgram,
+    GangProgram,
+    PreemptProgram,
+    Program,
+)
 from grammar.checker.policy_checker import check_policy
 from grammar.syntax.parser import parse_file
 from grammar.tree.source import Source
@@ -44,9 +50,9 @@ def test_share() -> None:
         ' on nodes where node.labels["pool"] == "spot" at most 40% strict }'
         ' share "r" { of replicas on nodes where true at least 2 best effort weight 3 }'
     )
-    share, replicas = program.shares
+    share, replicas = program.counts
     frame = frame_for(program)
-    assert share.on(frame) is True
+    assert share.place(frame) is True
     assert share.count.peers.where is not None
     assert share.count.peers.where(frame) is True
     assert (share.count.peers.placed, share.count.peers.replicas) == (True, False)
@@ -63,14 +69,13 @@ def test_spread_and_limit() -> None:
         ' limit "l" { all pods where peer.priority > 5 per domain node.labels["pool"]'
         ' at most 1 best effort weight 1 } limit "n" { per node at least 1 best effort weight 1 }'
     )
-    (spread,), (limit, per_node) = program.spreads, program.limits
+    spread, limit, _ = program.counts
     frame = frame_for(program)
-    assert (spread.domain(frame), spread.skew, spread.min_domains) == ("z", 2, 3)
+    assert (spread.place(frame), spread.bound.amount, spread.min_domains) == ("z", 2, 3)
     assert spread.count.peers.where is None
-    assert limit.domain is not None
-    assert limit.domain(frame) == "spot"
+    assert limit.place(frame) == "spot"
     assert limit.count.peers.everywhere
-    assert (per_node.per_node, per_node.domain) == (True, None)
+    assert [each.groups_are for each in program.counts] == ["domains", "domains", "nodes"]
     assert not program.strict
 
 
@@ -81,7 +86,7 @@ def test_a_gang_has_the_key_of_a_peer_and_the_number_of_the_pod() -> None:
         ' at least 2 + size(pod.labels) within node.labels["pool"] for at most 90s message "m" }'
         ' gang "w" when pod.labels["team"] == "b" { at least 40% }'
     )
-    by, whole = program.gangs
+    by, whole = program.of(GangProgram)
     frame = frame_for(program)
     assert by.by is not None
     assert by.domain is not None
@@ -114,7 +119,7 @@ def test_a_wait_is_beside_what_decides_about_nodes() -> None:
         'bind "b" { wait until pod.annotations["ready"] == node.labels["pool"] for at most 1m }'
         ' bind "c" { require node.ready wait until pod.labels["team"] == "a" for at most 1h }'
     )
-    waiting, both = program.filters
+    waiting, both = program.of(FilterProgram)
     assert waiting.wait is not None
     assert both.wait is not None
     assert (waiting.requires, waiting.at_bind, waiting.reads_node) == ((), True, False)
@@ -130,7 +135,7 @@ def test_preempt() -> None:
         'preempt "x" { protect victim where victim.labels["tier"] == "db"'
         " allow when size(victims) <= 3 keep 2 by victims.map(v, v.priority).max() }"
     )
-    (preempt,) = program.preempts
+    (preempt,) = program.of(PreemptProgram)
     frame = frame_for(program)
     assert [p(frame) for p in preempt.protects] == [True]
     assert preempt.allows is not None
@@ -142,4 +147,4 @@ def test_preempt() -> None:
 def test_bind_clauses_filter_too() -> None:
     """And are marked, so that bind can check them again."""
     program = compiled('bind "b" { require node.ready } filter "f" { require node.ready }')
-    assert [(f.name, f.at_bind) for f in program.filters] == [("b", True), ("f", False)]
+    assert [(f.name, f.at_bind) for f in program.of(FilterProgram)] == [("b", True), ("f", False)]

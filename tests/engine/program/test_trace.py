@@ -6,10 +6,10 @@ from contextlib import suppress
 
 import pytest
 
+from engine.clauses.programs import compile_policy
 from engine.enforced import needs
 from engine.program.compiler import Compiler
 from engine.program.frame import Evaluate, Frame
-from engine.program.policy_compiler import compile_policy
 from engine.program.trace import Step, Tracer
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES

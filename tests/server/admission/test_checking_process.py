@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.program.policy_compiler import compile_policy
+from engine.clauses.programs import compile_policy
+from engine.program.program import CardsProgram
 from grammar.meaning.schema import load_schema
 from policies.admission import check_stored
 from server.admission.checking_process import (
@@ -58,7 +59,7 @@ def test_a_policy_with_cards_comes_back(process: CheckingProcess) -> None:
     found = process.run(LONG, check_stored, *arguments)
     (policy,) = found.checked.file.policies
     assert not policy.broken
-    assert [c.name for c in compile_policy(policy).cards] == ["gpu"]
+    assert [c.name for c in compile_policy(policy).of(CardsProgram)] == ["gpu"]
 
 
 def test_a_deep_tree_comes_back(process: CheckingProcess) -> None:

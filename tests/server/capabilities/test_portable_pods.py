@@ -13,8 +13,8 @@ from engine.errors import ExpensivePolicyError
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer
 from engine.objects.request_pod import FORM
-from engine.portable.label_conditions import Frozen
 from engine.program.policy_time import PolicyTimes
+from engine.selectors.label_conditions import Frozen
 from policies.resource import PolicyStatus, StatusCondition
 from server.app import GATE as PATH
 from server.capabilities.policy_statuses import Statuses

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
+from engine.clauses.programs import compile_policy
 from engine.program.frame import unhurried
-from engine.program.policy_compiler import compile_policy
-from engine.program.program import Program
+from engine.program.program import FilterProgram, Program
 from grammar.meaning.schema import load_schema
 from policies.admission import check_stored, likeness, of_another
 from server.admission.checking_process import CheckingProcess
@@ -125,12 +125,12 @@ def test_programs_of_alike_policies_share_what_they_evaluate(rules: str) -> None
     found.read(everywhere(rules))
     made = list(in_force(found).values())
     alone = [compile_policy(program.source) for program in made]
-    closures = {id(spread.domain) for program in made for spread in program.spreads}
+    closures = {id(spread.place) for program in made for spread in program.counts}
     assert len(closures) == 1
     for one, other, namespace in zip(made, alone, NAMESPACES, strict=True):
         assert one.address == f"{namespace}/web"
-        assert {clause.policy for clause in one.filters} <= {one.address}
-        assert [spread.count.policy for spread in one.spreads] == [one.address]
+        assert {clause.policy for clause in one.of(FilterProgram)} <= {one.address}
+        assert [spread.count.policy for spread in one.counts] == [one.address]
         for field in ("address", "digest", "reads", "slots", "strict", "weight", "namespace"):
             assert getattr(one, field) == getattr(other, field)
 
@@ -167,7 +167,7 @@ def test_a_used_policy_that_changes_changes_its_users() -> None:
     after = in_force(found)
     changed = {name for name, program in after.items() if before.get(name) is not program}
     assert changed == {"placementpolicies/team-1/web", "placementpolicies/team-1/base"}
-    assert [spread.count.name for spread in after["placementpolicies/team-1/web"].spreads] == [
+    assert [spread.count.name for spread in after["placementpolicies/team-1/web"].counts] == [
         "zones"
     ]
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
 from engine.cache.node_table import KnownRows, ListedNames
+from engine.clauses.programs import compile_policy
 from engine.decision.registry import Registry
 from engine.decision.verdict import FEASIBLE, Decision, Rejected, Scores
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
-from engine.program.policy_compiler import compile_policy
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
 from policies.validation import check_source

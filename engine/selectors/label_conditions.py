@@ -8,7 +8,9 @@ from functools import partial
 
 from engine.cards.card_functions import with_cards
 from engine.objects.codec import Pod
-from engine.portable.selectors import (
+from engine.program.compiler import Stages
+from engine.program.pod_shape import Path, PodReads
+from engine.selectors.terms import (
     FAILED,
     MISSING,
     Algebra,
@@ -22,8 +24,7 @@ from engine.portable.selectors import (
     one_of_or_absent,
     present,
 )
-from engine.program.compiler import Stages
-from engine.program.pod_shape import Path, PodReads
+from grammar.meaning.constants import constant
 from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
 from grammar.messages.texts import cut
@@ -136,6 +137,9 @@ class LabelConditions:
         except _NoValueError:
             text = f"the key of `{_shown(expr)}` has no value for this pod"
             raise UnportableError(text) from None
+
+    def constant(self, number: float | ast.Expr) -> float | None:
+        return constant(number, self._environment)
 
     def is_fixed(self, expr: ast.Expr) -> bool:
         """Whether an expression reads the pod alone, or nothing."""

@@ -1,4 +1,4 @@
-"""Selectors: the label selectors of Kubernetes, and which objects two of them select together.
+"""Terms of selectors: the label selectors of Kubernetes, and which objects two select together.
 
 A condition of a policy is true, false or missing. So a condition becomes two selectors: the first
 selects the objects for which it is true, the second the objects for which it is false.
