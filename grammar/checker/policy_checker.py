@@ -13,8 +13,8 @@ from grammar.checker.declarations import Definition, name_used, reads_cards, too
 from grammar.checker.expression_checker import Checker
 from grammar.clauses import KINDS
 from grammar.clauses.cards import FACTS, Cards
-from grammar.clauses.kind import PLACE, POD, READ, Names
-from grammar.clauses.parts import checked_domain, checked_pods, group_of
+from grammar.clauses.kind import Names
+from grammar.clauses.parts import ON_NODE, POD, READ, checked_domain, checked_pods, group_of
 from grammar.meaning import access
 from grammar.meaning.card_forms import FACTS_TYPE
 from grammar.meaning.constants import coerce, literal
@@ -352,8 +352,7 @@ class _PolicyChecker:
 
     def _template(self, template: Template, where: str) -> Template:
         parts = (
-            p if isinstance(p, str) else self.check(p, None, PLACE | READ, where)
-            for p in template.parts
+            p if isinstance(p, str) else self.check(p, None, ON_NODE, where) for p in template.parts
         )
         return replace(template, parts=tuple(parts))
 

@@ -6,16 +6,7 @@ from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 
 from grammar.clauses import parts, reading
-from grammar.clauses.kind import (
-    LASTING,
-    NODE,
-    PLACE,
-    ClauseChecker,
-    ClauseKind,
-    ClausePart,
-    Line,
-    expression,
-)
+from grammar.clauses.kind import ClauseChecker, ClauseKind, ClausePart, Line, expression
 from grammar.clauses.reading import Child
 from grammar.messages import catalogue
 from grammar.tree.ast import Expr, Literal, MapLiteral
@@ -78,7 +69,7 @@ def _read_pick(c: list[Child]) -> Pick | None:
 
 
 def _checked_pick(pick: Pick, by: ClauseChecker) -> Pick:
-    allowed, where = PLACE | {CARD, FACTS}, "`pick`, which reads `pod` and `node`"
+    allowed, where = parts.PLACE | {CARD, FACTS}, "`pick`, which reads `pod` and `node`"
     order = by.check(pick.by, None, allowed, where, card=CARD_TYPE)
     if order.type.name not in parts.NUMBERS:
         by.found.append(catalogue.wrong_type(order.type, "a number to order by", order.span))
@@ -93,7 +84,7 @@ def _checked_writes(writes: MapLiteral, by: ClauseChecker) -> MapLiteral:
             _check_key(key.value, key.span, by)
         else:
             by.found.append(catalogue.bad_annotation("…", "is not a text", key.span))
-        value = by.check(entry.value, STRING, PLACE, "`write`")
+        value = by.check(entry.value, STRING, parts.PLACE, "`write`")
         entries.append(replace(entry, key=replace(key, type=STRING), value=value))
     return replace(writes, entries=tuple(entries), type=map_of(STRING, STRING))
 
@@ -112,16 +103,16 @@ def _checked(cards: Cards, by: ClauseChecker) -> Cards:
         by.found.append(catalogue.cards_of_namespace(cards.name_span))
     of_node, of_pod = "`on node`, which reads only the node", "`take`, which reads only the pod"
     count, number, amounts = cards.count, cards.number, map_of(STRING, INT)
-    on = by.check(cards.on, None, NODE, of_node)
+    on = by.check(cards.on, None, parts.NODE, of_node)
     if not agrees(list_of(amounts) if count is None else amounts, on.type):
         expected = "the amounts of a card" if count is not None else "a list of cards"
         hint = 'write `4 of {"milli": 1000}`, or a list such as `[{"milli": 1000}]`'
         by.found.append(catalogue.wrong_type(on.type, expected, on.span, hint))
     if count is not None:
-        count = by.check(count, INT, NODE, of_node)
+        count = by.check(count, INT, parts.NODE, of_node)
     if number is not None:
-        number = by.check(number, INT, LASTING, of_pod)
-    take = by.check(cards.take, amounts, LASTING, of_pod)
+        number = by.check(number, INT, parts.LASTING, of_pod)
+    take = by.check(cards.take, amounts, parts.LASTING, of_pod)
     if cards.index is not None:
         _check_key(cards.index, cards.name_span, by)
     return replace(cards, on=on, count=count, number=number, take=take)
@@ -133,6 +124,7 @@ CARDS = ClauseKind(
     Cards,
     "the cards clause",
     'cards "x" { on node 2 of {"milli": 1000} take {"milli": 500} }',
+    parts.POD,
     (
         _amounts("on_node", _SOME_CARDS, "count", "on"),
         _amounts("take", '`take 1 of {"milli": 500}`', "number", "take"),

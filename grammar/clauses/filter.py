@@ -6,19 +6,8 @@ from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 
-from grammar.clauses import reading
-from grammar.clauses.kind import (
-    LASTING,
-    NODE,
-    PLACE,
-    READ,
-    WITH_DATA,
-    ClauseChecker,
-    ClauseKind,
-    ClausePart,
-    Line,
-    condition,
-)
+from grammar.clauses import parts, reading
+from grammar.clauses.kind import ClauseChecker, ClauseKind, ClausePart, Line, condition
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.ast import Expr
@@ -63,7 +52,7 @@ def _wait_lines(wait: WaitUntil) -> Iterator[Line]:
 
 def _checked_wait(wait: WaitUntil, by: ClauseChecker) -> WaitUntil:
     where = "`wait until`, which reads `pod` and `node`"
-    allowed = LASTING | NODE | WITH_DATA
+    allowed = parts.LASTING | parts.NODE | parts.WITH_DATA
     return replace(wait, condition=by.check(wait.condition, BOOL, allowed, where))
 
 
@@ -74,8 +63,7 @@ def _empty_bind(clause: Filter) -> Diagnostic | None:
 
 
 _TEXT = "`require` and a condition, such as `require node.ready`"
-_PLACE = PLACE | READ
-_REQUIRE = partial(condition, "require", _PLACE, fields=("requires",), repeats=True)
+_REQUIRE = partial(condition, "require", parts.ON_NODE, fields=("requires",), repeats=True)
 _WAIT = ClausePart(
     "wait",
     lambda c: WaitUntil(reading.expr_of(c), reading.seconds_of(c), reading.span_of(c)),
@@ -86,13 +74,13 @@ _WAIT = ClausePart(
 _SHAPE = '"x" { require node.ready }'
 
 FILTER = ClauseKind(
-    Filter, "the filter", f"filter {_SHAPE}", (_REQUIRE(needed=_TEXT),), when=_PLACE
+    Filter, "the filter", f"filter {_SHAPE}", parts.ON_NODE, (_REQUIRE(needed=_TEXT),)
 )
 BIND = ClauseKind(
     partial(Filter, at_bind=True),
     "the bind clause",
     f"bind {_SHAPE}",
+    parts.ON_NODE,
     (_REQUIRE(), _WAIT),
-    when=_PLACE,
     mistake=_empty_bind,
 )

@@ -6,15 +6,7 @@ from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, field, replace
 
 from grammar.clauses import parts, reading
-from grammar.clauses.kind import (
-    LASTING,
-    PEER_ALONE,
-    ClauseChecker,
-    ClauseKind,
-    ClausePart,
-    Line,
-    expression,
-)
+from grammar.clauses.kind import ClauseChecker, ClauseKind, ClausePart, Line, expression
 from grammar.clauses.reading import Child
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
@@ -79,7 +71,7 @@ def _checked(gang: Gang, by: ClauseChecker) -> Gang:
     members, least = gang.by, gang.at_least
     if members is not None:
         where = "`of pods by`, which reads only the peer"
-        members = by.check(members, None, PEER_ALONE, where)
+        members = by.check(members, None, parts.PEER_ALONE, where)
         if members.type.name not in _KEYS:
             expected = "a value that names a gang"
             by.found.append(catalogue.wrong_type(members.type, expected, members.span))
@@ -89,7 +81,7 @@ def _checked(gang: Gang, by: ClauseChecker) -> Gang:
             at = least.span if isinstance(least, Expr) else gang.name_span
             by.found.append(catalogue.unfit_for_gang(message, at, hint))
     if least is not None:
-        least = parts.checked_number(least, "the number of a gang", LASTING, by)
+        least = parts.checked_number(least, "the number of a gang", parts.LASTING, by)
     return replace(gang, by=members, at_least=least)
 
 
@@ -97,6 +89,7 @@ GANG = ClauseKind(
     Gang,
     "the gang",
     'gang "x" { of replicas within node.zone }',
+    parts.POD,
     (
         ClausePart(
             "by",

@@ -17,26 +17,14 @@ from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import AnyClause
 from grammar.tree.clauses import Policy
-from grammar.tree.data import COUNT, COUNT_OF_NODES, DATA, GROUP, Count, Group
+from grammar.tree.data import Count, Group
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, Type
 from grammar.tree.walk import Definitions
 
-# ---- what can be read
+# ---- the checker
 
 Names = frozenset[str]
-POD: Names = frozenset({"pod", "namespaceObject", "now"})
-# Where tables can be read: what is evaluated there is forgotten when they change.
-WITH_DATA: Names = frozenset({DATA})
-# Where every group of nodes can be read, and every count: that is evaluated for one node.
-WITH_GROUPS: Names = frozenset({GROUP, COUNT, COUNT_OF_NODES})
-READ = WITH_DATA | WITH_GROUPS
-NODE: Names = frozenset({"node"})
-PLACE = POD | NODE
-POD_AND_COUNTS = POD | {COUNT}
-LASTING = POD - {"now"}
-# What a pod adds to a sum is the same whichever pod is asked about, and so is its gang.
-PEER_ALONE: Names = frozenset({"peer"})
 
 
 class KnownNames(Protocol):
@@ -144,10 +132,9 @@ class ClauseKind:
     make: Callable[..., AnyClause]
     called: str
     shape: str
+    when: Names
     parts: tuple[ClausePart, ...]
     check: Callable[[Any, ClauseChecker], AnyClause] = lambda clause, _: clause
-    _: KW_ONLY
-    when: Names = POD
     mistake: Callable[[Any], Diagnostic | None] = lambda _: None
 
     @property

@@ -6,14 +6,7 @@ from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 
 from grammar.clauses import parts
-from grammar.clauses.kind import (
-    NODE,
-    POD_AND_COUNTS,
-    WITH_DATA,
-    ClauseChecker,
-    ClauseKind,
-    ClausePart,
-)
+from grammar.clauses.kind import ClauseChecker, ClauseKind, ClausePart
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.tree.ast import Expr, Ident
@@ -61,12 +54,12 @@ def _checked(limit: Limit, by: ClauseChecker) -> Limit:
     if per.group:
         domain = parts.group_of(per, by)
     else:
-        domain = parts.checked_domain(per.domain, by, WITH_DATA) if per.domain else None
+        domain = parts.checked_domain(per.domain, by, parts.WITH_DATA) if per.domain else None
     if where is not None:
-        where = by.check(where, BOOL, parts.COUNT_BOUND | NODE, "`nodes where`")
+        where = by.check(where, BOOL, parts.COUNT_BOUND | parts.NODE, "`nodes where`")
     if per.amount is not None:
         added = parts.checked_amount(
-            per.amount, NODE, "`sum … over`, which reads only the node", by
+            per.amount, parts.NODE, "`sum … over`, which reads only the node", by
         )
         per = replace(per, amount=added)
     groups, counts = by.environment.groups.values(), by.environment.counts
@@ -119,7 +112,7 @@ LIMIT = ClauseKind(
     Limit,
     "the limit",
     'limit "x" { per node at most 1 strict }',
+    parts.POD_AND_COUNTS,
     (parts.PODS, PER, parts.BOUND, parts.STRENGTH, MUTUAL),
     _checked,
-    when=POD_AND_COUNTS,
 )

@@ -8,33 +8,41 @@ from typing import Literal as OneOf
 from typing import TypeVar
 
 from grammar.clauses import reading
-from grammar.clauses.kind import (
-    NODE,
-    PEER_ALONE,
-    POD,
-    WITH_DATA,
-    WITH_GROUPS,
-    ClauseChecker,
-    ClausePart,
-    Line,
-    Names,
-)
+from grammar.clauses.kind import ClauseChecker, ClausePart, Line, Names
 from grammar.clauses.reading import Child, expr_of, has, span_of, tokens
 from grammar.messages import catalogue
 from grammar.messages.helping import told
 from grammar.tree.ast import Expr, Ident
 from grammar.tree.clause_parts import Bound, Per, PodSet, PodState, Strength
+from grammar.tree.data import COUNT, COUNT_OF_NODES, DATA, GROUP
 from grammar.tree.printer import print_expression, print_number
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, INT, QUANTITY
 
-# ---- numbers
+# ---- what parts may read
 
-N = TypeVar("N", int, float)
+POD: Names = frozenset({"pod", "namespaceObject", "now"})
+# What stays the same as long as the pod does.
+LASTING = POD - {"now"}
+NODE: Names = frozenset({"node"})
+PLACE = POD | NODE
+# What a pod adds to a sum is the same whichever pod is asked about, and so is its gang.
+PEER_ALONE: Names = frozenset({"peer"})
+# Where tables can be read: what is evaluated there is forgotten when they change.
+WITH_DATA: Names = frozenset({DATA})
+# Where every group of nodes can be read, and every count: that is evaluated for one node.
+WITH_GROUPS: Names = frozenset({GROUP, COUNT, COUNT_OF_NODES})
+READ = WITH_DATA | WITH_GROUPS
+ON_NODE = PLACE | READ
+POD_AND_COUNTS = POD | {COUNT}
 # The number of a bound is worked out anew when the time, or the rows of a table, change it.
 COUNT_BOUND = POD | WITH_DATA
 NODE_BOUND = COUNT_BOUND | NODE | WITH_GROUPS
 DOMAIN_BOUND = COUNT_BOUND | {"domain"}
+
+# ---- numbers
+
+N = TypeVar("N", int, float)
 NUMBERS: tuple[str, ...] = ("int", "double", "dyn", "error")
 _AMOUNTS, _AN_AMOUNT = (*NUMBERS, "quantity"), "an amount: a number or a quantity"
 

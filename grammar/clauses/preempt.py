@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, replace
 
 from grammar.clauses import parts, reading
-from grammar.clauses.kind import PLACE, READ, ClauseChecker, ClauseKind, ClausePart, condition
+from grammar.clauses.kind import ClauseChecker, ClauseKind, ClausePart, condition
 from grammar.clauses.reading import Child
 from grammar.messages import catalogue
 from grammar.tree.ast import Expr
@@ -30,8 +30,8 @@ class Preempt(AnyClause):
         return tuple(found)
 
 
-_VICTIM = PLACE | {"victim"} | READ
-_VICTIMS = PLACE | {"victims"} | READ
+_VICTIM = parts.ON_NODE | {"victim"}
+_VICTIMS = parts.ON_NODE | {"victims"}
 
 
 def _read_keep(c: list[Child]) -> Keep:
@@ -52,6 +52,7 @@ PREEMPT = ClauseKind(
     Preempt,
     "the preempt clause",
     'preempt "x" { protect victim where victim.priority > 0 }',
+    parts.POD,
     (
         condition("protect", _VICTIM, "protect victim where", repeats=True),
         condition("allow", _VICTIMS, "allow when"),

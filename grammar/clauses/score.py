@@ -7,16 +7,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Self
 
 from grammar.clauses import parts, reading
-from grammar.clauses.kind import (
-    PLACE,
-    POD_AND_COUNTS,
-    READ,
-    ClauseChecker,
-    ClauseKind,
-    ClausePart,
-    Line,
-    expression,
-)
+from grammar.clauses.kind import ClauseChecker, ClauseKind, ClausePart, Line, expression
 from grammar.clauses.reading import Child
 from grammar.messages import catalogue
 from grammar.messages.catalogue import ParseError
@@ -81,6 +72,10 @@ def _range_lines(found: Bounds | Order) -> Iterator[Line]:
         yield f"range {found}", None, None
 
 
+def _checked_value(value: Expr, by: ClauseChecker) -> Expr:
+    return by.check(value, None, parts.ON_NODE, "`value`")
+
+
 def _checked(score: Score, by: ClauseChecker) -> Score:
     value, kind = score.value, score.value.type
     if isinstance(score.range, Bounds):
@@ -113,12 +108,13 @@ def _checked_bounds(bounds: Bounds, value: Expr, by: ClauseChecker) -> Bounds:
     return Bounds(low, high)
 
 
-_TEXT = "`value` and a number or a condition, such as `value node.ready`"
+_VALUE = "`value` and a number or a condition, such as `value node.ready`"
 
 SCORE = ClauseKind(
     Score,
     "the score",
     'score "x" weight 10 { value node.usage["cpu"] range 0 .. 1 }',
+    parts.POD_AND_COUNTS,
     (
         ClausePart(
             "points_weight",
@@ -127,9 +123,12 @@ SCORE = ClauseKind(
             fields=("weight",),
             in_head=True,
         ),
-        expression("value", lambda e, by: by.check(e, None, PLACE | READ, "`value`"), needed=_TEXT),
+        expression(
+            "value",
+            lambda e, by: by.check(e, None, parts.ON_NODE, "`value`"),
+            needed=_VALUE,
+        ),
         ClausePart("range", _read_range, _range_lines),
     ),
     _checked,
-    when=POD_AND_COUNTS,
 )

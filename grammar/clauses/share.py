@@ -6,14 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from grammar.clauses import parts
-from grammar.clauses.kind import (
-    PLACE,
-    POD_AND_COUNTS,
-    WITH_DATA,
-    ClauseChecker,
-    ClauseKind,
-    condition,
-)
+from grammar.clauses.kind import ClauseChecker, ClauseKind, condition
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import Bound, ClauseThatCounts, WrittenCondition
 
@@ -39,21 +32,21 @@ def _checked(share: Share, by: ClauseChecker) -> Share:
     return replace(share, bound=parts.checked_bound(share.bound, "share", parts.COUNT_BOUND, by))
 
 
+_PLACE = parts.PLACE | parts.WITH_DATA
+_WHERE, _WORDS = "on nodes where", "`on nodes where`"
 _LINES = partial(parts.pod_lines, head="of ", named=True)
 _PODS = "`of replicas`, or `of pods where` and a condition"
-_WHERE = "`on nodes where` and a condition"
-_OF = replace(parts.PODS, rule="of", lines=_LINES, fields=("pods",), needed=_PODS)
 
 SHARE = ClauseKind(
     Share,
     "the share",
     'share "x" { of replicas on nodes where node.zone == "a" at most 40% strict }',
+    parts.POD_AND_COUNTS,
     (
-        _OF,
-        condition("on", PLACE | WITH_DATA, "on nodes where", "`on nodes where`", needed=_WHERE),
+        replace(parts.PODS, rule="of", lines=_LINES, fields=("pods",), needed=_PODS),
+        replace(condition("on", _PLACE, _WHERE, _WORDS), needed=f"{_WORDS} and a condition"),
         parts.BOUND,
         parts.STRENGTH,
     ),
     _checked,
-    when=POD_AND_COUNTS,
 )

@@ -5,14 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, replace
 
 from grammar.clauses import parts, reading
-from grammar.clauses.kind import (
-    POD_AND_COUNTS,
-    WITH_DATA,
-    ClauseChecker,
-    ClauseKind,
-    ClausePart,
-    expression,
-)
+from grammar.clauses.kind import ClauseChecker, ClauseKind, ClausePart, expression
 from grammar.clauses.reading import Child
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import ClauseThatCounts, NodeSet
@@ -43,7 +36,7 @@ class Spread(ClauseThatCounts):
 
 
 def _domain(expr: Expr, by: ClauseChecker) -> Expr:
-    return parts.checked_domain(expr, by, WITH_DATA)
+    return parts.checked_domain(expr, by, parts.WITH_DATA)
 
 
 def _checked(spread: Spread, by: ClauseChecker) -> Spread:
@@ -69,6 +62,7 @@ SPREAD = ClauseKind(
     Spread,
     "the spread",
     'spread "x" { over node.zone skew at most 1 strict }',
+    parts.POD_AND_COUNTS,
     (
         parts.PODS,
         ClausePart(
@@ -83,5 +77,4 @@ SPREAD = ClauseKind(
         parts.STRENGTH,
     ),
     _checked,
-    when=POD_AND_COUNTS,
 )
