@@ -18,13 +18,12 @@ from cli.written_objects import to_json
 from engine.cache.cluster_copy import ClusterCopy, DataText, NamedPod
 from engine.enforced import EnforcedPolicies, named_annotations
 from engine.errors import BadObjectError
-from engine.explanation.written import Values
+from engine.explanation.written import Tracer, Values
 from engine.objects.codec import ObjectCodec
 from engine.offline import question_frame, tables_of
 from engine.program.compiler import Compiler
 from engine.program.frame import Frame
 from engine.program.tables import Tables
-from engine.program.trace import Tracer
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES, Checked, check_policy
 from grammar.meaning.schema import Schema, load_schema

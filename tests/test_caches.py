@@ -124,7 +124,7 @@ DICTIONARIES = {
         "engine/cache/informers.py: Informers._informers",
         "engine/counting/named_counts.py: NamedCount._last",
         "engine/objects/decoding.py: StructFactory._structs",
-        "server/api_failures.py: ApiFailures._known",
+        "server/supervisor.py: ApiFailures._known",
         "server/capabilities/policy_first.py: PolicyFirst._asked",
         "server/capabilities/policy_first.py: PolicyFirst._known",
         "server/log_limit.py: LimitedLog._kinds",

@@ -36,7 +36,7 @@ from server.metrics.metrics import Metrics
 from server.options import Options
 from server.runtime.file_cluster import ClusterFiles
 from server.runtime.observers import finish_log, start_logging
-from server.runtime.reloader import PolicyReloader
+from server.runtime.policies import PolicyReloader
 from server.runtime.server_runtime import CannotListenError, serve
 from server.settings import (
     SelfSigned,

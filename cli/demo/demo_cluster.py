@@ -30,7 +30,7 @@ from grammar.tree.clauses import Test, TestObject
 from grammar.tree.source import Source
 from grammar.values.time import Timestamp
 from policies.disk import Visit
-from server.runtime.reloader import PolicyReloader
+from server.runtime.policies import PolicyReloader
 from server.settings import DEFAULT_LISTEN
 from server.view.page import DEFAULT_PORT, HOST, ROOT
 

@@ -1,21 +1,35 @@
-"""Written clauses: clauses as their authors wrote them, their traces, and the text of values."""
+"""Written clauses: clauses as their authors wrote them, their traces, and the text of values.
+
+A trace has the value of every part of an expression for one pod and node. A Tracer is the compiler
+with a wrap around each closure, so it runs the same code as a decision does, but for fast paths and
+kept values.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 
 from engine.explanation.document import ReadValue, TracedExpression, TracedPart
 from engine.program.compiler import Compiler
-from engine.program.frame import MEMO_BYTES, Frame
+from engine.program.frame import MEMO_BYTES, Evaluate, Frame
 from engine.program.tables import is_row
-from engine.program.trace import Step, Tracer
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Schema
-from grammar.tree.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
+from grammar.tree.ast import (
+    Comprehension,
+    DefCall,
+    Expr,
+    Ident,
+    Index,
+    LetReference,
+    Literal,
+    Select,
+)
 from grammar.tree.clause_parts import AnyClause
 from grammar.tree.clauses import Policy
 from grammar.tree.printer import print_expression, print_string
@@ -29,6 +43,75 @@ from grammar.values.maps import key_values
 from grammar.values.optional import Optional
 from policies.loader import library_sources
 from policies.validation import CheckedFile
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step: the evaluation of a part, as its value or its error.
+
+    `depth` is the depth of the part in the expression. A part inside a macro has a step for each
+    item.
+    """
+
+    expr: Expr
+    depth: int
+    outcome: object
+
+    @property
+    def text(self) -> str:
+        """The outcome as text; for an object only its type, with its time for a row of a table."""
+        if isinstance(self.outcome, EvaluationError):
+            return f"error: {self.outcome}"
+        if is_row(self.outcome):
+            return f"{self.expr.type}, of {self.outcome.time}"
+        try:
+            return show(self.outcome)
+        except EvaluationError:
+            return str(self.expr.type)
+
+
+class Tracer:
+    """A tracer runs expressions and records every part, outer parts first."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._steps: list[Step | None] = []
+        self._depth = 0
+        self._compiler = Compiler(environment, wrap=self._recording)
+
+    def trace(self, expr: Expr, frame: Frame) -> list[Step]:
+        """The steps of an evaluation in the frame; the first is that of the whole expression.
+
+        A part that is not evaluated, such as the rest of a decided `&&`, has no step. Constants
+        have none either.
+        """
+        run = self._compiler.compile(expr)
+        frame.locals = [None] * self._compiler.slots
+        self._steps = []
+        # The step of the whole expression has the error.
+        with suppress(EvaluationError):
+            run(frame)
+        return [s for s in self._steps if s is not None]
+
+    def _recording(self, expr: Expr, evaluate: Evaluate) -> Evaluate:
+        if isinstance(expr, Literal):
+            return evaluate
+
+        def run(frame: Frame) -> object:
+            depth, slot = self._depth, len(self._steps)
+            self._steps.append(None)
+            self._depth += 1
+            try:
+                value = evaluate(frame)
+            except EvaluationError as error:
+                self._steps[slot] = Step(expr, depth, error)
+                raise
+            else:
+                self._steps[slot] = Step(expr, depth, value)
+                return value
+            finally:
+                self._depth = depth
+
+        return run
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,12 @@ from engine.engine import Engine
 from engine.program.tables import SourceStatus, TableSpec, source_label
 from grammar.messages.texts import counted
 from server.answers import Facts
-from server.api_failures import ApiFailures
 from server.capabilities.capability import Capability, Opened, Site
 from server.capabilities.policy_statuses import ReportedPolicy, StatusPart, condition
 from server.http.health import ReadinessCheck
 from server.metrics.families import Sample
 from server.options import Options
-from server.supervisor import Background
+from server.supervisor import ApiFailures, Background
 
 # The sources of all policies, and those of one namespace. Those of operators come first.
 MOST_SOURCES, MOST_OF_NAMESPACE = 100, 10

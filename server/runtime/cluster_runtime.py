@@ -56,8 +56,7 @@ from server.metrics.families import Sample
 from server.options import Options
 from server.runtime.file_cluster import ClusterSource, leave_uncollected
 from server.runtime.observers import LogObserver
-from server.runtime.policies import PolicyReader
-from server.runtime.reloader import PolicyReloader
+from server.runtime.policies import PolicyReader, PolicyReloader
 from server.runtime.status_reporting import StatusReporter
 from server.settings import is_loopback
 from server.supervisor import Background, Work

@@ -37,8 +37,7 @@ from server.metrics.metrics import Metrics
 from server.options import Options
 from server.runtime.cluster_runtime import ClusterRuntime, Deciding, open_cluster
 from server.runtime.file_cluster import ClusterSource, FileCluster
-from server.runtime.policies import PolicyReader
-from server.runtime.reloader import PolicyReloader
+from server.runtime.policies import PolicyReader, PolicyReloader
 from server.settings import Settings
 from server.supervisor import Background
 from server.view.drafts import DRAFT_MEMORY_MIB, Drafts

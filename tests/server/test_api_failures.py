@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from engine.errors import ApiError, ApiUnreachableError, EngineError, why
-from server.api_failures import ApiFailures
 from server.http.health import ReadinessCheck
+from server.supervisor import ApiFailures
 
 WORK, REFUSED, BROKEN = "watch nodes", "cannot watch nodes: refused", "cannot watch nodes: broken"
 

@@ -26,8 +26,7 @@ from engine.work import finished
 from grammar.meaning.schema import Schema
 from server.runtime.file_cluster import ClusterSource
 from server.runtime.observers import LogObserver
-from server.runtime.policies import PolicyReader
-from server.runtime.reloader import PolicyReloader
+from server.runtime.policies import PolicyReader, PolicyReloader
 from tests.support.builders import Object, raw
 from tests.support.engines import CODEC, NOW, cache_of, engine_over
 from tests.support.served import PROCESSES

@@ -8,9 +8,9 @@ import pytest
 
 from engine.clauses.programs import compile_policy
 from engine.enforced import needs
+from engine.explanation.written import Step, Tracer
 from engine.program.compiler import Compiler
 from engine.program.frame import Evaluate, Frame
-from engine.program.trace import Step, Tracer
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.environment import Environment

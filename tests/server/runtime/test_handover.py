@@ -24,7 +24,7 @@ from server.metrics.metrics import Metrics
 from server.runtime import policies as module_of_policies
 from server.runtime.file_cluster import ClusterSource
 from server.runtime.observers import LogObserver
-from server.runtime.reloader import PolicyReloader
+from server.runtime.policies import PolicyReloader
 from tests.support.builders import node, pod
 from tests.support.engines import cache_of, programs_of
 from tests.support.simulated import reloader_of

@@ -23,7 +23,7 @@ from policies.manifest_text import GROUP
 from server.metrics.metrics import Metrics
 from server.runtime.file_cluster import ClusterFiles, ClusterSource, FileCluster
 from server.runtime.observers import LogObserver
-from server.runtime.reloader import PolicyReloader
+from server.runtime.policies import PolicyReloader
 from tests.support.builders import Object, controller, kubectl_list, node, pod, raw
 from tests.support.pseudo_terminal import hung_mount
 from tests.support.simulated import reloader_of
