@@ -115,15 +115,13 @@ def checked(url: str) -> str:
     return server
 
 
+@dataclass(frozen=True, slots=True)
 class Replica:
     """The view of one replica. `name` is its pod, or the URL."""
 
-    def __init__(
-        self, name: str, session: aiohttp.ClientSession, forward: PortForward | None = None
-    ) -> None:
-        self.name = name
-        self._session = session
-        self._forward = forward
+    name: str
+    session: aiohttp.ClientSession
+    forward: PortForward | None = None
 
     @asynccontextmanager
     async def on_port(self, port: int) -> AsyncIterator[str]:
@@ -132,11 +130,11 @@ class Replica:
         Whoever is on this machine can ask it there, as with `kubectl port-forward`. Raises
         CommandError.
         """
-        if self._forward is None:
+        if self.forward is None:
             yield self.name
             return
         try:
-            server = await asyncio.start_server(self._forward.relay, HOST, port)
+            server = await asyncio.start_server(self.forward.relay, HOST, port)
         except OSError as error:
             message = f"cannot listen on `{HOST}:{port}`: {os_reason(error)}"
             raise CommandError(message, "name another port with --local-port") from None
@@ -146,8 +144,8 @@ class Replica:
     def check(self) -> None:
         """Raises CommandError if the API server refuses to connect with the pod."""
         # Other failures end one connection: that of a browser which closes a page is one of them.
-        if self._forward is not None and isinstance(self._forward.failure, ApiError):
-            raise _refused(self.name, self._forward)
+        if self.forward is not None and isinstance(self.forward.failure, ApiError):
+            raise _refused(self.name, self.forward)
 
     async def decisions(self, namespace: str | None = None) -> Listing:
         """Its last decisions, about pods of the namespace if it is given. Raises CommandError."""
@@ -186,7 +184,7 @@ class Replica:
         timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
         try:
             with waiting_for(self.name, TIMEOUT_SECONDS):
-                async with self._session.get(f"{API}{path}", timeout=timeout) as response:
+                async with self.session.get(f"{API}{path}", timeout=timeout) as response:
                     status, body = response.status, bytearray()
                     async for part in response.content.iter_any():
                         body += part
@@ -208,8 +206,8 @@ class Replica:
         return CommandError(f"`{self.name}` answers {status}, and not as a view does", hint)
 
     def _unreachable(self, error: Exception) -> CommandError:
-        if self._forward is not None and self._forward.failure is not None:
-            return _refused(self.name, self._forward)
+        if self.forward is not None and self.forward.failure is not None:
+            return _refused(self.name, self.forward)
         if isinstance(error, TimeoutError):
             reason = f"no answer within {TIMEOUT_SECONDS:g} s"
         elif isinstance(error, aiohttp.ClientConnectorError):

@@ -7,6 +7,7 @@ pods. They live as long as the question.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -35,21 +36,16 @@ KnownPods: TypeAlias = "Cache | PodsExcluding"
 NOBODY: Mapping[str, Peer] = MappingProxyType({})
 
 
+@dataclass(frozen=True, slots=True)
 class TalliesExcluding:
     """The tallies of the pods without some of them; see `Tallies`.
 
     Those that moved are `there` instead; a census, which mutual limits count by, has them nowhere.
     """
 
-    def __init__(
-        self,
-        tallies: Tallies | TalliesExcluding,
-        gone: Mapping[str, Peer],
-        there: Mapping[str, Peer] = NOBODY,
-    ) -> None:
-        self._tallies = tallies
-        self._gone = gone
-        self._there = there
+    tallies: Tallies | TalliesExcluding
+    gone: Mapping[str, Peer]
+    there: Mapping[str, Peer] = field(default_factory=lambda: NOBODY)
 
     def get(
         self,
@@ -60,11 +56,11 @@ class TalliesExcluding:
         check: Check = endless,
         size: Size = nothing,
     ) -> Tally:
-        whole = self._tallies.get(name, scope, counts, may_count, check, size)
+        whole = self.tallies.get(name, scope, counts, may_count, check, size)
         return self._changed(whole, scope, counts)
 
     def timed(self, name: Hashable, scope: Scope, adds: AddsUntil, *given: Any) -> Tally:
-        whole = self._tallies.timed(name, scope, adds, *given)
+        whole = self.tallies.timed(name, scope, adds, *given)
         return self._changed(whole, scope, lambda pod: adds(pod)[0])
 
     def census(
@@ -74,18 +70,18 @@ class TalliesExcluding:
         key_of: Callable[[Peer], Hashable],
         check: Check = endless,
     ) -> Census:
-        whole = self._tallies.census(name, scope, key_of, check)
+        whole = self.tallies.census(name, scope, key_of, check)
         return whole.without(pod for _, pod in self._gone_of(scope))
 
     def _changed(self, whole: Tally, scope: Scope, counts: Adds) -> Tally:
         left = whole.without(self._gone_of(scope), counts)
-        for key, pod in self._there.items():
+        for key, pod in self.there.items():
             if scope.holds(pod):
                 left.arrives(key, pod)
         return left
 
     def _gone_of(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
-        return ((key, pod) for key, pod in self._gone.items() if scope.holds(pod))
+        return ((key, pod) for key, pod in self.gone.items() if scope.holds(pod))
 
 
 class PodsExcluding:

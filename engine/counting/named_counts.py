@@ -8,6 +8,7 @@ is of one call: pods are counted when the first rule reads a count.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -65,29 +66,27 @@ class NamedCount:
         return self._ids, rows if scope == "node" else 1
 
 
+@dataclass(slots=True)
 class CallCounts:
     """The named counts as one call sees them, by digest."""
 
-    def __init__(
-        self, named: Mapping[str, NamedCount], counter: PodCounter, table: NodeTable
-    ) -> None:
-        self._named = named
-        self._counter = counter
-        self._table = table
+    named: Mapping[str, NamedCount]
+    counter: PodCounter
+    table: NodeTable
 
     def numbers(self, digest: str, groups: CallGroups) -> CountNumbers | None:
-        named = self._named.get(digest)
-        return None if named is None else named.numbers(self._counter, groups)
+        named = self.named.get(digest)
+        return None if named is None else named.numbers(self.counter, groups)
 
     def value(self, digest: str, found: CountNumbers, frame: Frame) -> object:
-        named, node = self._named[digest], frame.node
+        named, node = self.named[digest], frame.node
         group = 0
         if named.program.scope != "cluster":
             name = "" if node is None else node.name  # type: ignore[attr-defined]
-            group = int(found.ids[self._table.rows.get(name, UNKNOWN_ROW)])
+            group = int(found.ids[self.table.rows.get(name, UNKNOWN_ROW)])
             if group < 0:
                 return None
         number = found.values.item(group)
         if frame.gone:
-            number -= self._counter.adds(named.program.count, named, frame.gone)
+            number -= self.counter.adds(named.program.count, named, frame.gone)
         return named.program.value(max(0, number))

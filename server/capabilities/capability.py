@@ -17,6 +17,7 @@ from engine.cache.reflector import Report
 from engine.cluster.client import CORE, Api, path_of
 from engine.cluster.data_fetching import DataApi
 from engine.cluster.events import Events, PodEvent, regarding
+from engine.decision.after import Told
 from engine.decision.journal import Journal
 from engine.decision.registry import Registry
 from engine.decision.verb_call import ClusterState
@@ -98,7 +99,7 @@ class Site:
     catch_up: Callable[[], Awaitable[None]]
 
 
-def _ignored(_: object) -> None:
+def _ignored(*_: object) -> None:
     """Does nothing."""
 
 
@@ -106,18 +107,20 @@ def _ignored(_: object) -> None:
 class Opened:
     """An opened capability: functions that the server calls, and tasks that it runs.
 
-    `adopted` takes the policies at the start, and again with each change. `pod_changed` hears of
-    the pods of the cache. `hold` raises BriefWaitError for a pod that filter does not decide about
-    yet. `status` is a part of the statuses of policies, `facts` of the status of the replica,
-    `samples` of the metrics, and `checks` of `/readyz`. `events` gives those since the last call,
-    which the leader writes. `answers` are to questions of its routes, by their names. `work` has
-    background tasks by name, which begin once the cluster is known. `patch` gives the JSON patch of
-    a new pod; it raises BadObjectError.
+    `adopted` takes the policies at the start and after each change. `pod_changed` hears of the pods
+    of the cache, and `answered` of each answer of filter before it is sent: both must be quick.
+    `hold` raises BriefWaitError for a pod that filter does not decide about yet. `status` is a part
+    of the statuses of policies, `facts` are tables in the status of the replica, `samples` metrics,
+    and `checks` lines of `/readyz`. `events` are those since the last call, which the leader
+    writes. `answers` are to questions of its routes, by their names. `work` has tasks by name,
+    which begin once the cluster is known. `patch` is the JSON patch of a new pod; it raises
+    BadObjectError.
     """
 
     adopted: Callable[[Registry], None] = _ignored
-    pod_changed: PodEventHandler | None = None
+    pod_changed: PodEventHandler = _ignored
     hold: Callable[[RequestPod], None] = _ignored
+    answered: Told = _ignored
     status: StatusTopic | None = None
     facts: Callable[[], Facts] = dict
     samples: Callable[[], Iterable[Sample]] = tuple

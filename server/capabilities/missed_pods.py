@@ -51,7 +51,7 @@ def _open(site: Site) -> Opened:
             led.tell(policy.name, "Warning", "PlacedBefore", "Enforce", early_text(number))
 
     return Opened(
-        pod_changed=ungated.pod_changed if schedulers.gate else None,
+        pod_changed=ungated.pod_changed,
         status=lambda: part,
         events=lambda: ungated.events(site.enforced().objects.items()),
     )

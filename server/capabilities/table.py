@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from server.capabilities.audit import AUDIT
-from server.capabilities.capability import Capability
 from server.capabilities.cards import CARDS
 from server.capabilities.data import DATA
 from server.capabilities.drift import DRIFT
@@ -14,8 +11,6 @@ from server.capabilities.missed_pods import MISSED_PODS
 from server.capabilities.policy_first import POLICY_FIRST
 from server.capabilities.portable import PORTABLE
 
-CAPABILITIES: Sequence[Capability] = (
-    *(POLICY_FIRST, MISSED_PODS, GANGS, CARDS, DATA, DRIFT, AUDIT, PORTABLE),
-)
+CAPABILITIES = (POLICY_FIRST, MISSED_PODS, GANGS, CARDS, DATA, DRIFT, AUDIT, PORTABLE)
 CAPABILITY_ROUTES = [route for each in CAPABILITIES for route in each.routes]
 CAPABILITY_METRICS = {row: text for each in CAPABILITIES for row, text in each.metrics.items()}

@@ -162,8 +162,7 @@ class ClusterRuntime(ClusterSource):
         for handler in (*engine.pod_handlers, deciding.rejected.pod_changed):
             cache.add_event_handler(handler)
         for each in deciding.opened:
-            if each.pod_changed is not None:
-                cache.add_event_handler(each.pod_changed)
+            cache.add_event_handler(each.pod_changed)
         cache.add_event_handler(self._new_pod_seen)
         self._rejected = deciding.rejected
         self._lead(deciding)
@@ -454,6 +453,7 @@ class Deciding:
                 journal=self.journal,
                 rejected=self.rejected if cluster is not None else None,
                 answers=cluster.answers if cluster is not None else None,
+                told=self._answered,
                 later=asyncio.get_running_loop().call_soon,
             ),
         )
@@ -491,6 +491,10 @@ class Deciding:
         """Raises BriefWaitError for a pod that a capability holds."""
         for each in self.opened:
             each.hold(pod)
+
+    def _answered(self, pod: RequestPod, policy: str | None) -> None:
+        for each in self.opened:
+            each.answered(pod, policy)
 
     def events(self) -> Iterator[PodEvent]:
         for each in self.opened:

@@ -20,6 +20,8 @@ FOLDER = "server/capabilities/"
 # What the rooms are made of, and the table.
 SHARED = {"__init__", "capability", "policy_statuses", "table"}
 ROOMS = {Path(module).stem for module in modules(FOLDER)} - SHARED
+# How a part of a status adds to it.
+_SAID = re.compile(r'\.(conditions|fields)\["(\w+)"\] =')
 each_capability = pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda each: each.name)
 
 
@@ -87,5 +89,18 @@ async def test_the_documentation_has_its_rows(capability: Capability) -> None:
         for (heading, page), names in wanted.items()
         for name in names
         if not re.search(rf"(?m)^\|[^|]*`{re.escape(name)}`", section("operations", heading))
+    ]
+    assert missing == []
+
+
+def test_the_documentation_has_what_statuses_say() -> None:
+    """Each condition and each number of the status of a policy object."""
+    page = (ROOT / "docs" / "policy-api.md").read_text(encoding="utf-8")
+    missing = [
+        f"docs/policy-api.md needs the row `| {row} | … |` for {module}"
+        for module in modules(FOLDER)
+        for what, name in set(_SAID.findall((ROOT / module).read_text(encoding="utf-8")))
+        for row in [f"`conditions` `{name}`" if what == "conditions" else f"`{name}`"]
+        if not re.search(rf"(?m)^\|[^|]*{row}[^|]*\|", page)
     ]
     assert missing == []
