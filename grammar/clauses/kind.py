@@ -1,7 +1,7 @@
 """Kind: what the language knows of a kind of clause, as a table of the parts that it is made of.
 
-The builder, the printer and the checker of policies ask the kind. What all clauses have, such as a
-`when`, is theirs.
+The builder, the formatter and the checker of policies ask the kind. What all clauses have, such as
+a `when`, is theirs. In `policy.lark` the rule of a kind has the name of its word.
 """
 
 from __future__ import annotations

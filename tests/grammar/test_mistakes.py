@@ -1,7 +1,8 @@
 """Mistakes that people bring from other languages: what is said of each, and that the hint works.
 
 tests/golden/mistakes.yaml has a case for each mistake: the wrong text, the diagnostics, and two
-nodes. Each hint is applied to the text, which then passes the one node and rejects the other.
+nodes. Each hint is applied to the text, which then passes the one node and rejects the other. There
+`@clauses` is the list of all words that clauses begin with.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pytest
 import yaml
 
 from cli.policy_tests.runner import Runner, collect
+from grammar.clauses import CLAUSES_ARE
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.diagnostics import Diagnostic, mend, plain
 from grammar.tree.source import Source
@@ -51,7 +53,8 @@ def whole(rules: str) -> str:
 
 
 def cases() -> Iterator[Case]:
-    listed: list[dict[str, Any]] = yaml.safe_load(GOLDEN.read_text(encoding="utf-8"))
+    text = GOLDEN.read_text(encoding="utf-8").replace("@clauses", CLAUSES_ARE)
+    listed: list[dict[str, Any]] = yaml.safe_load(text)
     for item in listed:
         known = {"others": "", "pod": "", "mended": None, "passes": "", "rejects": ""}
         yield Case(**{**known, **item, "says": tuple(item.get("says", ()))})

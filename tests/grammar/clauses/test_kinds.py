@@ -3,7 +3,7 @@
 import pytest
 
 from grammar.checker.policy_checker import check_policy
-from grammar.clauses import CLAUSE_WORDS, KINDS, PARTS
+from grammar.clauses import CLAUSE_WORDS, CLAUSES_ARE, KINDS, PARTS
 from grammar.meaning.schema import load_schema
 from grammar.syntax.formatter import format_file
 from grammar.syntax.parser import keywords, parse_file
@@ -27,6 +27,8 @@ def test_the_shape_of_a_kind_is_read_checked_and_printed(word: str) -> None:
 
 def test_kinds_begin_with_keywords() -> None:
     assert set(CLAUSE_WORDS) <= set(keywords().values())
+    named = ", ".join(f"`{word}`" for word in CLAUSE_WORDS[:-1])
+    assert f"the clauses are {named} and `bind`" == CLAUSES_ARE
 
 
 def test_a_rule_of_the_grammar_is_read_in_one_way() -> None:
