@@ -181,7 +181,7 @@ class LiveCluster:
                 lacks[resource.name] = error.right
         if not may_decide:
             return Found(None, policies, lacks)
-        # Only `namespaceObject`, `workload` and gangs need these, and not every user may list them.
+        # Only policies that read them need these, and not every user may list them.
         for kind, resource in [("Namespace", NAMESPACES), *CONTROLLERS.items()]:
             await read(kind, resource)
         for resource in GROUPS.values():

@@ -61,7 +61,7 @@ class BriefWaitError(WaitingError):
 
 
 class WaitedInVainError(WaitingError):
-    """What a binding has waited for did not come: its gang was given up, or a condition stayed."""
+    """What a binding has waited for did not come: others were given up, or a condition stayed."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text, of_clause=True)

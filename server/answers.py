@@ -156,8 +156,8 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     `notInForce` are strict policies without a valid version. `cluster` is the state of what is
     watched, null without a watched cluster. `inFlight` has the first of `podsInFlight`, and
-    `rejections` the clauses that have rejected most. `facts` are what `capabilities` know, such as
-    gangs, cards and data. `certificate` is null for a server without TLS.
+    `rejections` the clauses that have rejected most. `facts` are what `capabilities` know.
+    `certificate` is null for a server without TLS.
     """
 
     replica: str

@@ -487,10 +487,10 @@ def waiting_bind(_ours: ExtenderEntry, context: ConfigurationContext) -> Iterato
 def two_gangs(context: ConfigurationContext) -> Iterator[Found]:
     """Gangs of kube-scheduler beside those of policies."""
     needs = context.requirements
-    if needs is None or not needs.gangs:
+    if needs is None or not (gangs := needs.words.get("gang")):
         return
     message = (
-        f"`{_GANGS}` of kube-scheduler and {some(needs.gangs)} must not gather the same pods: "
+        f"`{_GANGS}` of kube-scheduler and {some(gangs)} must not gather the same pods: "
         "Placet does not see the nodes that kube-scheduler has chosen for the others"
     )
     profiles = mappings(context.configuration.value, "profiles")

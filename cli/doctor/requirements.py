@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,8 @@ from cli.world import in_force, read_policies
 from engine.objects.api_types import mapping
 from engine.objects.gate import ENABLED, GATE, OPT_IN, STRICT
 from grammar.checker.policy_checker import Checked
-from grammar.clauses.filter import Filter
-from grammar.clauses.gang import Gang
 from grammar.meaning.schema import load_schema
 from grammar.tree.clause_parts import SchedulerNeed
-from grammar.tree.clauses import of_kind
 
 Json = dict[str, Any]
 NO_OBJECTS: Mapping[str, bytes] = {}
@@ -28,16 +25,17 @@ class SchedulerRequirements:
     """Requirements of policies: the clauses that need more than a `filterVerb`, as `policy/clause`.
 
     `cards` give pods cards when they are bound, and `waiting` hold bindings: for `longest_wait`
-    seconds at most. `gangs` are some of these. `scores` has the bounds that are preferences.
-    `namespaces` are the namespaces of policies, and `portable` the policies to tell to others.
-    `is_whole` says that these are all policies: a cluster does not have those in files of a server.
+    seconds at most. `words` has all clauses by the word of their kind, and `scores` the bounds that
+    are preferences. `namespaces` are those of policies, and `portable` the policies to tell to
+    others. `is_whole` says that these are all policies: a cluster does not have those in files of a
+    server.
     """
 
     strict: tuple[str, ...] = ()
     at_bind: tuple[str, ...] = ()
     cards: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
-    gangs: tuple[str, ...] = ()
+    words: Mapping[str, Sequence[str]] = field(default_factory=dict)
     longest_wait: float = 0.0
     scores: tuple[str, ...] = ()
     namespaces: tuple[str, ...] = ()
@@ -124,17 +122,19 @@ def _requirements(found: Sequence[Checked], *, is_whole: bool) -> SchedulerRequi
     def needing(need: SchedulerNeed) -> tuple[str, ...]:
         return tuple(name for name, clause in clauses if need in clause.scheduler_needs)
 
-    written = [clause for _, clause in clauses]
-    gang_seconds = [gang.seconds for gang in of_kind(written, Gang)]
-    wait_seconds = [bind.wait.seconds for bind in of_kind(written, Filter) if bind.wait]
+    words, longest = dict[str, list[str]](), dict[str, float]()
+    for name, clause in clauses:
+        words.setdefault(clause.keyword, []).append(name)
+        before = longest.get(clause.keyword, 0.0)
+        longest[clause.keyword] = max(before, clause.held_seconds)
     return SchedulerRequirements(
         strict=needing("one decider"),
         at_bind=needing("check at binding"),
         cards=needing("binding with cards"),
         waiting=needing("waiting binding"),
-        gangs=tuple(name for name, clause in clauses if of_kind([clause], Gang)),
-        # A pod may wait for a condition, and then for its gang.
-        longest_wait=max(gang_seconds, default=0.0) + max(wait_seconds, default=0.0),
+        words=words,
+        # A pod may wait for a clause of each kind, one after the other.
+        longest_wait=sum(longest.values()),
         scores=needing("scores"),
         namespaces=tuple(sorted({p.namespace for p in policies if p.namespace is not None})),
         portable=tuple(policy.address for policy in policies if policy.portable),

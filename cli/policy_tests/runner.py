@@ -204,9 +204,9 @@ class FixtureEngine:
     """The engine for one fixture, which is a new one for each question; answers are kept.
 
     Each node is filtered in a call of its own. Of several feasible nodes an engine may offer only
-    one, to keep a bound exact; a test is about the rules. A node passes if a gang that the pod is
-    in fits with the pod there. For a binding it gathers first. In an engine no time passes, so the
-    places of the other members stay in flight.
+    one, to keep a bound exact; a test is about the rules. Of pods that are placed together, a node
+    passes for one if all fit. For a binding they have their places first. In an engine no time
+    passes, so the places of the others stay in flight.
     """
 
     def __init__(self, registry: Registry, fixture: Fixture, codec: ObjectCodec) -> None:

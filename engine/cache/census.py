@@ -1,8 +1,8 @@
 """Census: the pods of a scope that are on nodes, in groups, kept up to date event by event.
 
 A tally adds up what pods add by one function; a census has a group for each key that pods have, so
-that something can be found out once for all pods of a key. Mutual limits and gangs use one. Tallies
-own censuses, tell them every event, and drop the least recently used.
+that something can be found out once for all pods of a key, as for mutual limits. Tallies own
+censuses, tell them every event, and drop the least recently used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Domains: the value of an expression that each node has, as a column of numbers by row.
 
-Gangs have them for `within`, and node groups for what they are by. A node is evaluated again only
-after it has changed.
+Node groups have them for what they are by. A node is evaluated again only after it has changed.
 """
 
 from __future__ import annotations

@@ -6,11 +6,12 @@ part belongs to one engine and lives as long as it does; everything happens on o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.decision.held_calls import HeldCalls
+from engine.decision.moves import BrokenRule
 from engine.decision.placement import PlacingParts
 from engine.decision.verb_call import Observer, VerbCall
 from engine.decision.verdict import Decision, Rejected
@@ -62,6 +63,19 @@ class PartSite:
     woken: WokenPods
 
 
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """Breach of a rule about pods that belong together: those on nodes that break it, if any.
+
+    `stays` says why they can go to no other node. They have been `whole` if ever there were enough.
+    """
+
+    pods: Sequence[Peer]
+    rule: BrokenRule
+    stays: str
+    whole: bool
+
+
 class DecisionPart:
     """A part of decisions. This one has nothing to say; others say what they have a method for."""
 
@@ -104,6 +118,21 @@ class DecisionPart:
     def would_pass(self, call: VerbCall) -> bool:  # noqa: ARG002
         """Whether the part lets a pod pass now."""
         return True
+
+    # ---- pods on nodes
+
+    def group_of(self, call: VerbCall, pod: Peer) -> Hashable | None:  # noqa: ARG002
+        """The pods that a pod belongs to, for a call about one like it; None if it is alone."""
+        return None
+
+    def breach(
+        self, group: Hashable, pods: Sequence[Peer], call: VerbCall, *, was_whole: bool
+    ) -> Breach:
+        """What the pods of a group that are on nodes break. Raises what the time of the call does.
+
+        The call is about the first of them.
+        """
+        raise NotImplementedError
 
     # ---- what changes
 

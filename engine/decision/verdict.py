@@ -159,7 +159,7 @@ def full_reason(policy: str, clause: str, reason: str) -> str:
     """Policy, clause and reason in one text; the default reason is left out."""
     named = f"{policy}: {clause}"
     reason = reason.removeprefix(_prefix(policy)).removeprefix(own_text(""))
-    # That of a gang goes on with what it waits for.
+    # Some go on with what the pod waits for.
     return named if reason == clause else f"{named}: {reason.removeprefix(f'{clause}: ')}"
 
 

@@ -28,6 +28,11 @@ class BrokenClause(msgspec.Struct, frozen=True):
     text: str
     since: str
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether the pod breaks it by itself: a repair moves no gangs."""
+        return self.kind != "gang"
+
 
 class DriftedPod(msgspec.Struct, frozen=True):
     """A pod that breaks a rule on its node. `workload` is like `Deployment/web`, null without one.

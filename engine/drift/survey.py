@@ -21,9 +21,9 @@ from typing import TypeVar, cast
 import msgspec
 
 from engine.cache.node_table import Snapshot
-from engine.counting.domains import shared_value
 from engine.decision.moves import BrokenRule, MovedPods, OtherNodes
-from engine.decision.verb_call import ClusterState, VerbCall
+from engine.decision.part import Breach, DecisionPart
+from engine.decision.verb_call import ClusterState
 from engine.drift.drift_document import (
     BrokenClause,
     ClauseKind,
@@ -33,14 +33,11 @@ from engine.drift.drift_document import (
 )
 from engine.engine import Engine
 from engine.errors import BadObjectError, DeadlineExceededError, EngineError
-from engine.gangs.gang import GangName, Members
-from engine.gangs.gangs import Gangs
 from engine.objects.kept_pods import kept
 from engine.objects.peer import Peer, key_of
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
 from engine.program.program import CardsProgram
-from grammar.values.errors import EvaluationError
 from grammar.values.time import NEVER, Timestamp
 
 T = TypeVar("T")
@@ -78,6 +75,10 @@ class _Suspect:
     template: _Template
 
 
+# Pods that belong together, as a part of decisions has it.
+_Group = tuple[DecisionPart, Hashable]
+
+
 def _cost(suspect: _Suspect) -> tuple[bool, int, int, str]:
     """What comes first is moved first."""
     pod = suspect.pod
@@ -107,7 +108,6 @@ class Survey:
         self._templates: Remembered[Hashable, _Template] = Remembered(
             _MOST_TEMPLATES, lambda _, each: each.pod.undecoded_bytes
         )
-        self._members = Members(lambda: engine.registry.slots)
         # Whether the next survey is the first one of a term. What there was before has its time
         # from `drifting`, by the address of a policy.
         self._is_first = True
@@ -115,8 +115,8 @@ class Survey:
         # By uid, policy and clause.
         self._since: dict[tuple[str, str, str], str] = {}
         self._lost: Mapping[str, BrokenRule] = {}
-        # The gangs that have had as many members on nodes as are placed together.
-        self._whole: frozenset[GangName] = frozenset()
+        # The groups that have been whole.
+        self._whole: frozenset[_Group] = frozenset()
         self._step_ends = 0.0
 
     def failed(self, problem: str) -> DriftDocument:
@@ -135,13 +135,13 @@ class Survey:
         snapshot = self._cluster.snapshot()
         templates, looked = yield from self._by_template(snapshot)
         self._lost = yield from self._on_lost_cards(snapshot)
-        runs, gangs, skipped = list[list[_Suspect]](), dict[GangName, list[_Suspect]](), list[str]()
+        runs, groups, skipped = list[list[_Suspect]](), dict[_Group, list[_Suspect]](), list[str]()
         for key, pods in templates.items():
             template = yield from self._template(key, pods)
             if template is None:
                 continue
             try:
-                suspects = yield from self._suspects(template, pods, gangs)
+                suspects = yield from self._suspects(template, pods, groups)
             except EngineError as error:
                 skipped.append(f"{key_of(pods[0])} and pods like it: {error}")
                 continue
@@ -152,7 +152,7 @@ class Survey:
         ordered, number = heapq.merge(*runs, key=_cost), sum(map(len, runs))
         found, left = yield from self._found(ordered, at, skipped)
         more = number - left if left else 0
-        found += yield from self._broken_gangs(gangs, at, len(found))
+        found += yield from self._broken_together(groups, at, len(found))
         current = {(p.uid, c.policy, c.clause) for p in found for c in p.clauses}
         self._since = {key: known for key, known in self._since.items() if key in current}
         self._is_first = False
@@ -207,9 +207,9 @@ class Survey:
         return None
 
     def _suspects(
-        self, template: _Template, pods: Sequence[Peer], gangs: dict[GangName, list[_Suspect]]
+        self, template: _Template, pods: Sequence[Peer], groups: dict[_Group, list[_Suspect]]
     ) -> Steps[list[_Suspect]]:
-        """The pods of a template that may break a rule; members of gangs are added to these.
+        """The pods of a template that may break a rule; those of groups are added to these.
 
         Raises EngineError.
         """
@@ -219,10 +219,10 @@ class Survey:
         call = yield from self._again(lambda: moves.call(asked))
         mask = yield from self._again(lambda: moves.suspects(moves.call(asked), nodes))
         there = {node for node, is_one in zip(nodes, mask.tolist(), strict=True) if is_one}
-        if call.plan.gangs:
+        for part in self._engine.parts:
             for number, pod in enumerate(pods):
-                if (name := self._members.name_of(call.plan.gangs[0], pod)) is not None:
-                    gangs.setdefault(name, []).append(_Suspect(pod, template))
+                if (group := part.group_of(call, pod)) is not None:
+                    groups.setdefault((part, group), []).append(_Suspect(pod, template))
                 if number % _PER_LOOK == 0:
                     yield from self._rest()
         found = (pod for pod in pods if pod.nodeName in there or pod.uid in self._lost)
@@ -306,61 +306,28 @@ class Survey:
             suspect.template.kept,
         )
 
-    def _broken_gangs(
-        self, gangs: Mapping[GangName, Sequence[_Suspect]], at: str, found: int
+    def _broken_together(
+        self, groups: Mapping[_Group, Sequence[_Suspect]], at: str, found: int
     ) -> Steps[list[DriftedPod]]:
-        """The members of gangs that are torn apart, or have lost some of those they need."""
-        broken, whole = list[DriftedPod](), set[GangName]()
-        nowhere = OtherNodes((), 0, "the members of a gang are placed together")
-        for name, members in gangs.items():
-            program = name.program
-            asked = members[0].template.pod.like(members[0].pod)
-            call = yield from self._again(partial(self._engine.moves.call, asked))
-            known = self._engine.part(Gangs)
-            assert known is not None, "the plan has gangs"
-            quorum = known.quorum(call, name)
-            if name in self._whole or not isinstance(quorum, int) or len(members) >= quorum:
-                whole.add(name)
-            if isinstance(quorum, int) and name in whole and self._lacks(name, members, quorum):
-                text = f"{len(members)} of {quorum} members that are placed together have nodes"
-                apart = members
-            else:
-                apart, text = yield from self._torn(name, members, call)
-            rule = BrokenRule(program.policy, program.name, "gang", text)
-            for each in apart[: _MOST_FOUND - len(broken) - found]:
-                order = found + len(broken) + 1
-                broken.append(self._document_of(each, [rule], nowhere, at, order))
+        """The pods that break a rule together with those that they belong to."""
+        broken, whole = list[DriftedPod](), set[_Group]()
+        for group, members in groups.items():
+            breach = yield from self._again(partial(self._breach, group, members))
+            if breach.whole:
+                whole.add(group)
+            suspects = {each.pod.uid: each for each in members}
+            nowhere = OtherNodes((), 0, breach.stays)
+            for pod in breach.pods[: _MOST_FOUND - len(broken) - found]:
+                order, suspect = found + len(broken) + 1, suspects[pod.uid]
+                broken.append(self._document_of(suspect, [breach.rule], nowhere, at, order))
         self._whole = frozenset(whole)
         return broken
 
-    def _lacks(self, name: GangName, members: Sequence[_Suspect], quorum: int) -> bool:
-        """Whether members are missing; those of a Job, which may have ended, if others wait."""
-        workload = members[0].pod.workload
-        if len(members) >= quorum or workload is None or workload.kind != "Job":
-            return len(members) < quorum
-        pending = self._cluster.snapshot().pending.values()
-        return any(self._members.name_of(name.program, each) == name for each in pending)
-
-    def _torn(
-        self, name: GangName, members: Sequence[_Suspect], call: VerbCall
-    ) -> Steps[tuple[Sequence[_Suspect], str]]:
-        """The members that have another value of `within` than most of them have."""
-        program, frame = name.program, call.evaluation.frame()
-        if program.domain is None:
-            return (), ""
-        by_value = dict[Hashable, list[_Suspect]]()
-        for each in members:
-            frame.node = call.snapshot.node(each.pod.nodeName)
-            frame.memo = {}
-            try:
-                value = shared_value(program.domain(frame)) if frame.node is not None else None
-            except EvaluationError:
-                value = None
-            by_value.setdefault(value, []).append(each)
-            yield from self._rest()
-        most = max(by_value.values(), key=len)
-        apart = [each for those in by_value.values() if those is not most for each in those]
-        return apart, f"{len(most)} of {len(members)} members share another value"
+    def _breach(self, group: _Group, members: Sequence[_Suspect]) -> Breach:
+        """What the pods of a group break. Raises EngineError."""
+        call = self._engine.moves.call(members[0].template.pod.like(members[0].pod))
+        pods, (part, name) = [each.pod for each in members], group
+        return part.breach(name, pods, call, was_whole=group in self._whole)
 
     # ---- since when
 

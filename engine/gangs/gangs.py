@@ -29,14 +29,15 @@ higher priority takes the place. Then it goes behind all others of that priority
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
 
 from engine.cache.node_table import NodeRows, Snapshot
-from engine.decision.part import DecisionPart, EndOfHold, PartSite
+from engine.decision.moves import BrokenRule
+from engine.decision.part import Breach, DecisionPart, EndOfHold, PartSite
 from engine.decision.plan import Plan
 from engine.decision.registry import Registry
 from engine.decision.verb_call import VerbCall
@@ -383,6 +384,34 @@ class Gangs(DecisionPart):
         nodes = zip(snapshot.table.rows, open_, strict=True)
         return replace(found, allowed={node for node, is_open in nodes if is_open})
 
+    # ---- members on nodes
+
+    def group_of(self, call: VerbCall, pod: Peer) -> GangName | None:
+        return self._members.name_of(call.plan.gangs[0], pod) if call.plan.gangs else None
+
+    def breach(
+        self, group: Hashable, pods: Sequence[Peer], call: VerbCall, *, was_whole: bool
+    ) -> Breach:
+        """How members are torn apart, or have lost some of those that they need."""
+        assert isinstance(group, GangName), "the groups are gangs"
+        program, quorum = group.program, self._attempts.quorum(call, group)
+        whole = was_whole or not isinstance(quorum, int) or len(pods) >= quorum
+        if isinstance(quorum, int) and whole and self._lacks(group, pods, quorum, call):
+            text = f"{len(pods)} of {quorum} members that are placed together have nodes"
+        else:
+            there, pods = len(pods), self._attempts.apart(group, pods, call)
+            text = f"{there - len(pods)} of {there} members share another value"
+        rule = BrokenRule(program.policy, program.name, "gang", text)
+        return Breach(pods, rule, "the members of a gang are placed together", whole)
+
+    def _lacks(self, name: GangName, pods: Sequence[Peer], quorum: int, call: VerbCall) -> bool:
+        """Whether members are missing; those of a Job, which may have ended, if others wait."""
+        workload = pods[0].workload
+        if len(pods) >= quorum or workload is None or workload.kind != "Job":
+            return len(pods) < quorum
+        pending = call.snapshot.pending.values()
+        return any(self._members.name_of(name.program, each) == name for each in pending)
+
     # ---- one gang
 
     def _placed(self, call: VerbCall, name: GangName) -> Mapping[str, int]:
@@ -393,10 +422,6 @@ class Gangs(DecisionPart):
         for node in held:
             left[node] = left.get(node, 0) - 1
         return {node: number for node, number in left.items() if number > 0}
-
-    def quorum(self, call: VerbCall, name: GangName) -> int | str:
-        """How many members are placed together, as the pod of a call says, or why nobody knows."""
-        return self._attempts.quorum(call, name)
 
     def _on_nodes(self, call: VerbCall, name: GangName) -> Mapping[str, int]:
         """The same. Raises BriefWaitError while it is not known of any whether it is bound."""

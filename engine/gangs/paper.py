@@ -15,6 +15,7 @@ member evaluates, or comes from the PodGroup or the wanted replicas of the workl
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -313,6 +314,16 @@ class Attempts:
         table, check = call.snapshot.table, call.evaluation.time.check
         numbers = self._domains_of(name.program).of(table, check)
         return shared(numbers, rows, table.find(list(placed)))
+
+    def apart(self, name: GangName, pods: Sequence[Peer], call: VerbCall) -> Sequence[Peer]:
+        """The pods on nodes with another value than that of most of them."""
+        if name.program.domain is None:
+            return ()
+        table, check = call.snapshot.table, call.evaluation.time.check
+        rows = table.find([pod.nodeName for pod in pods])
+        values = self._domains_of(name.program).of(table, check)[rows].tolist()
+        ((most, _),) = Counter(values).most_common(1)
+        return [pod for pod, value in zip(pods, values, strict=True) if value != most]
 
     def place(
         self,

@@ -40,6 +40,10 @@ class Filter(ClauseThatRejects):
         return self.requires
 
     @property
+    def held_seconds(self) -> float:
+        return self.wait.seconds if self.wait else 0.0
+
+    @property
     def scheduler_needs(self) -> frozenset[SchedulerNeed]:
         waits: frozenset[SchedulerNeed] = frozenset({"waiting binding"} if self.wait else ())
         return waits | frozenset({"check at binding"} if self.at_bind else ())

@@ -36,6 +36,10 @@ class Gang(ClauseThatRejects):
     scheduler_needs = frozenset[SchedulerNeed]({"one decider", "waiting binding"})
 
     @property
+    def held_seconds(self) -> float:
+        return self.seconds
+
+    @property
     def domain(self) -> Expr | None:
         return self.within
 

@@ -256,6 +256,11 @@ class AnyClause:
         return False
 
     @property
+    def held_seconds(self) -> float:
+        """How long it may hold a binding at most."""
+        return 0.0
+
+    @property
     def scheduler_needs(self) -> frozenset[SchedulerNeed]:
         """What it needs of the configuration of kube-scheduler, beyond a `filterVerb`."""
         return frozenset()

@@ -1,6 +1,6 @@
 """Policy statuses: what the status of each policy object says, as the leader writes it.
 
-A status is made of parts, and each part stands beside its topic: drift, gangs, sources of data.
+A status is made of parts, and each part stands beside its topic.
 """
 
 from __future__ import annotations

@@ -230,9 +230,9 @@ class Repairer:
 
 
 def _of_policy(document: DriftDocument, program: Program) -> Iterator[DriftedPod]:
-    """The pods that break a clause of a policy, which a gang is not repaired for."""
+    """The pods that break a clause of a policy each by itself."""
     for pod in document.pods:
-        if any(c.policy == program.address and c.kind != "gang" for c in pod.clauses):
+        if any(c.policy == program.address and c.is_alone for c in pod.clauses):
             yield pod
 
 

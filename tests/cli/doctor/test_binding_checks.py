@@ -55,11 +55,11 @@ def test_the_longest_wait_is_that_of_a_gang_and_a_condition(tmp_path: Path) -> N
     """A pod may wait for both, one after the other; and then its binding is made."""
     found = needs(tmp_path, GANG, WAIT, GANG.replace("ml", "other").replace("2m", "1m"))
     assert found.longest_wait == 120 + 90
-    assert found.gangs == ("ml/jobs", "other/jobs")
+    assert found.words["gang"] == ["ml/jobs", "other/jobs"]
     assert found.bind_timeout(5.0) == 215
     assert SchedulerRequirements().bind_timeout(5.0) == 0
     audited = needs(tmp_path, GANG.replace("{", "{ mode audit", 1), "", "")
-    assert (audited.longest_wait, audited.gangs) == (0, ())
+    assert (audited.longest_wait, audited.words) == (0, {})
 
 
 @pytest.mark.parametrize(
