@@ -352,8 +352,8 @@ class Engine:
         if plan.filters.reads_pods:
             filtering.check_on_the_way(plan.filters, decided, table, rows, call.evaluation)
         if plan.gives_cards:
-            self.placement.check_binds(call)
-        if plan.gangs:
+            self.placement.check_binds(call, plan.selection.of(CardsProgram)[0])
+        if plan.of_parts:
             there = rows if nodes is None else (call.known or call.snapshot).table.find(names)
             for part in self.parts:
                 decided = part.answer(call, there, decided)

@@ -122,19 +122,17 @@ def _requirements(found: Sequence[Checked], *, is_whole: bool) -> SchedulerRequi
     def needing(need: SchedulerNeed) -> tuple[str, ...]:
         return tuple(name for name, clause in clauses if need in clause.scheduler_needs)
 
-    words, longest = dict[str, list[str]](), dict[str, float]()
-    for name, clause in clauses:
-        words.setdefault(clause.keyword, []).append(name)
-        before = longest.get(clause.keyword, 0.0)
-        longest[clause.keyword] = max(before, clause.held_seconds)
+    kinds = {c.keyword for _, c in clauses}
+    words = {word: [name for name, c in clauses if c.keyword == word] for word in kinds}
+    longest = (max(c.held_seconds for _, c in clauses if c.keyword == word) for word in words)
     return SchedulerRequirements(
         strict=needing("one decider"),
         at_bind=needing("check at binding"),
         cards=needing("binding with cards"),
-        waiting=needing("waiting binding"),
+        waiting=tuple(name for name, clause in clauses if clause.held_seconds),
         words=words,
         # A pod may wait for a clause of each kind, one after the other.
-        longest_wait=sum(longest.values()),
+        longest_wait=sum(longest),
         scores=needing("scores"),
         namespaces=tuple(sorted({p.namespace for p in policies if p.namespace is not None})),
         portable=tuple(policy.address for policy in policies if policy.portable),

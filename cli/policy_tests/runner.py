@@ -32,7 +32,7 @@ from engine.explanation.inspection import Inspection
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import NO_EXEMPTIONS
 from engine.offline import offline_engine
-from engine.program.program import FilterProgram, GangProgram, Program
+from engine.program.program import FilterProgram, PartProgram, Program
 from engine.simulation.cycle import begin, waiting
 from engine.work import finished
 from grammar.checker.policy_checker import Checked
@@ -327,11 +327,9 @@ def _expectations(test: Test, fixture: Fixture, programs: Sequence[Program]) -> 
         raise bad_test("the test has no policy", test.name_span, hint)
     clauses = {f.name for p in programs for f in p.of(FilterProgram)}
     clauses |= {c.count.name for p in programs for c in p.counts} | {"for"}
-    gangs = {gang.name for p in programs for gang in p.of(GangProgram)}
-    clauses |= gangs
-    waiting_clauses = gangs | {
-        f.name for p in programs for f in p.of(FilterProgram) if f.wait is not None
-    }
+    waiting_clauses = {c.name for p in programs for c in p.of(PartProgram)}
+    clauses |= waiting_clauses
+    waiting_clauses |= {f.name for p in programs for f in p.of(FilterProgram) if f.wait}
     found = [item for item in test.items if isinstance(item, Expectation)]
     if not found:
         hint = 'add one, as in `expect pass "node-1"`'

@@ -6,13 +6,35 @@ An explanation lists the members once, beside the nodes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
 
 from engine.cache.informers import Needs
 from engine.clauses.meaning import ClauseMeaning
+from engine.program.frame import Evaluate
 from engine.program.pod_shape import COMPUTED, Path, paths_as_peer
 from engine.program.policy_compiler import PolicyCompiler
-from engine.program.program import GangProgram
+from engine.program.program import PartProgram
 from grammar.clauses.gang import Gang
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class GangProgram(PartProgram):
+    """A compiled gang: pods that are bound together, or not at all.
+
+    `by` gives the gang of the frame's `peer`; a pod where it is missing is in none. Without `by`
+    the pods of the PodGroup that a pod names are a gang, else those of the workload. `number` is
+    how many members must be there, or how many `percent` of the wanted replicas; it reads `pod`,
+    and None stands for the number of the group, or all wanted replicas. `domain` is the value of a
+    node that all members share. A member is held at bind for so many `seconds`.
+    """
+
+    by: Evaluate | None
+    number: float | Evaluate | None
+    percent: bool
+    domain: Evaluate | None
+    seconds: float
+    binding_work: ClassVar[str] = "holds gangs"
 
 
 def _programs(clause: Gang, compiler: PolicyCompiler) -> Iterator[GangProgram]:

@@ -36,9 +36,8 @@ class WokenPods:
         self.wake: Callable[[], None] = lambda: None
 
     def add(self, uids: Iterable[str]) -> None:
-        before = len(self._woken)
         self._woken.update(dict.fromkeys(uids))
-        if len(self._woken) > before:
+        if self._woken:
             self.wake()
 
     def take(self) -> Sequence[str]:
@@ -128,10 +127,7 @@ class DecisionPart:
     def breach(
         self, group: Hashable, pods: Sequence[Peer], call: VerbCall, *, was_whole: bool
     ) -> Breach:
-        """What the pods of a group that are on nodes break. Raises what the time of the call does.
-
-        The call is about the first of them.
-        """
+        """What pods of a group break on their nodes; the call is about the first of them."""
         raise NotImplementedError
 
     # ---- what changes

@@ -41,7 +41,7 @@ from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPod, RequestPodReader
 from engine.program.columns import grown
 from engine.program.frame import Evaluation, Floats
-from engine.program.program import CardsProgram, GangProgram
+from engine.program.program import CardsProgram, PartProgram
 from grammar.values.time import SECOND, Timestamp
 
 # kube-scheduler does not say why it did not bind a pod to a node that it was offered.
@@ -68,7 +68,7 @@ def open_gate(*, asked: bool = True) -> str:  # noqa: ARG001 - a CountGate
 class ReplicaRole:
     """What this replica may decide: by counts, as its `gate` says.
 
-    `binds` says that pods are bound here: so they get cards here, and wait for their gang. With
+    `binds` says that pods are bound here: so they get cards here, and wait for others. With
     `watches`, what a new pod belongs to may still come; a cluster that stands still is whole.
     `hold` raises BriefWaitError for a pod that is not decided about yet; None where there is none.
     `schedulers` are those that ask.
@@ -256,7 +256,7 @@ class Placement:
 
         Looks of our own are not `asked`: the Lease follows the calls of clients alone.
         """
-        decides = call.plan.counts.strict or call.plan.gives_cards or call.plan.gangs
+        decides = call.plan.counts.strict or call.plan.gives_cards or call.plan.of_parts
         if decides and (reason := self._role.gate(asked=asked)):
             raise HandoverError(reason)
 
@@ -264,18 +264,15 @@ class Placement:
         """The reason why this replica may not decide now, or empty; nobody is asking."""
         return self._role.gate(asked=False)
 
-    def check_binds(self, call: VerbCall) -> None:
-        """Raises WaitingError for a pod about which bind decides where nobody asks it.
+    def check_binds(self, call: VerbCall, clause: CardsProgram | PartProgram) -> None:
+        """Raises WaitingError where nobody asks bind, which decides by a clause about the pod.
 
         Bind is asked of who answers filter, and only one replica decides: raises as `check`.
         """
         if not self._role.binds:
-            selection = call.plan.selection
-            policies = [c.policy for c in selection.of(CardsProgram)]
-            policies += [c.policy for c in selection.of(GangProgram)]
-            work = "gives cards" if call.plan.gives_cards else "holds gangs"
-            text = f"{work} at bind: serve with `--bind`, and set the extender's `bindVerb`"
-            raise WaitingError(f"policy {policies[0]} {text}", policy=policies[0])
+            work = f"policy {clause.policy} {clause.binding_work} at bind"
+            text = f"{work}: serve with `--bind`, and set the extender's `bindVerb`"
+            raise WaitingError(text, policy=clause.policy)
         self.check(call)
 
     def _check_workload(self, call: VerbCall) -> None:

@@ -32,8 +32,8 @@ from engine.program.program import (
     CardsProgram,
     CountClause,
     FilterProgram,
-    GangProgram,
     NamedCountProgram,
+    PartProgram,
     Program,
     ScoreProgram,
     applies,
@@ -144,8 +144,8 @@ class Plan:
 
     `empty`: no policy concerns pods of the shape, and no limit of other pods may keep them out.
     `filters`, `scorer`, `counts` and `cards` decide. `gives_cards`: a policy has cards for these
-    pods. `named` has the counts that rules read, by digest. `gangs` has the clauses of gangs that
-    apply; the first one decides. `conditional` are the clauses whose `when` reads named counts. In
+    pods. `named` has the counts that rules read, by digest. `of_parts` has the clauses by which
+    parts of decisions decide. `conditional` are the clauses whose `when` reads named counts. In
     a plan for all pods of the shape they do not apply, in others those that do now. `scored`: some
     score clause or count preference applies. `audits` and `audited_counts` belong to policies in
     audit mode. `frame` is for counting. From `until` on, in nanoseconds, or once it is `outdated`,
@@ -194,7 +194,7 @@ class Plan:
         )
         cards = selection.of(CardsProgram)
         self.gives_cards = bool(cards)
-        self.gangs = tuple(c for c in selection.of(GangProgram) if applies(c, evaluation))
+        self.of_parts = tuple(c for c in selection.of(PartProgram) if applies(c, evaluation))
         self.cards = CardRoom(cards, evaluation, memos.spare) if cards else None
         self.scored = self.scorer.applies or self.counts.soft
         self.audits = [
@@ -211,7 +211,7 @@ class Plan:
         )
         audited = (clause for _, each in self.audited_counts for clause in each.clauses)
         counting = (*self.counts.clauses, *audited)
-        self._clauses = (selection, *reaching, *self.scorer.clauses, *counting, *self.gangs)
+        self._clauses = (selection, *reaching, *self.scorer.clauses, *counting, *self.of_parts)
         # Few frames keep as much as they may.
         self.bytes = 4096 + MEMO_BYTES // 2 + pod + nodes * self._bytes_of_node(len(cards))
 

@@ -17,7 +17,7 @@ from engine.decision.verdict import attributed
 from engine.errors import own_text
 from engine.objects.request_pod import RequestPod
 from engine.program.frame import Evaluation
-from engine.program.program import CountProgram, FilterProgram, GangProgram
+from engine.program.program import CountProgram, FilterProgram, PartProgram
 
 
 class SecondLooks:
@@ -50,9 +50,9 @@ class SecondLooks:
         texts += _event_texts(mutual, call.evaluation)
         # As in `2 Insufficient cpu, 1 policy web: zone.`; a damped text joins several by `; `.
         ours = [re.escape(text) for text in texts if text]
-        # The text of a gang goes on with what it waits for; Placet's own may say anything.
-        gangs = (f"{text}: " for text in _event_texts(call.plan.gangs, call.evaluation))
-        ours += [f"{re.escape(text)}[^.;]*" for text in (*gangs, own_text(""))]
+        # That of a part goes on with what the pod waits for; Placet's own may say anything.
+        of_parts = (f"{text}: " for text in _event_texts(call.plan.of_parts, call.evaluation))
+        ours += [f"{re.escape(text)}[^.;]*" for text in (*of_parts, own_text(""))]
         return re.search(rf"(?:\d|;) (?:{'|'.join(ours)})(?:[,.;]|$)", reasons) is not None
 
     def would_pass(self, pod: RequestPod) -> bool:
@@ -67,7 +67,7 @@ class SecondLooks:
         rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
         decided = call.plan.filters.decide(table, rows, call.evaluation)
         passing = rows[decided.codes == 0]
-        if len(passing) and (counts.strict or call.plan.gangs):
+        if len(passing) and (counts.strict or call.plan.of_parts):
             self._placement.check(call, asked=False)
             passing = passing[self._placement.open(call, passing)]
         if not len(passing) or not all(part.would_pass(call) for part in self._parts):
@@ -77,7 +77,7 @@ class SecondLooks:
 
 
 def _event_texts(
-    clauses: Iterable[FilterProgram | CountProgram | GangProgram], evaluation: Evaluation
+    clauses: Iterable[FilterProgram | CountProgram | PartProgram], evaluation: Evaluation
 ) -> Iterator[str]:
     """The texts of clauses as events have them, or had them without the names of policies."""
     for clause in clauses:

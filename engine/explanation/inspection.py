@@ -36,7 +36,7 @@ from engine.program.program import (
     CountClause,
     CountProgram,
     FilterProgram,
-    GangProgram,
+    PartProgram,
     Program,
     RejectingProgram,
     ScoreProgram,
@@ -262,7 +262,7 @@ class Inspection:
         message = f"{self.gang_message(program)}: {gang.refusal}"
         return Objection(program.policy, program.name, program, refused, {}, message)
 
-    def gang_message(self, gang: GangProgram) -> str:
+    def gang_message(self, gang: PartProgram) -> str:
         """The beginning of the texts of a gang."""
         return gang.message(self._unhurried)
 

@@ -20,12 +20,12 @@ import msgspec
 from engine.cache.node_table import NodeTable, Snapshot
 from engine.cache.pods_excluding import KnownPods
 from engine.cache.tallies import Scope
+from engine.clauses.gang import GangProgram
 from engine.counting.domains import shared_value
 from engine.decision.part import EndOfHold
 from engine.decision.verb_call import VerbCall
 from engine.objects.peer import Peer, key_of
 from engine.program.frame import Frame
-from engine.program.program import GangProgram
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 
@@ -53,11 +53,12 @@ class Members:
         value = self._value(program, pod)
         return None if value is None else GangName(program, pod.namespace, value)
 
-    def of(self, call: VerbCall) -> GangName | None:
-        """The gang of the pod of a call; None if it is in none."""
-        if not call.plan.gangs:
-            return None
-        return self.name_of(call.plan.gangs[0], call.context(call.snapshot).peer())
+    def of(self, call: VerbCall, pod: Peer | None = None) -> GangName | None:
+        """The gang of the pod of a call, or of another pod with its plan; None if it is in none."""
+        for clause in call.plan.of_parts:
+            if isinstance(clause, GangProgram):
+                return self.name_of(clause, pod or call.context(call.snapshot).peer())
+        return None
 
     def waiting(self, name: GangName, snapshot: Snapshot) -> Mapping[str, Peer]:
         """The members without a node that kube-scheduler may place, by uid."""
@@ -270,26 +271,6 @@ class KnownGang:
 def given_up(why: str) -> str:
     """What a gang says that was given up."""
     return f"given up: {why}"
-
-
-class GangStatus(msgspec.Struct, frozen=True):
-    """A gang for people: of its `quorum`, so many are `held`, and so many wait without a node.
-
-    `seconds` is how long it has gathered, or else waited since it was asked about first. `text`
-    says what it waits for. `nodes` are the places of its members, by `namespace/name`.
-    """
-
-    policy: str
-    clause: str
-    namespace: str
-    name: str
-    state: Literal["waiting", "gathering", "given up"]
-    quorum: int
-    held: int
-    waiting: int
-    seconds: float
-    text: str
-    nodes: Mapping[str, str]
 
 
 # ---- the gang of one pod

@@ -36,6 +36,7 @@ import msgspec
 import numpy as np
 
 from engine.cache.node_table import NodeRows, Snapshot
+from engine.clauses.gang import GangProgram
 from engine.decision.moves import BrokenRule
 from engine.decision.part import Breach, DecisionPart, EndOfHold, PartSite
 from engine.decision.plan import Plan
@@ -48,7 +49,6 @@ from engine.gangs.gang import (
     ENOUGH,
     GangName,
     GangOfPod,
-    GangStatus,
     Hold,
     KnownGang,
     Members,
@@ -60,7 +60,6 @@ from engine.objects.eligibility import bars
 from engine.objects.peer import Peer
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
-from engine.program.program import GangProgram
 
 # A waiting gang that nobody has asked about for so long is forgotten, and so is a released one.
 _FORGOTTEN_SECONDS = 900.0
@@ -87,10 +86,6 @@ class _Asked:
     gang: KnownGang
     message: str
     at: float
-
-    def is_of(self, call: VerbCall) -> bool:
-        """Whether a call is about the same state of the pod, with the same policies."""
-        return self.revision == call.pod.revision > 0 and self.plan is call.plan
 
 
 class Gangs(DecisionPart):
@@ -121,14 +116,14 @@ class Gangs(DecisionPart):
         and what the time of the call does.
         """
         if (asked := self._still_waits(call)) is not None:
-            self._placement.check_binds(call)
+            self._placement.check_binds(call, asked.gang.clause)
             none, text = np.zeros(len(rows), np.bool_), f"{asked.message}: {asked.gang.told}"
             asked.gang.asked_at = self._clock()
             return _rejected(decided, none, text, asked.gang.clause)
         name = self._members.of(call)
         if name is None:
             return decided
-        self._placement.check_binds(call)
+        self._placement.check_binds(call, name.program)
         allowed = self._allowed(call, name, rows, decided.codes == 0)
         text = allowed if isinstance(allowed, str) else ELSEWHERE
         kept = np.zeros(len(rows), np.bool_) if isinstance(allowed, str) else allowed
@@ -141,8 +136,9 @@ class Gangs(DecisionPart):
     def _still_waits(self, call: VerbCall) -> _Asked | None:
         """The member of a call as it was asked about last, if nothing has changed since then."""
         asked = self._asked.get(call.pod.uid)
-        is_same = asked is not None and asked.is_of(call) and self._tries.stands(asked.gang)
-        return asked if is_same else None
+        if asked is None or not asked.revision == call.pod.revision > 0:
+            return None
+        return asked if asked.plan is call.plan and self._tries.stands(asked.gang) else None
 
     def _allowed(
         self, call: VerbCall, name: GangName, rows: NodeRows, feasible: Mask
@@ -201,7 +197,7 @@ class Gangs(DecisionPart):
         name = self._members.of(call)
         if name is None:
             return False
-        self._placement.check_binds(call)
+        self._placement.check_binds(call, name.program)
         if placed := self._on_nodes(call, name):
             rows = call.snapshot.table.find([node])
             if not self._attempts.within(name, call, rows, placed).all():
@@ -340,25 +336,10 @@ class Gangs(DecisionPart):
 
     # ---- what people see
 
-    def statuses(self) -> Sequence[GangStatus]:
-        """Every gang that waits or gathers."""
-        now, snapshot = self._clock(), self._calls.snapshot()
-        return [
-            GangStatus(
-                policy=gang.clause.policy,
-                clause=gang.clause.name,
-                namespace=gang.name.namespace,
-                name=gang.shown,
-                state=gang.state,
-                quorum=gang.quorum,
-                held=len(gang.holds),
-                waiting=len(self._waiting(gang, snapshot)),
-                seconds=now - (gang.began if gang.gathers else gang.since),
-                text="" if gang.gathers else gang.text,
-                nodes={gang.keys[uid]: node for uid, node in gang.places.items()},
-            )
-            for gang in self.known
-        ]
+    def statuses(self) -> Sequence[tuple[KnownGang, float]]:
+        """Every gang, and for how many seconds it has gathered, or waited since the first call."""
+        now = self._clock()
+        return [(each, now - (each.began if each.gathers else each.since)) for each in self.known]
 
     def of_pod(self, call: VerbCall, *, places: bool = False) -> GangOfPod | None:
         """The gang of a pod for people; None if it is in none. Nothing changes.
@@ -387,7 +368,7 @@ class Gangs(DecisionPart):
     # ---- members on nodes
 
     def group_of(self, call: VerbCall, pod: Peer) -> GangName | None:
-        return self._members.name_of(call.plan.gangs[0], pod) if call.plan.gangs else None
+        return self._members.of(call, pod)
 
     def breach(
         self, group: Hashable, pods: Sequence[Peer], call: VerbCall, *, was_whole: bool
@@ -502,6 +483,5 @@ def _rejected(decided: Decision, kept: Mask, text: str, clause: GangProgram) -> 
         return decided
     codes = decided.codes.copy()
     codes[left] = len(decided.verdicts)
-    verdict = Rejected(text, clause.policy, clause.name)
-    verdicts = (*decided.verdicts, verdict)
+    verdicts = (*decided.verdicts, Rejected(text, clause.policy, clause.name))
     return Decision(codes, verdicts, decided.known_rows, decided.headrooms)

@@ -17,6 +17,7 @@ from typing import Literal
 from weakref import ref
 
 from engine.cache.node_table import NodeRows
+from engine.clauses.gang import GangProgram
 from engine.decision.part import PartSite
 from engine.decision.verb_call import Occurrence, VerbCall
 from engine.errors import DeadlineExceededError
@@ -24,7 +25,6 @@ from engine.gangs.gang import GangName, Hold, KnownGang, Members, Try, given_up
 from engine.gangs.paper import Attempts
 from engine.objects.eligibility import bars
 from engine.objects.peer import Peer
-from engine.program.program import GangProgram
 
 # The pause after a gang was given up, and the longest one. It doubles where the gang is the reason
 # itself, because it would be held in vain again.
@@ -81,10 +81,9 @@ class KnownGangs:
 
     def add(self, gang: KnownGang) -> None:
         self._known[gang.name] = gang
-        if len(self._known) > _MOST_KNOWN:
-            oldest = next((each for each in self if not each.gathers), None)
-            if oldest is not None:
-                self.forget(oldest)
+        waiting = (each for each in self if not each.gathers)
+        if len(self._known) > _MOST_KNOWN and (oldest := next(waiting, None)) is not None:
+            self.forget(oldest)
 
     def forget(self, gang: KnownGang) -> None:
         """Forgets a gang that does not gather any more."""

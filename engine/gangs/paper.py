@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods
+from engine.clauses.gang import GangProgram
 from engine.counting.domains import Domains, shared
 from engine.decision.held_calls import MOST_HELD_OF_NAMESPACE
 from engine.decision.part import PartSite, Suits
@@ -38,7 +39,6 @@ from engine.objects.request_pod import RequestPod
 from engine.objects.resources import MOST_AMOUNT, amount, needs
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Frame
-from engine.program.program import GangProgram
 from grammar.values.errors import EvaluationError
 
 Ints = npt.NDArray[np.int64]
@@ -46,7 +46,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class FreeColumns:
-    """Free amounts of the nodes of one table; `take` and `give_back` change them for a placement.
+    """Free amounts of the nodes of one table; `take` changes them for a placement.
 
     A node of which nothing is known has room for everything.
     """
@@ -69,9 +69,6 @@ class FreeColumns:
         for name, need in needs.items():
             if name in self._free:
                 self._free[name][row] -= times * need
-
-    def give_back(self, row: int, needs: Mapping[str, int]) -> None:
-        self.take(row, needs, -1)
 
 
 class NodeRoom:
@@ -149,17 +146,12 @@ class Paper:
     places: dict[str, int] = field(default_factory=dict)
     _masks: dict[tuple[int, object], Mask] = field(default_factory=dict)
 
-    def stand(self, pod: Peer | None, row: int) -> None:
-        """Takes what a pod of another gang takes there, which has its place on paper too."""
+    def stand(self, pod: Peer | None, row: int, times: int = 1) -> None:
+        """Takes what a pod of another gang takes there; -1 times where it would be given up."""
         if pod is not None:
-            self.free.take(row, needs(pod.requests))
-            if pod.hostPorts:
+            self.free.take(row, needs(pod.requests), times)
+            if pod.hostPorts and times > 0:
                 self.ports.add(row)
-
-    def leave(self, pod: Peer | None, row: int) -> None:
-        """Gives back what a pod takes there, which is held and would be given up."""
-        if pod is not None:
-            self.free.give_back(row, needs(pod.requests))
 
     def capacity(self, members: Sequence[Member], rows: NodeRows) -> Ints:
         """How many of these members each row has room for at most."""
@@ -216,7 +208,7 @@ class Paper:
         for member in members:
             row = self.places.pop(member.uid, None)
             if row is not None:
-                self.free.give_back(row, member.needs)
+                self.free.take(row, member.needs, -1)
                 self.placement.withdraw(member.call)
                 self.ports.discard(row)
 
@@ -353,7 +345,7 @@ class Attempts:
         for other in freed:
             for uid in other.holds:
                 if (row := table.rows.get(other.places[uid])) is not None:
-                    paper.leave(call.cluster.pods.pod(other.keys[uid]), row)
+                    paper.stand(call.cluster.pods.pod(other.keys[uid]), row, -1)
         best, where = 0, ""
         try:
             for value, rows in self._sets_of_rows(gang, members, paper, table):
@@ -394,7 +386,7 @@ class Attempts:
             if len(found) >= needed:
                 break
             other = self.beside(pod.uid, call)
-            if other is not None and gang.clause in other.plan.gangs:
+            if other is not None and gang.clause in other.plan.of_parts:
                 found.append(Member.of(other))
         return sorted(found, key=lambda each: sorted(each.needs.items()), reverse=True)
 
@@ -511,7 +503,7 @@ class Attempts:
             body, known = call.cluster.pods.body(uid), gang.numbers.get(uid)
             if known is None or known[0] is not body:
                 other = self.beside(uid, call)
-                is_member = other is not None and gang.clause in other.plan.gangs
+                is_member = other is not None and gang.clause in other.plan.of_parts
                 number = self.quorum(other, gang.name) if other is not None and is_member else ""
                 known = body, number if isinstance(number, int) else None
             read[uid] = known

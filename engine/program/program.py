@@ -351,37 +351,27 @@ class CardsProgram:
     index: str | None
     writes: tuple[tuple[str, Evaluate], ...]
     reads: Reads | None
+    binding_work: ClassVar[str] = "gives cards"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GangProgram:
-    """A compiled gang: pods that are bound together, or not at all.
-
-    `by` gives the gang of the frame's `peer`; a pod where it is missing is in none. Without `by`
-    the pods of the PodGroup that a pod names are a gang, else those of the workload. `number` is
-    how many members must be there, or how many `percent` of the wanted replicas; it reads `pod`,
-    and None stands for the number of the group, or all wanted replicas. `domain` is the value of a
-    node that all members share. A member is held at bind for so many `seconds`.
-    """
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class PartProgram:
+    """A program by which a part of decisions decides; `binding_work` says what is done at bind."""
 
     policy: str
     name: str
     when: Condition | None
     message: Message
-    by: Evaluate | None
-    number: float | Evaluate | None
-    percent: bool
-    domain: Evaluate | None
-    seconds: float
+    binding_work: ClassVar[str]
     counts_pods: ClassVar[bool] = True
 
     def parts(self) -> tuple[FilterProgram, ...]:
-        """A gang has no parts that reject nodes by themselves."""
+        """It has no parts that reject nodes by themselves."""
         return ()
 
 
 # The programs that can reject a node, and all. Kinds of clauses (`engine.clauses`) become these.
-RejectingProgram = FilterProgram | CountClause | GangProgram
+RejectingProgram = FilterProgram | CountClause | PartProgram
 ClauseProgram = RejectingProgram | ScoreProgram | CardsProgram | PreemptProgram
 
 
@@ -486,7 +476,7 @@ class Program:
     def strict(self) -> bool:
         """Whether it can reject nodes, which decides between policies of equal weight."""
         strict_counts = (each for each in self.counts if each.count.weight is None)
-        return any((*self.of(FilterProgram), *self.of(GangProgram), *strict_counts))
+        return any((*self.of(FilterProgram), *self.of(PartProgram), *strict_counts))
 
     @property
     def conditional(self) -> list[ScoreProgram | CountProgram]:
@@ -500,18 +490,14 @@ class Program:
     @property
     def binding_work(self) -> str:
         """What it does at bind and nowhere else, as words; empty if nothing."""
-        waits = any(clause.wait for clause in self.of(FilterProgram))
-        words = {
-            "gives cards": self.of(CardsProgram),
-            "holds gangs": self.of(GangProgram),
-            "waits for conditions": waits,
-        }
-        work = [word for word, is_done in words.items() if is_done and not self.audit]
-        return listed(work, "and") if work else ""
+        work = {each.binding_work for each in self.of(CardsProgram)}
+        work |= {each.binding_work for each in self.of(PartProgram)}
+        work |= {"waits for conditions" for each in self.of(FilterProgram) if each.wait}
+        return listed(sorted(work), "and") if work and not self.audit else ""
 
 
 def applies(
-    clause: ScoreProgram | CountProgram | CardsProgram | GangProgram, evaluation: Evaluation
+    clause: ScoreProgram | CountProgram | CardsProgram | PartProgram, evaluation: Evaluation
 ) -> bool:
     """Whether the `when` of a clause is true for the frame's pod. Raises ExpensivePolicyError.
 

@@ -319,7 +319,7 @@ class Simulation:
                 decided = yield from self._filter(pod, fitting)
             if decided is not None and len(feasible := fitting[decided.codes == 0]):
                 row = yield from self._choose(pod, needed, feasible)
-                is_admitted = bool(call.plan.gangs) or self._engine.cards.are_used
+                is_admitted = bool(call.plan.of_parts) or self._engine.cards.are_used
                 return self._bind(pod, policy, row, is_admitted=is_admitted)
         except EngineError as error:
             return PodOutcome(pod.key, policy, None, {f"Placet's error: {error}": len(fitting)})

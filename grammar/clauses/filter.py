@@ -45,8 +45,7 @@ class Filter(ClauseThatRejects):
 
     @property
     def scheduler_needs(self) -> frozenset[SchedulerNeed]:
-        waits: frozenset[SchedulerNeed] = frozenset({"waiting binding"} if self.wait else ())
-        return waits | frozenset({"check at binding"} if self.at_bind else ())
+        return frozenset({"check at binding"} if self.at_bind else ())
 
 
 def _wait_lines(wait: WaitUntil) -> Iterator[Line]:

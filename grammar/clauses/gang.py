@@ -33,7 +33,7 @@ class Gang(ClauseThatRejects):
     within: Expr | None = None
     seconds: float = 60.0
     seconds_span: Span = field(default=NO_SPAN, compare=False)
-    scheduler_needs = frozenset[SchedulerNeed]({"one decider", "waiting binding"})
+    scheduler_needs = frozenset[SchedulerNeed]({"one decider"})
 
     @property
     def held_seconds(self) -> float:

@@ -23,10 +23,8 @@ NodeSet = OneOf["eligible", "selected", "all"]
 # The verbs of kube-scheduler for which clauses are evaluated.
 ClauseVerb = OneOf["filter", "prioritize", "preempt"]
 # What a kube-scheduler configuration must offer for a clause: one replica that decides, a call
-# before each binding, one that may last, a binding of ours that gives cards, a call for scores.
-SchedulerNeed = OneOf[
-    "one decider", "check at binding", "waiting binding", "binding with cards", "scores"
-]
+# before each binding, a binding of ours that gives cards, a call for scores.
+SchedulerNeed = OneOf["one decider", "check at binding", "binding with cards", "scores"]
 # How long a binding may wait, in seconds.
 SHORTEST_WAIT, LONGEST_WAIT = 1.0, 3600.0
 # What `missing` in a clause can give: the verdict `fail` or `pass`, or a number of points.
@@ -257,7 +255,7 @@ class AnyClause:
 
     @property
     def held_seconds(self) -> float:
-        """How long it may hold a binding at most."""
+        """How long it may hold a binding at most: one that waits has to last."""
         return 0.0
 
     @property

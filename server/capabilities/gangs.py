@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from engine.gangs.gang import GangStatus
+from engine.clauses.gang import GangProgram
+from engine.gangs.gang import KnownGang
 from engine.gangs.gangs import Gangs
-from engine.program.program import GangProgram
 from server.answers import Facts, PartOf
 from server.capabilities.capability import Capability, Opened, Site
 from server.capabilities.policy_statuses import ReportedPolicy, StatusPart
 from server.metrics.families import Sample
 
+# Gangs, each with the seconds for which it gathers, or waits.
+Known = Sequence[tuple[KnownGang, float]]
 # The gangs that are named.
 _MOST_NAMED = 20
 
@@ -55,9 +57,9 @@ GANGS = Capability(
 )
 
 
-def gang_numbers(gangs: Iterable[GangStatus]) -> StatusPart:
+def gang_numbers(known: Known) -> StatusPart:
     """The numbers of gangs in the status of a policy."""
-    number = Counter((gang.policy, gang.state) for gang in gangs)
+    number, _ = _numbers(known)
 
     def part(policy: ReportedPolicy) -> None:
         if policy.program is not None and policy.program.of(GangProgram):
@@ -68,7 +70,7 @@ def gang_numbers(gangs: Iterable[GangStatus]) -> StatusPart:
     return part
 
 
-def gang_facts(policies: Sequence[str], known: Sequence[GangStatus]) -> Facts:
+def gang_facts(policies: Sequence[str], known: Known) -> Facts:
     """The numbers of each policy that has gangs, and the first gangs.
 
     Those that gather come first, then those that wait longest.
@@ -76,7 +78,7 @@ def gang_facts(policies: Sequence[str], known: Sequence[GangStatus]) -> Facts:
     if not policies:
         return {}
     number, longest = _numbers(known)
-    ranked = sorted(known, key=lambda g: (g.state != "gathering", -g.seconds, g.name))
+    ranked = sorted(known, key=lambda each: (not each[0].gathers, -each[1], each[0].shown))
     return {
         "gangs": [
             {
@@ -88,18 +90,18 @@ def gang_facts(policies: Sequence[str], known: Sequence[GangStatus]) -> Facts:
         ],
         "some gangs": [
             {
-                "gang": gang.name,
-                "policy": gang.policy,
-                "state": f"{gang.state}: {gang.text}" if gang.text else gang.state,
-                "for (s)": round(gang.seconds, 1),
-                "held": PartOf(gang.held, gang.quorum),
+                "gang": gang.shown,
+                "policy": gang.clause.policy,
+                "state": gang.state + (f": {gang.text}" if gang.text and not gang.gathers else ""),
+                "for (s)": round(seconds, 1),
+                "held": PartOf(len(gang.holds), gang.quorum),
             }
-            for gang in ranked[:_MOST_NAMED]
+            for gang, seconds in ranked[:_MOST_NAMED]
         ],
     }
 
 
-def gang_samples(policies: Sequence[str], known: Sequence[GangStatus]) -> Iterator[Sample]:
+def gang_samples(policies: Sequence[str], known: Known) -> Iterator[Sample]:
     number, longest = _numbers(known)
     for address in policies:
         for state in _STATES:
@@ -110,11 +112,12 @@ def gang_samples(policies: Sequence[str], known: Sequence[GangStatus]) -> Iterat
 _STATES = ("waiting", "gathering", "given up")
 
 
-def _numbers(known: Iterable[GangStatus]) -> tuple[Counter[tuple[str, str]], Mapping[str, float]]:
+def _numbers(known: Known) -> tuple[Counter[tuple[str, str]], Mapping[str, float]]:
     """The gangs by policy and state, and by policy the longest wait in seconds."""
     number, longest = Counter[tuple[str, str]](), defaultdict[str, float](float)
-    for gang in known:
-        number[gang.policy, gang.state] += 1
-        if gang.state != "gathering":
-            longest[gang.policy] = max(longest[gang.policy], gang.seconds)
+    for gang, seconds in known:
+        policy = gang.clause.policy
+        number[policy, gang.state] += 1
+        if not gang.gathers:
+            longest[policy] = max(longest[policy], seconds)
     return number, longest

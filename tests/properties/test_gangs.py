@@ -100,7 +100,7 @@ class Random(World):
         on = self.on()
         for name, number in Counter(on.values()).items():
             assert number <= min(self.size[name], self.most), on
-        held = {uid for gang in self.gangs.statuses() for uid in gang.nodes}
+        held = {key for gang in self.gangs.known for key in gang.keys.values()}
         bound: defaultdict[str, dict[str, str]] = defaultdict(dict)
         for name, node in on.items():
             if f"shop/{name}" not in held:
@@ -110,10 +110,10 @@ class Random(World):
                 assert len(members) >= self.jobs[job], (job, members)
                 if self.racks:
                     assert len({self.rack_of[node] for node in members.values()}) == 1, members
-        for status in self.gangs.statuses():
-            assert (status.state == "gathering") == bool(status.nodes)
-            assert status.held <= status.quorum
-            assert {key.partition("/")[2] for key in status.nodes} <= self.pods.keys()
+        for gang in self.gangs.known:
+            assert (gang.state == "gathering") == bool(gang.places)
+            assert len(gang.holds) <= gang.quorum
+            assert {key.partition("/")[2] for key in gang.keys.values()} <= self.pods.keys()
 
     def drain(self) -> Mapping[str, str]:
         """Lets time pass and asks about every waiting pod until nothing changes any more.
@@ -132,7 +132,7 @@ class Random(World):
             self.gangs.review()
             self.check()
             assert self.came_alone or ("given up", "no node") not in self.told[told:]
-            assert not any(each.nodes for each in self.gangs.statuses())
+            assert not any(each.places for each in self.gangs.known)
         return self.on()
 
 
@@ -185,9 +185,9 @@ def test_how_many_members_fit(
     if not set(asked) - labels.keys():
         assert answer == "policy p: no spot"
         return
-    (status,) = world.gangs.statuses()
+    (gang,) = world.gangs.known
     if fit < members:
-        assert (status.state, status.text) == ("waiting", f"{fit} of {members} members fit")
+        assert (gang.state, gang.text) == ("waiting", f"{fit} of {members} members fit")
     else:
-        assert status.state == "gathering"
-        assert Counter(status.nodes.values()) <= Counter(room)
+        assert gang.state == "gathering"
+        assert Counter(gang.places.values()) <= Counter(room)

@@ -226,6 +226,6 @@ def test_the_text_of_a_rejection_stays_while_a_number_changes() -> None:
     world.create("other", job="", on="n1")
     world.now += 10
     assert world.ask("a0") == text
-    assert [status.text for status in world.gangs.statuses()] == ["1 of 3 members fit"]
+    assert [gang.text for gang in world.gangs.known] == ["1 of 3 members fit"]
     world.now += 60
     assert world.ask("a0") == "policy p: together: 1 of 3 members fit"

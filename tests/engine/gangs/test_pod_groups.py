@@ -65,7 +65,7 @@ def test_groups_of_one_name_of_two_apis_are_two_gangs() -> None:
     create(world, GroupName(KUBERNETES, "g"), "a0")
     create(world, GroupName(COSCHEDULING, "g"), "b0")
     assert world.ask("a0") == "policy p: together: 1 of 2 members exist"
-    assert {status.name for status in world.gangs.statuses()} == {"shop/g"}
+    assert {gang.shown for gang in world.gangs.known} == {"shop/g"}
 
 
 def test_the_clause_may_say_another_number() -> None:

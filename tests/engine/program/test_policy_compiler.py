@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from engine.cache.node_table import NodeWithPods
+from engine.clauses.gang import GangProgram
 from engine.clauses.programs import compile_policy
 from engine.objects.pod_group import LABEL
 from engine.program.frame import Frame
 from engine.program.program import (
     BoundProgram,
     FilterProgram,
-    GangProgram,
     PreemptProgram,
     Program,
 )

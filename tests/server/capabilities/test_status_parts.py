@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from engine.cache.cache import Cache
+from engine.clauses.gang import GangProgram
 from engine.drift.drift_document import PolicyRepair
 from engine.enforced import EnforcedPolicies
-from engine.gangs.gang import GangStatus
+from engine.gangs.gang import GangName, KnownGang, given_up
 from engine.program.tables import SourceStatus
 from policies.resource import PolicyStatus, StatusCondition
 from server.capabilities.data import data_facts, data_samples, source_part
@@ -36,11 +37,29 @@ def status_of(rules: str, part: Callable[[EnforcedPolicies], StatusPart]) -> Pol
 GANG = 'gang "g" { of pods by peer.labels["job"] at least 2 }'
 
 
-def gang(name: str, state: str, policy: str = "shop/web") -> GangStatus:
-    return GangStatus(policy, "g", "shop", name, state, 2, 0, 1, 1.0, "", {})  # type: ignore[arg-type]
+def gang(name: str, state: str, policy: str = "shop/web") -> tuple[KnownGang, float]:
+    """The gang, which has been in the state for a second."""
+    program = GangProgram(
+        policy=policy,
+        name="g",
+        when=None,
+        message=lambda _: "",
+        by=None,
+        number=2,
+        percent=False,
+        domain=None,
+        seconds=60.0,
+    )
+    found = KnownGang(GangName(program, "shop", ("string", name)), 2, (0, 0.0, 0), 0.0, name)
+    if state == "gathering":
+        found.places["uid"] = "n1"
+    if state == "given up":
+        found.why_given_up, found.text = "late", given_up("late")
+    assert found.state == state
+    return found, 1.0
 
 
-def numbers(rules: str, *gangs: GangStatus) -> tuple[int | None, ...]:
+def numbers(rules: str, *gangs: tuple[KnownGang, float]) -> tuple[int | None, ...]:
     found = status_of(rules, lambda _: gang_numbers(gangs))
     return found.waitingGangs, found.gatheringGangs, found.givenUpGangs
 
@@ -61,7 +80,7 @@ def test_gangs_are_told_and_counted_by_policy_and_state() -> None:
     facts = gang_facts(["shop/none", "shop/web"], known)
     numbers = {"waiting": 1, "gathering": 1, "given up": 1, "longest wait (s)": 1.0}
     assert facts["gangs"][1] == {"policy": "shop/web"} | numbers
-    assert [row["gang"] for row in facts["some gangs"]] == ["b", "a", "c"]
+    assert [row["gang"] for row in facts["some gangs"]] == ["shop/b", "shop/a", "shop/c"]
     assert gang_facts([], known) == {}
     found = {(name, *labels): value for name, labels, value in gang_samples(["shop/web"], known)}
     assert found["placet_known_gangs", "shop/web", "given_up"] == 1
