@@ -44,7 +44,7 @@ def test_the_page_has_a_row_for_each_key_of_a_capability() -> None:
         for key, what in capability.keys.items()
         if rows.get(key) != what
     ]
-    assert missing == []
+    assert not missing, "\n".join(missing)
     known = {key for capability in CAPABILITIES for key in capability.keys}
     assert rows.keys() - known == CORE
 

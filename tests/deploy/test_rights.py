@@ -119,7 +119,7 @@ def test_the_chart_gives_what_a_capability_needs(capability: Capability) -> None
         for value, right in rights(capability.rights)
         if (value, right) not in of_chart()
     ]
-    assert missing == []
+    assert not missing, "\n".join(missing)
 
 
 def test_the_chart_gives_no_right_that_nobody_needs() -> None:
@@ -128,7 +128,7 @@ def test_the_chart_gives_no_right_that_nobody_needs() -> None:
         f"`{right}` under `{value}` is in `rights` of no capability, and not of the core"
         for value, right in sorted(of_chart() - known.keys())
     ]
-    assert unknown == []
+    assert not unknown, "\n".join(unknown)
     assert sorted(known.keys() - of_chart()) == []
 
 

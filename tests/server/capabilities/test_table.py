@@ -90,7 +90,7 @@ async def test_the_documentation_has_its_rows(capability: Capability) -> None:
         for name in names
         if not re.search(rf"(?m)^\|[^|]*`{re.escape(name)}`", section("operations", heading))
     ]
-    assert missing == []
+    assert not missing, "\n".join(missing)
 
 
 def test_the_documentation_has_what_statuses_say() -> None:
@@ -103,4 +103,4 @@ def test_the_documentation_has_what_statuses_say() -> None:
         for row in [f"`conditions` `{name}`" if what == "conditions" else f"`{name}`"]
         if not re.search(rf"(?m)^\|[^|]*{row}[^|]*\|", page)
     ]
-    assert missing == []
+    assert not missing, "\n".join(missing)

@@ -24,7 +24,7 @@ from engine.cluster.data_fetching import METRICS
 from engine.counting.in_flight_pods import Schedulers
 from engine.drift.drift_document import RepairMode
 from grammar.meaning.schema import load_schema
-from server.capabilities.table import CAPABILITY_METRICS
+from server.capabilities.table import CAPABILITIES, CAPABILITY_METRICS
 from server.http.tls import Credentials
 from server.metrics.metrics import Metrics
 from server.options import Options
@@ -155,9 +155,11 @@ async def test_what_a_repair_asks_about_is_watched_where_one_is_made(
         running(tmp_path, policies=[policy], repair=repair) as server,
         server.session.get(f"{server.view}/api/v1/status") as response,
     ):
-        watched = set((await response.json())["cluster"]["resources"])
+        status = await response.json()
+    watched = set(status["cluster"]["resources"])
     asked = {"namespaces", "poddisruptionbudgets", "replicasets", "deployments"}
     assert watched & asked == (set() if repair == "off" else asked)
+    assert status["capabilities"] == [each.name for each in CAPABILITIES]
 
 
 @pytest.mark.parametrize(
