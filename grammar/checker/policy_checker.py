@@ -304,16 +304,16 @@ class _PolicyChecker:
         variables = {**outer.variables, "domain": domain.type}
         self.environment = replace(outer, variables=variables)
         used = set(map(name_used, walk(number)))
-        for name, known in reversed(self._checked.items()):
+        for name, its in reversed(self._checked.items()):
             if name in used:
-                used |= {e.name for e in walk(known) if isinstance(e, LetReference | DefCall)}
+                used |= {e.name for e in walk(its) if isinstance(e, LetReference | DefCall)}
         for name in self._checked:
             item = self._lets.get(name) or self._defs.get(name)
             paths = self._definitions.paths(name) if item is not None else ()
             if item is not None and name in used and ("domain",) in {path[:1] for path in paths}:
                 checked, found = self._definition(item)
-                told = {each.span for each in self.found}
-                self.found.extend(each for each in found if each.span not in told)
+                known = {each.span for each in self.found}
+                self.found.extend(each for each in found if each.span not in known)
                 self.environment = self.environment.defining(checked)
         try:
             yield

@@ -68,8 +68,6 @@ def beyond(policy: Policy, schema: Schema, definitions: Definitions) -> list[Bey
         match item:
             case Setting() | Use() | Data():
                 continue
-            case Group(by=by):
-                found.update(dict.fromkeys(finder.root(by)))
             case Count(pods=pods):
                 for root in children(pods):
                     found.update(dict.fromkeys(finder.root(root)))
@@ -83,8 +81,8 @@ def beyond(policy: Policy, schema: Schema, definitions: Definitions) -> list[Bey
                 found.update(dict.fromkeys(finder.of(body, hidden)))
                 if not finder.keeps(body, item.result):
                     found[_whole(body)] = None
-            case ForPods(where):
-                found.update(dict.fromkeys(finder.root(where)))
+            case Group(by=expr) | ForPods(where=expr):
+                found.update(dict.fromkeys(finder.root(expr)))
             case _:
                 for root in children(item):
                     found.update(dict.fromkeys(finder.root(root)))
