@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 import msgspec
 
 from engine.cache.informers import Needs
-from engine.clauses.kinds import MEANINGS
+from engine.clauses import MEANINGS
 from engine.clauses.programs import compile_policy, compiled_together
 from engine.decision.registry import Registry
 from engine.objects.request_pod import FORM

@@ -10,7 +10,7 @@ from typing import get_args
 
 import pytest
 
-from engine.clauses.kinds import MEANINGS
+from engine.clauses import MEANINGS
 from engine.program.program import ClauseProgram
 from grammar.clauses import KINDS
 from grammar.clauses.kind import ClauseKind
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("cli", "engine", "grammar", "policies", "server")
 MOST_LINES = 700
 # All modules of the packages, and their lines: they only fall. What is new pays with a deletion.
-MOST_MODULES, MOST_LINES_OF_ALL = 397, 85_936
+MOST_MODULES, MOST_LINES_OF_ALL = 396, 85_926
 NAMED_MODULE = re.compile(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)[`(]")
 # What starts a task or a thread that nobody has to wait for.
 STARTERS = {"Thread", "ThreadPoolExecutor", "create_task", "ensure_future", "run_in_executor"}

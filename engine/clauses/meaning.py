@@ -1,7 +1,7 @@
 """Meaning of a kind of clause: a value with a function for each question of the engine.
 
-`engine.clauses.kinds` has the meanings of all kinds. What a kind leaves out is answered as for most
-kinds.
+The table MEANINGS of the package has those of all kinds. What a kind leaves out is answered as for
+most kinds.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from engine.clauses.kinds import MEANINGS
+from engine.clauses import MEANINGS
 from engine.program.policy_compiler import PolicyCompiler, group_specs
 from engine.program.program import Program, digest_of
 from grammar.checker.policy_checker import Checked

@@ -351,11 +351,10 @@ class CountClauses:
         self._floors = [Floors(shares) for shares in judged_together(self._strict)]
         self._together = {share for floors in self._floors for share in floors.shares}
         self.own = len(self._strict)
-        self.floors = frozenset(
-            (each.clause.count.policy, each.clause.count.name)
-            for each in self._strict
-            if each.clause.has_floor
-        )
+        # Shares whose pods wait for some of the nodes until these have so many.
+        bounded = (c.clause for c in self._strict if c.clause.bound.kind != "at most")
+        floors = (clause.count for clause in bounded if clause.kind == "share")
+        self.floors = frozenset((count.policy, count.name) for count in floors)
         self.need_workloads = any(each.clause.count.needs_workloads for each in self._strict)
         self.soft = bool(self._soft)
 

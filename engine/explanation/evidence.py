@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from engine.clauses.kinds import MEANINGS
+from engine.clauses import MEANINGS
 from engine.counting.groups import PRESENCES, PodInGroup
 from engine.explanation.document import (
     ClauseOnNode,

@@ -8,7 +8,7 @@ from itertools import islice, product
 
 import msgspec
 
-from engine.clauses.kinds import MEANINGS
+from engine.clauses import MEANINGS
 from engine.objects.codec import ObjectCodec, Pod
 from engine.program.pod_shape import PodReads
 from engine.selectors.label_conditions import Frozen, LabelConditions
@@ -34,7 +34,6 @@ class PortablePolicy:
 
     def __init__(self, checked: Checked) -> None:
         self._checked = checked
-        self._audits = checked.policy.setting("mode", "enforce") != "enforce"
 
     def selects(self, pod: Pod, frozen: Frozen) -> bool:
         """Whether the policy selects the pod, now and as long as it exists.
@@ -58,7 +57,7 @@ class PortablePolicy:
                 if not isinstance(clause, ClauseThatRejects) or clause.points_weight is not None:
                     continue
                 said = MEANINGS[type(clause)].portable
-                if self._audits:
+                if policy.setting("mode", "enforce") != "enforce":
                     said = "the policy is in `mode audit`"
                 try:
                     yield said(clause, telling) if callable(said) else Left(clause.name, said)

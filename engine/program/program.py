@@ -289,11 +289,6 @@ class CountClause:
     counts_pods: ClassVar[bool] = True
 
     @property
-    def has_floor(self) -> bool:
-        """Whether pods wait for some of the nodes until these have so many."""
-        return self.kind == "share" and self.bound.kind != "at most"
-
-    @property
     def needs_company(self) -> bool:
         """Whether a pod may be where it is only because others are there."""
         return self.kind == "limit" and self.bound.kind != "at most"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.cache.tallies import FULL
-from engine.clauses.kinds import MEANINGS
+from engine.clauses import MEANINGS
 from engine.counting.bounds import GroupCounts
 from engine.counting.groups import CountGroups
 from engine.program.program import CountClause
