@@ -12,7 +12,9 @@ import pytest
 from server.capabilities.capability import Capability
 from server.capabilities.table import CAPABILITIES
 from server.view.routes import API
+from tests.server.runtime.test_tasks import running
 from tests.support.books import section
+from tests.support.builders import pod
 from tests.support.sites import site
 from tests.test_architecture import PACKAGES, ROOT, modules, read
 
@@ -104,3 +106,21 @@ def test_the_documentation_has_what_statuses_say() -> None:
         if not re.search(rf"(?m)^\|[^|]*{row}[^|]*\|", page)
     ]
     assert not missing, "\n".join(missing)
+
+
+@pytest.mark.fake_clock
+@pytest.mark.parametrize("name", ["gangs", "cards"])
+async def test_a_server_answers_without_a_capability(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    rest = [each for each in CAPABILITIES if each.name != name]
+    assert len(rest) < len(CAPABILITIES)
+    for module in ("cluster_runtime", "server_runtime"):
+        monkeypatch.setattr(f"server.runtime.{module}.CAPABILITIES", rest)
+    async with running(tmp_path) as server:
+        await server.until("/readyz", lambda text: text == "ok")
+        body = {"Pod": pod("web-1"), "Nodes": None, "NodeNames": ["n1", "n2"]}
+        async with server.session.post(f"{server.url}/filter", json=body) as response:
+            assert (await response.json())["NodeNames"] == ["n1", "n2"]
+        async with server.session.get(f"{server.view}/api/v1/status") as response:
+            assert name not in (await response.json())["capabilities"]
