@@ -110,21 +110,13 @@ def put_answer(value: Any, form: str | None, parts: Iterable[Part]) -> None:
 
 
 def put_document(value: Any, form: str) -> None:
-    """Prints a value, also one with structs, as JSON or YAML."""
+    """Prints a value, also one with structs, as JSON or YAML, which escape what is not printed."""
     if form == "json":
-        put_json(msgspec.json.format(msgspec.json.encode(value)).decode())
-    else:
-        print(_yaml(value), end="")
-
-
-def put_json(text: str) -> None:
-    """Prints JSON at once; what cannot be printed is written as JSON escapes it."""
-    print(escaped_json(text), flush=True)
-
-
-def _yaml(value: Any) -> str:
+        text = msgspec.json.format(msgspec.json.encode(value)).decode()
+        print(escaped_json(text), flush=True)
+        return
     plain = msgspec.to_builtins(value)
     text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
-    if text.replace("\n", "").isprintable():
-        return text
-    return yaml.safe_dump(plain, sort_keys=False)
+    if not text.replace("\n", "").isprintable():
+        text = yaml.safe_dump(plain, sort_keys=False)
+    print(text, end="")

@@ -52,12 +52,9 @@ class Placet:
         cluster: str | Path | Iterable[str | Path],
         policies: str | Path | Iterable[str | Path],
     ) -> None:
-        self._cluster, self._policies = _paths(cluster), _paths(policies)
-        self._read: World = self._world()
-
-    def _world(self) -> World:
-        policies = _in_force(self._policies)
-        return World.of(read_documents(self._cluster), policies)
+        self._cluster = _paths(cluster)
+        in_force = _in_force(_paths(policies))
+        self._read = World.of(read_documents(self._cluster), in_force)
 
     def filter(self, pod: str | Path) -> dict[str, str | None]:
         """Why the pod may not run on each node, as kube-scheduler is told; None where it may.

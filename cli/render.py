@@ -152,18 +152,14 @@ def put_findings(findings: Iterable[Finding]) -> None:
 
 def print_error(message: str, hint: str) -> None:
     """Prints an error that has no place in a text on standard error."""
-    put_problem(error_text(message, hint), "error")
+    rows = [f"error: {message}", f"  = help: {hint}"] if hint else [f"error: {message}"]
+    put_problem("\n".join(map(escaped, rows)), "error")
 
 
 def put_problem(text: str, severity: str) -> None:
     """Prints an escaped text of a diagnostic on standard error."""
     shown = coloured(text, severity) if wants_colour(sys.stderr) else text
     print(shown, file=beneath(sys.stderr), flush=True)
-
-
-def error_text(message: str, hint: str) -> str:
-    rows = [f"error: {message}", f"  = help: {hint}"] if hint else [f"error: {message}"]
-    return "\n".join(map(escaped, rows))
 
 
 def totals(diagnostics: Iterable[Diagnostic]) -> str:

@@ -90,17 +90,6 @@ def _is_file(path: str) -> bool:
         return False
 
 
-@contextmanager
-def opened(args: argparse.Namespace) -> Iterator[LiveCluster]:
-    """The cluster of the kubeconfig, named on standard error. Raises CommandError."""
-    # This import takes as long as all others together.
-    from cli.live import opened as connected  # noqa: PLC0415
-
-    with connected(args.kubeconfig, args.context) as live:
-        put_line(f"asking `{live.name}` at {live.host}", sys.stderr)
-        yield live
-
-
 @dataclass(frozen=True, slots=True)
 class AskedCluster:
     """The asked cluster and its policies: the files of the flags, or a running cluster."""
@@ -177,9 +166,16 @@ class AskedCluster:
 def source_of(
     args: argparse.Namespace, files: Sequence[str] = ("cluster", "policies")
 ) -> Iterator[AskedCluster]:
-    """The files that are given, or the cluster of the kubeconfig. Raises CommandError."""
+    """The files that are given, or the cluster of the kubeconfig, named on standard error.
+
+    Raises CommandError.
+    """
     if is_live(args, files):
-        with opened(args) as live:
+        # This import takes as long as all others together.
+        from cli.live import opened  # noqa: PLC0415
+
+        with opened(args.kubeconfig, args.context) as live:
+            put_line(f"asking `{live.name}` at {live.host}", sys.stderr)
             yield AskedCluster(args, live)
     elif args.cluster:
         yield AskedCluster(args)

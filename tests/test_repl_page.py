@@ -11,8 +11,7 @@ import pytest
 
 from cli.commands.repl import asked
 from cli.main import main
-from cli.repl.commands import COMMANDS
-from cli.repl.conversation import answer, prompt
+from cli.repl.conversation import COMMANDS, answer, prompt
 from cli.repl.session import ReplSession
 from tests.cli.shop import snapshot
 

@@ -19,9 +19,8 @@ import aiohttp
 
 from cli.command import CommandError, Exit, positive
 from cli.conformance.api_server import StandInApi, stand_in_api, write_kubeconfig
-from cli.conformance.cases import Verb, contracts
 from cli.conformance.exchange import Caller
-from cli.conformance.requests import own_cluster, read_cluster
+from cli.conformance.requests import Verb, contracts, own_cluster, read_cluster
 from cli.conformance.run import Conformance, ContractResult, counts
 from cli.flag_table import flags_of
 from cli.render import REPORT, put_note, put_report

@@ -108,17 +108,15 @@ def run(args: argparse.Namespace) -> int:
     ]
     findings = [each for context in contexts for each in examine(context, _asked(context, args))]
     cases = cases_of(findings, (each.configuration.source for each in contexts))
-    put_report(findings, args.output, cases, {"placet": [*map(_chosen, contexts)]})
+    chosen = [
+        {"file": each.configuration.source, "extender": place, "because": each.because}
+        for each in contexts
+        for place in [None if each.ours is None else each.ours.place]
+    ]
+    put_report(findings, args.output, cases, {"placet": chosen})
     for line in _summary(findings, contexts):
         put_note(line, args.output)
     return Exit.FINDINGS if fails(findings, strict=args.strict) else Exit.OK
-
-
-def _chosen(context: ConfigurationContext) -> Mapping[str, str | None]:
-    """The entry that is taken for Placet, and why."""
-    ours, source = context.ours, context.configuration.source
-    place = None if ours is None else ours.place
-    return {"file": source, "extender": place, "because": context.because}
 
 
 def _placets(

@@ -45,7 +45,10 @@ def run(args: argparse.Namespace) -> int:
     is_broken = False
     if args.cluster:
         world = AskedCluster(args).world()
-        _check_name(args.policy, world)
+        known = [each.policy.address for each in world.policies.policies]
+        if args.policy is not None and args.policy not in known:
+            hint = f"there is {named(known, _MOST_NAMES)}" if known else ""
+            raise CommandError(f"there is no policy `{args.policy}` in force", hint)
         found, is_broken = _of_files(world), bool(world.policies.broken)
     elif args.policies or args.data:
         hint = "give --cluster SNAPSHOT too, or neither, to ask the running Placet"
@@ -60,14 +63,6 @@ def run(args: argparse.Namespace) -> int:
     found = _restricted(found, args.policy, args.namespace)
     put_answer(found, args.output, _parts(found))
     return Exit.FINDINGS if found.pods or is_broken else replicas.end(errors)
-
-
-def _check_name(policy: str | None, world: World) -> None:
-    """Raises CommandError for a policy that is not there."""
-    known = [each.policy.address for each in world.policies.policies]
-    if policy is not None and policy not in known:
-        hint = f"there is {named(known, _MOST_NAMES)}" if known else ""
-        raise CommandError(f"there is no policy `{policy}` in force", hint)
 
 
 def _of_files(world: World) -> DriftDocument:

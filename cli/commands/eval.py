@@ -71,7 +71,9 @@ def run(args: argparse.Namespace) -> int:
         return Exit.ERROR
     codec = ObjectCodec(load_schema(), expression.annotations)
     cluster, pod = None, None
-    if _asks_cluster(args):
+    # An expression alone, or of a manifest, needs no cluster.
+    given = args.cluster or args.pod or args.node or args.all_nodes
+    if given or chosen_flag(args) is not None:
         with source_of(args) as source:
             data = source.data([policies])
             read = source.read(question_namespace(args, source.live))
@@ -86,12 +88,6 @@ def run(args: argparse.Namespace) -> int:
     if args.all_nodes and cluster is not None:
         return put_values(expression, subject, cluster, args.output)
     return put_value(expression, subject, args.output)
-
-
-def _asks_cluster(args: argparse.Namespace) -> bool:
-    """Whether a cluster is asked: an expression alone, or of a manifest, needs none."""
-    given = args.cluster or args.pod or args.node or args.all_nodes
-    return bool(given) or chosen_flag(args) is not None
 
 
 def _checked(args: argparse.Namespace, policies: EnforcedPolicies) -> Expression | None:

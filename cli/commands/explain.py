@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -168,21 +168,17 @@ def _pending_pods(args: argparse.Namespace, world: World, live: LiveCluster) -> 
         items = [{"pod": key, "cause": each} for key, each in causes.items()]
         put_document({"pending": items}, args.output)
     else:
-        _put_causes(causes, wide=args.output == "wide")
+        if causes:
+            rows = table("pending pod", "cause")
+            for key, why in causes.items():
+                rows.add_row(key, why.text if args.output == "wide" else excerpt(why.text, _SHORT))
+            show(rows)
+        else:
+            print("no pod is pending there")
         if (more := len(keys) - len(causes)) > 0:
             print(f"and {more} more")
         put(["", *not_in_force(world.policies.broken_in(namespace))])
     return Exit.OK
-
-
-def _put_causes(causes: Mapping[str, Cause], *, wide: bool) -> None:
-    if not causes:
-        print("no pod is pending there")
-        return
-    rows = table("pending pod", "cause")
-    for key, why in causes.items():
-        rows.add_row(key, why.text if wide else excerpt(why.text, _SHORT))
-    show(rows)
 
 
 def _without_rights(args: argparse.Namespace, live: LiveCluster, error: ForbiddenError) -> int:

@@ -58,11 +58,7 @@ def run(args: argparse.Namespace) -> int:
             put_line(f"{'would change' if args.check else 'changed'} {source.name}", sys.stdout)
     if loaded.problems:
         return Exit.ERROR
-    return Exit.FINDINGS if unreadable or (changed and _only_looks(args)) else Exit.OK
-
-
-def _only_looks(args: argparse.Namespace) -> bool:
-    return bool(args.check or args.diff)
+    return Exit.FINDINGS if unreadable or (changed and (args.check or args.diff)) else Exit.OK
 
 
 def _format_input(source: Source, args: argparse.Namespace) -> int:
@@ -73,7 +69,8 @@ def _format_input(source: Source, args: argparse.Namespace) -> int:
         _put_difference(source, text)
     elif not args.check:
         put_text(text)
-    return Exit.FINDINGS if _only_looks(args) and text != source.text else Exit.OK
+        return Exit.OK
+    return Exit.FINDINGS if text != source.text else Exit.OK
 
 
 def _put_difference(source: Source, text: str) -> None:

@@ -11,8 +11,7 @@ from typing import cast
 from cli.command import Exit, input_lines
 from cli.flag_table import CONTEXT, DATA, SNAPSHOTS, flags_of
 from cli.render import print_error, put_findings
-from cli.repl.commands import put_cluster, put_loaded
-from cli.repl.conversation import answer_lines
+from cli.repl.conversation import answer_lines, put_cluster, put_loaded
 from cli.repl.session import FindingsError, ReplSession, WorldCommand
 from cli.sources import (
     chosen_flag,
@@ -51,7 +50,10 @@ def asked(name: str) -> WorldCommand:
 
 
 def run(args: argparse.Namespace) -> int:
-    source = partial(source_of, args, _FILES) if _asks_cluster(args) else None
+    # There is a cluster: that of files, or one that is named.
+    is_named = chosen_flag(args) is not None or names_cluster()
+    has_cluster = bool(args.cluster) or (is_live(args, _FILES) and is_named)
+    source = partial(source_of, args, _FILES) if has_cluster else None
     session = ReplSession(asked, args.files, source)
     try:
         files = session.reload()
@@ -75,9 +77,3 @@ def run(args: argparse.Namespace) -> int:
 
     converse(session)
     return Exit.OK
-
-
-def _asks_cluster(args: argparse.Namespace) -> bool:
-    """Whether there is a cluster: that of files, or one that is named."""
-    is_named = chosen_flag(args) is not None or names_cluster()
-    return bool(args.cluster) or (is_live(args, _FILES) and is_named)

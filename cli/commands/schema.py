@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Mapping, Sequence
 
 from cli.command import CommandError, Exit
 from cli.console import lines, show, table
@@ -45,11 +44,18 @@ def run(args: argparse.Namespace) -> int:
         if args.path is not None:
             hint = f"leave out --configuration or `{args.path}`"
             raise CommandError("--configuration takes no path", hint)
-        print(json.dumps(_of_configuration(), indent=2, ensure_ascii=False))
+        # These imports take longer than all others together.
+        from cli.serving.placet_configuration import schema as configuration  # noqa: PLC0415
+
+        print(json.dumps(configuration(), indent=2, ensure_ascii=False))
         return Exit.OK
     schema = load_schema()
     if args.path is None:
-        _variables()
+        rows = table("variable", "type", "is", "can be read in")
+        for name, type_ in VARIABLES.items():
+            rows.add_row(name, str(type_), *VARIABLE_MEANINGS[name])
+        show(rows)
+        print("\n`placet schema node` shows the fields of a variable")
         return Exit.OK
     found = _looked_up(args.path, schema)
     if isinstance(found, Diagnostic):
@@ -68,14 +74,6 @@ def run(args: argparse.Namespace) -> int:
         # The expression of a short form is shown over the variable that was asked for.
         _record(record, args.path if args.path.split(".")[0] in VARIABLES else "self")
     return Exit.OK
-
-
-def _of_configuration() -> Mapping[str, object]:
-    """The JSON schema of a PlacetConfiguration."""
-    # These imports take longer than all others together.
-    from cli.serving.placet_configuration import schema  # noqa: PLC0415
-
-    return schema()
 
 
 def _looked_up(path: str, schema: Schema) -> tuple[Type, Field | None] | Diagnostic:
@@ -104,14 +102,6 @@ def _looked_up(path: str, schema: Schema) -> tuple[Type, Field | None] | Diagnos
     return type_, field
 
 
-def _variables() -> None:
-    rows = table("variable", "type", "is", "can be read in")
-    for name, type_ in VARIABLES.items():
-        rows.add_row(name, str(type_), *VARIABLE_MEANINGS[name])
-    show(rows)
-    print("\n`placet schema node` shows the fields of a variable")
-
-
 def _record(record: Record, owner: str) -> None:
     """Prints a record: short forms and computed fields first, as people look for them first."""
     special = [f for f in record.fields.values() if f.derived is not None or f.native]
@@ -122,16 +112,12 @@ def _record(record: Record, owner: str) -> None:
     for number, (heading, fields) in enumerate(shown):
         if number:
             print()
-        _fields(heading, fields, owner)
-
-
-def _fields(heading: str, fields: Sequence[Field], owner: str) -> None:
-    described = any(about_field(f, owner) for f in fields)
-    rows = table(heading, "type", "if absent", *(["is"] if described else []))
-    for field in fields:
-        about = [lines(about_field(field, owner))] if described else []
-        rows.add_row(field_name(field), str(field.type), absent(field), *about)
-    show(rows)
+        described = any(about_field(f, owner) for f in fields)
+        rows = table(heading, "type", "if absent", *(["is"] if described else []))
+        for field in fields:
+            about = [lines(about_field(field, owner))] if described else []
+            rows.add_row(field_name(field), str(field.type), absent(field), *about)
+        show(rows)
 
 
 def _field(path: str, field: Field) -> None:

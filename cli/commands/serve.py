@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 from cli.command import CommandError, Exit, cannot_listen, read_text, unreadable
 from cli.demo.demo_cluster import Demo, QuietStart, announcement, move_taken_ports
 from cli.render import print_error
-from cli.serving.flags import FLAGS
+from cli.serving.placet_configuration import FLAGS
 from cli.streams import OutputError, close_output, put_text
 from cli.version import version
 from engine.cluster.connection_configuration import own_namespace

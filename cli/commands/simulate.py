@@ -92,8 +92,19 @@ ARGUMENTS = flags_of(
 
 
 def run(args: argparse.Namespace) -> int:
+    """Shows one simulation for each set of policies, and what is different."""
     schema = load_schema()
-    return _simulate(args, *_read(args, schema), schema)
+    inputs, sets = _read(args, schema)
+    options = SimulationOptions(
+        weight=args.weight,
+        plugins=not args.no_plugin_scores,
+        ignored=tuple(args.ignore_resource),
+    )
+    ready = {name: prepare(inputs, read, schema, options) for name, read in sets.items()}
+    warn_of_lacks(next(iter(ready.values())).cluster, next(iter(sets.values())))
+    notes = inputs.pods.notes if inputs.pods is not None else ()
+    answers = [result(each.simulation, each.changed, notes) for each in ready.values()]
+    return _shown(args, answers, list(sets))
 
 
 def _read(
@@ -137,22 +148,6 @@ def _shown(
         print_result(answers[0])
     asks = args.add_nodes or args.drain
     return Exit.FINDINGS if asks and answers[-1].pending else Exit.OK
-
-
-def _simulate(
-    args: argparse.Namespace, inputs: Inputs, sets: Mapping[str, EnforcedPolicies], schema: Schema
-) -> int:
-    """Shows one simulation for each set of policies, and what is different."""
-    options = SimulationOptions(
-        weight=args.weight,
-        plugins=not args.no_plugin_scores,
-        ignored=tuple(args.ignore_resource),
-    )
-    ready = {name: prepare(inputs, read, schema, options) for name, read in sets.items()}
-    warn_of_lacks(next(iter(ready.values())).cluster, next(iter(sets.values())))
-    notes = inputs.pods.notes if inputs.pods is not None else ()
-    answers = [result(each.simulation, each.changed, notes) for each in ready.values()]
-    return _shown(args, answers, list(sets))
 
 
 def _policy_sets(args: argparse.Namespace, schema: Schema) -> Mapping[str, EnforcedPolicies]:

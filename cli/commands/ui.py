@@ -74,12 +74,8 @@ async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
                 print("there is no browser to open; open the address yourself", file=sys.stderr)
             if target.url is None:
                 print("Ctrl-C ends it", flush=True)
-                await _wait(shown)
+                # It raises CommandError when the pod cannot be reached any more.
+                while True:
+                    await asyncio.sleep(_LOOK_SECONDS)
+                    shown.check()
     return Exit.OK
-
-
-async def _wait(replica: Replica) -> None:
-    """Waits for Ctrl-C. Raises CommandError when the pod cannot be reached any more."""
-    while True:
-        await asyncio.sleep(_LOOK_SECONDS)
-        replica.check()

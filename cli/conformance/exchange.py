@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from cli.conformance.cases import Verb
+from cli.conformance.requests import Verb
 from grammar.messages.texts import os_reason
 
 HEADERS = {

@@ -1,4 +1,4 @@
-"""Expectations: the checks that `cases.yaml` names; each says what is wrong with answers, or None.
+"""Expectations: the checks that `cases.yaml` names; each says what is wrong with answers.
 
 Keys of answers are compared in any case, as Go does (C5).
 """
@@ -6,8 +6,9 @@ Keys of answers are compared in any case, as Go does (C5).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
+from itertools import chain
 from typing import Any
 
 from cli.conformance.api_server import ReceivedBinding
@@ -20,37 +21,36 @@ _MOST_POINTS = 10
 _NAMED = 3
 
 Json = Mapping[str, Any]
-# Looks at answers, and at the Bindings that the API server got meanwhile.
-Expectation = Callable[[Sequence[Exchange], Sequence[ReceivedBinding]], str | None]
+# Looks at answers, and at the Bindings that the API server got meanwhile; the first that is wrong
+# with them counts.
+Expectation = Callable[[Sequence[Exchange], Sequence[ReceivedBinding]], Iterator[str]]
 
 
 # ---- every answer
 
 
-def answered(each: Exchange) -> str | None:
+def answered(each: Exchange) -> Iterator[str]:
     """Status 200 with one JSON value of the verb's kind (C1, C3, C4)."""
-    if each.error:
-        return each.error
-    if 300 <= each.status < 400:
-        return f"the answer is a redirect, {each.status}"
-    if each.status != 200:
-        return f"the answer has status {each.status}: {_excerpt(each.text)}"
-    if each.malformed:
-        return each.malformed
     wanted = list if each.verb == "prioritize" else dict
-    if not isinstance(each.value, wanted) and not (each.verb == "prioritize" and not each.value):
-        return f"the answer is {_kind(each.value)} in place of {_KINDS[wanted]}"
-    return None
+    if each.error:
+        yield each.error
+    elif 300 <= each.status < 400:
+        yield f"the answer is a redirect, {each.status}"
+    elif each.status != 200:
+        yield f"the answer has status {each.status}: {_excerpt(each.text)}"
+    elif each.malformed:
+        yield each.malformed
+    elif not isinstance(each.value, wanted) and not (each.verb == "prioritize" and not each.value):
+        yield f"the answer is {_kind(each.value)} in place of {_KINDS[wanted]}"
 
 
-def no_error(each: Exchange) -> str | None:
+def no_error(each: Exchange) -> Iterator[str]:
     """`Error` is empty (C18, C30)."""
     if text := member(each.value, "Error"):
-        return f"`Error` says: {_excerpt(str(text).encode())}"
-    return None
+        yield f"`Error` says: {_excerpt(str(text).encode())}"
 
 
-def same_answers(exchanges: Sequence[Exchange], _: Sequence[ReceivedBinding]) -> str | None:
+def same_answers(exchanges: Sequence[Exchange], _: Sequence[ReceivedBinding]) -> Iterator[str]:
     """Calls about the same give the same, texts and order included (C47)."""
     first = exchanges[0]
     for number, each in enumerate(exchanges[1:], 2):
@@ -60,45 +60,42 @@ def same_answers(exchanges: Sequence[Exchange], _: Sequence[ReceivedBinding]) ->
             was, now = members(first.value, key), members(each.value, key)
             for node in was.keys() & now.keys():
                 if was[node] != now[node]:
-                    return f"the text for node `{node}` was `{was[node]}` and is `{now[node]}`"
-        return f"call {number} has another answer than call 1"
-    return None
+                    yield f"the text for node `{node}` was `{was[node]}` and is `{now[node]}`"
+        yield f"call {number} has another answer than call 1"
 
 
 # ---- filter
 
 
-def known_names(each: Exchange) -> str | None:
+def known_names(each: Exchange) -> Iterator[str]:
     """Accepted names are names of the request (C19)."""
     return _strangers(each, accepted(each), "accepted")
 
 
-def known_failed(each: Exchange) -> str | None:
+def known_failed(each: Exchange) -> Iterator[str]:
     """Rejected names are names of the request."""
     return _strangers(each, rejected(each.value), "rejected")
 
 
-def same_objects(each: Exchange) -> str | None:
+def same_objects(each: Exchange) -> Iterator[str]:
     """Whole nodes come back as they were sent (C20); absent and empty fields are the same."""
     sent = {node["metadata"]["name"]: node for node in items(each.request)}
     for node in items(each.value):
         name = _name_of(node)
         if name in sent and (lost := _difference(sent[name], node)):
-            return f"node `{name}` comes back with another `{lost}`"
-    return None
+            yield f"node `{name}` comes back with another `{lost}`"
 
 
-def accepted_are_named(each: Exchange) -> str | None:
+def accepted_are_named(each: Exchange) -> Iterator[str]:
     """Accepted nodes are in the field that kube-scheduler reads (C21)."""
     field = "NodeNames" if member(each.request, "NodeNames") is not None else "Nodes"
     if member(each.value, field) is None and not member(each.value, "Error"):
         left = set(requested(each.request)) - rejected(each.value).keys()
         if left:
-            return f"`{field}` is null, and {_some(left)} not rejected"
-    return None
+            yield f"`{field}` is null, and {_some(left)} not rejected"
 
 
-def disjoint(each: Exchange) -> str | None:
+def disjoint(each: Exchange) -> Iterator[str]:
     """No node is in two parts of the answer (C22, C24)."""
     parts = [
         *accepted(each),
@@ -106,31 +103,27 @@ def disjoint(each: Exchange) -> str | None:
         *members(each.value, "FailedAndUnresolvableNodes"),
     ]
     if twice := [name for name, count in Counter(parts).items() if count > 1]:
-        return f"{_some(twice)} in two parts of the answer"
-    return None
+        yield f"{_some(twice)} in two parts of the answer"
 
 
-def complete(each: Exchange) -> str | None:
+def complete(each: Exchange) -> Iterator[str]:
     """Every node of the request is accepted or rejected with a reason (C22, C24)."""
-    if member(each.value, "Error"):
-        return None
     said = {*accepted(each), *rejected(each.value)}
-    if lacking := [name for name in requested(each.request) if name not in said]:
-        return f"{_some(lacking)} neither accepted nor rejected"
-    return None
+    lacking = [name for name in requested(each.request) if name not in said]
+    if lacking and not member(each.value, "Error"):
+        yield f"{_some(lacking)} neither accepted nor rejected"
 
 
-def reasons(each: Exchange) -> str | None:
+def reasons(each: Exchange) -> Iterator[str]:
     """Every rejected node has a text of at most 1024 characters (C23)."""
     for node, text in rejected(each.value).items():
         if not isinstance(text, str) or not text.strip():
-            return f"node `{node}` is rejected without a reason"
-        if len(text) > _LONGEST_REASON:
-            return f"the reason for node `{node}` has {len(text)} characters"
-    return None
+            yield f"node `{node}` is rejected without a reason"
+        elif len(text) > _LONGEST_REASON:
+            yield f"the reason for node `{node}` has {len(text)} characters"
 
 
-def alone_as_together(exchanges: Sequence[Exchange], _: Sequence[ReceivedBinding]) -> str | None:
+def alone_as_together(exchanges: Sequence[Exchange], _: Sequence[ReceivedBinding]) -> Iterator[str]:
     """A node passes alone as it passes among others (C12, C13). The first call has all nodes."""
     together = set(accepted(exchanges[0]))
     for each in exchanges[1:]:
@@ -138,105 +131,95 @@ def alone_as_together(exchanges: Sequence[Exchange], _: Sequence[ReceivedBinding
         alone = node in accepted(each)
         if alone != (node in together):
             first, then = ("accepts", "rejects") if node in together else ("rejects", "accepts")
-            return f"the call with all nodes {first} `{node}`, and the call with it alone {then} it"
-    return None
+            yield f"the call with all nodes {first} `{node}`, and the call with it alone {then} it"
 
 
-def unresolvable(each: Exchange) -> str | None:
+def unresolvable(each: Exchange) -> Iterator[str]:
     """Nodes are rejected in `FailedAndUnresolvableNodes`, unless an eviction would help (C48)."""
     if failed := members(each.value, "FailedNodes"):
-        return f"{_some(failed)} in `FailedNodes`"
-    return None
+        yield f"{_some(failed)} in `FailedNodes`"
 
 
 # ---- prioritize
 
 
-def integers(each: Exchange) -> str | None:
+def integers(each: Exchange) -> Iterator[str]:
     """Scores are written as integers (C26)."""
     for host, score in _scores(each.value):
         if not isinstance(score, int) or isinstance(score, bool):
-            return f"the score of `{host}` is {score!r}"
-    return None
+            yield f"the score of `{host}` is {score!r}"
 
 
-def in_range(each: Exchange) -> str | None:
+def in_range(each: Exchange) -> Iterator[str]:
     """Scores are 0 to 10 (C27)."""
     for host, score in _scores(each.value):
         if isinstance(score, int | float) and not 0 <= score <= _MOST_POINTS:
-            return f"the score of `{host}` is {score}"
-    return None
+            yield f"the score of `{host}` is {score}"
 
 
-def known_hosts(each: Exchange) -> str | None:
+def known_hosts(each: Exchange) -> Iterator[str]:
     """Hosts are nodes of the request."""
     return _strangers(each, (host for host, _ in _scores(each.value)), "a host")
 
 
-def every_host_once(each: Exchange) -> str | None:
+def every_host_once(each: Exchange) -> Iterator[str]:
     """Every node of the request has one score, or no node has one (C25, C51)."""
     hosts = Counter(host for host, _ in _scores(each.value))
     if twice := [host for host, count in hosts.items() if count > 1]:
-        return f"{_some(twice)} listed twice"
+        yield f"{_some(twice)} listed twice"
     lacking = [name for name in requested(each.request) if name not in hosts]
     if hosts and lacking:
-        return f"{_some(lacking)} without a score"
-    return None
+        yield f"{_some(lacking)} without a score"
 
 
 # ---- preempt
 
 
-def meta_victims(each: Exchange) -> str | None:
+def meta_victims(each: Exchange) -> Iterator[str]:
     """Candidates are in `NodeNameToMetaVictims` (C36)."""
     if not isinstance(member(each.value, "NodeNameToMetaVictims"), dict):
         other = "NodeNameToVictims"
         there = f", but `{other}`" if members(each.value, other) else ""
-        return f"there is no `NodeNameToMetaVictims`{there}"
-    return None
+        yield f"there is no `NodeNameToMetaVictims`{there}"
 
 
-def known_candidates(each: Exchange) -> str | None:
+def known_candidates(each: Exchange) -> Iterator[str]:
     """Candidates and victims are those of the request (C38)."""
     given = asked_victims(each.request)
     for node, victims in candidates(each.value).items():
         if node not in given:
-            return f"node `{node}` is a candidate that the request does not have"
+            yield f"node `{node}` is a candidate that the request does not have"
         for uid in _uids(victims):
-            if uid not in given[node]:
-                return f"node `{node}` has victim `{uid}`, which the request does not have"
-    return None
+            if uid not in given.get(node, ()):
+                yield f"node `{node}` has victim `{uid}`, which the request does not have"
 
 
-def no_nulls(each: Exchange) -> str | None:
+def no_nulls(each: Exchange) -> Iterator[str]:
     """No node and no victim is null (C39)."""
     for node, victims in candidates(each.value).items():
         if victims is None:
-            return f"node `{node}` is null"
+            yield f"node `{node}` is null"
         if any(pod is None for pod in member(victims, "Pods") or ()):
-            return f"node `{node}` has a victim that is null"
-    return None
+            yield f"node `{node}` has a victim that is null"
 
 
-def victims_left(each: Exchange) -> str | None:
+def victims_left(each: Exchange) -> Iterator[str]:
     """A candidate has victims, as it had in the request (C40)."""
     for node, victims in candidates(each.value).items():
         if not _uids(victims):
-            return f"node `{node}` has no victims"
-    return None
+            yield f"node `{node}` has no victims"
 
 
-def victims_in_order(each: Exchange) -> str | None:
+def victims_in_order(each: Exchange) -> Iterator[str]:
     """Victims keep their order (C41)."""
     given = asked_victims(each.request)
     for node, victims in candidates(each.value).items():
         kept = [uid for uid in _uids(victims) if uid in given.get(node, ())]
         if kept != [uid for uid in given.get(node, ()) if uid in kept]:
-            return f"the victims of node `{node}` are in another order"
-    return None
+            yield f"the victims of node `{node}` are in another order"
 
 
-def violations_kept(each: Exchange) -> str | None:
+def violations_kept(each: Exchange) -> Iterator[str]:
     """A candidate with all its victims has their `NumPDBViolations` (C41)."""
     asked = candidates(each.request) or members(each.request, "NodeNameToVictims")
     given = asked_victims(each.request)
@@ -246,8 +229,7 @@ def violations_kept(each: Exchange) -> str | None:
         was = member(asked[node], "NumPDBViolations") or 0
         now = member(victims, "NumPDBViolations") or 0
         if was != now:
-            return f"node `{node}` has {now} `NumPDBViolations` in place of {was}"
-    return None
+            yield f"node `{node}` has {now} `NumPDBViolations` in place of {was}"
 
 
 # ---- the parts of requests and answers
@@ -321,11 +303,10 @@ def _name_of(node: Json) -> str:
     return str(member(member(node, "metadata"), "name"))
 
 
-def _strangers(each: Exchange, names: Iterable[str], what: str) -> str | None:
-    """The first of the names in an answer that the request does not have."""
+def _strangers(each: Exchange, names: Iterable[str], what: str) -> Iterator[str]:
+    """The names in an answer that the request does not have."""
     known = set(requested(each.request))
-    strange = next((name for name in names if name not in known), None)
-    return None if strange is None else f"`{strange}` is {what} and is not in the request"
+    return (f"`{name}` is {what} and is not in the request" for name in names if name not in known)
 
 
 def _difference(sent: Any, back: Any, path: str = "") -> str:
@@ -374,41 +355,38 @@ def _excerpt(text: bytes) -> str:
     return found or "no text"
 
 
-def _of_each(check: Callable[[Exchange], str | None]) -> Expectation:
+def _of_each(check: Callable[[Exchange], Iterator[str]]) -> Expectation:
     """The check of every answer, where one alone can be wrong."""
-    return lambda exchanges, _: next(filter(None, map(check, exchanges)), None)
+    return lambda exchanges, _: chain.from_iterable(map(check, exchanges))
 
 
 # ---- bind
 
 
-def bound(exchanges: Sequence[Exchange], bindings: Sequence[ReceivedBinding]) -> str | None:
+def bound(exchanges: Sequence[Exchange], bindings: Sequence[ReceivedBinding]) -> Iterator[str]:
     """An answer without an error has a Binding (C44)."""
-    if text := member(exchanges[0].value, "Error"):
-        return f"`Error` says: {text}"
     node = exchanges[0].request["Node"]
     made = [each for each in bindings if each.status == HTTPStatus.CREATED]
-    if not made:
-        return "the API server got no Binding"
-    if made[0].node != node:
-        return f"the pod is bound to `{made[0].node}` in place of `{node}`"
-    return None
+    if text := member(exchanges[0].value, "Error"):
+        yield f"`Error` says: {text}"
+    elif not made:
+        yield "the API server got no Binding"
+    elif made[0].node != node:
+        yield f"the pod is bound to `{made[0].node}` in place of `{node}`"
 
 
-def uid_sent(exchanges: Sequence[Exchange], bindings: Sequence[ReceivedBinding]) -> str | None:
+def uid_sent(exchanges: Sequence[Exchange], bindings: Sequence[ReceivedBinding]) -> Iterator[str]:
     """The Binding has the pod's uid as its precondition (C43)."""
     uid = exchanges[0].request["PodUID"]
     if any(each.uid != uid for each in bindings):
-        return "the Binding does not have the uid of the pod"
-    return None
+        yield "the Binding does not have the uid of the pod"
 
 
-def refused(exchanges: Sequence[Exchange], _: Sequence[ReceivedBinding]) -> str | None:
+def refused(exchanges: Sequence[Exchange], _: Sequence[ReceivedBinding]) -> Iterator[str]:
     """The last answer is a failure of some kind, because no binding was made (C44)."""
     last = exchanges[-1]
-    if last.error or last.status != HTTPStatus.OK or member(last.value, "Error"):
-        return None
-    return "`Error` is empty, and the pod is not bound to the node"
+    if not last.error and last.status == HTTPStatus.OK and not member(last.value, "Error"):
+        yield "`Error` is empty, and the pod is not bound to the node"
 
 
 _OF_EACH = (

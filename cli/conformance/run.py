@@ -22,10 +22,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cli.conformance.api_server import ReceivedBinding, StandInApi
-from cli.conformance.cases import Case, Contract, Verb, contracts
 from cli.conformance.exchange import Caller, Exchange, broken_clients, idle_client, slow_clients
 from cli.conformance.expectations import EXPECTATIONS, answered
-from cli.conformance.requests import ConformanceCluster, Json, body
+from cli.conformance.requests import (
+    Case,
+    ConformanceCluster,
+    Contract,
+    Json,
+    body,
+    contracts,
+)
 from cli.render import FieldFinding, FieldPlace, ReportCase
 from grammar.messages.diagnostics import Diagnostic, Severity
 from grammar.tree.ast import NO_SPAN
@@ -124,10 +130,10 @@ class Conformance:
         """Each line of the contract, or those that are named; `begun` is told what comes."""
         for verb in self._caller.paths:
             if verb != "bind":
-                request = body(
-                    _plain(verb), self._cluster, self._cluster.pods[0], names=self._names
-                )
-                self._unanswered[verb] = answered(await self._caller.ask(verb, request))
+                plainest = Case("plain", verb, (), "")
+                request = body(plainest, self._cluster, self._cluster.pods[0], names=self._names)
+                problems = answered(await self._caller.ask(verb, request))
+                self._unanswered[verb] = next(problems, None)
         if only and any(self._unanswered.values()):
             only = {*only, _ANSWERS}  # the line that says so: the others do not apply then
         for contract in contracts():
@@ -170,7 +176,10 @@ class Conformance:
 
     async def _judged(self, case: Case, pod: Json) -> CaseResult:
         exchanges, bindings = await self._exchanges(case, pod)
-        reason = next(_failures(case, exchanges, bindings), "")
+        # Calls without an answer fail every case, except one that must be refused in some way.
+        expected = case.expect if "refused" in case.expect else ("answered", *case.expect)
+        failures = (text for name in expected for text in EXPECTATIONS[name](exchanges, bindings))
+        reason = next(failures, "")
         metadata = pod["metadata"]
         return CaseResult(
             case.name,
@@ -236,23 +245,6 @@ class Conformance:
         finally:
             self._api.refuses_bindings = False
         return exchanges, self._api.bindings[before:]
-
-
-def _failures(
-    case: Case, exchanges: Sequence[Exchange], bindings: Sequence[ReceivedBinding]
-) -> Iterator[str]:
-    """Why the answers are not what they must be.
-
-    Calls without an answer fail every case, except one that must be refused in some way.
-    """
-    for name in case.expect if "refused" in case.expect else ("answered", *case.expect):
-        if (found := EXPECTATIONS[name](exchanges, bindings)) is not None:
-            yield found
-
-
-def _plain(verb: Verb) -> Case:
-    """The plainest question about a verb."""
-    return Case("plain", verb, (), "")
 
 
 def _one_by_one(request: Json) -> Iterator[Json]:

@@ -20,8 +20,7 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
 from cli.render import wants_colour
-from cli.repl.commands import COMMANDS, Takes
-from cli.repl.conversation import answer, prompt, unfinished
+from cli.repl.conversation import COMMANDS, Takes, answer, prompt, unfinished
 from cli.repl.session import ReplSession
 from policies.editor import completion
 from policies.editor.completion import Candidate, Surroundings

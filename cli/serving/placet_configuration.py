@@ -1,6 +1,7 @@
-"""PlacetConfiguration: the flags of `placet serve` as fields of a file, and as variables.
+"""PlacetConfiguration: the flags of `placet serve` in one table, from which all else follows.
 
-A flag of the command line comes before a variable of the environment, a variable before the file,
+The command line, the help, the fields of a file, the variables and the schema are made of it. A
+flag of the command line comes before a variable of the environment, a variable before the file,
 and the file before the default. All of them become the words of one command line, so that a value
 means the same wherever it is written.
 """
@@ -11,14 +12,254 @@ import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Any
 
-from cli.command import CommandError, read_text
+from cli.command import CommandError, address, lease, pause, read_text, size
 from cli.doctor.configuration_text import read
-from cli.flag_table import Flag
-from cli.serving.flags import FLAGS, schema_of
+from cli.flag_table import Flag, Read, flags_of
+from engine.cluster.connection_configuration import own_namespace
+from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS, KUBE_SCHEDULER_LEASE
+from engine.objects.gate import GATE
+from engine.objects.peer import DEFAULT_SCHEDULER
+from engine.objects.request_pod import SYSTEM_NAMESPACES
 from grammar.messages.diagnostics import nearest
+from grammar.values.named_formats import is_label, is_subdomain
 from policies.documents import Document
+from server.settings import DEFAULT_LISTEN
+from server.view.page import DEFAULT_PORT
+
+_TABLE = f"""
+configuration:
+  --config FILE
+    a PlacetConfiguration: the flags of this command as fields. A flag here, and a variable such as
+    PLACET_HTTP_TIMEOUT, come before it
+  --print-config
+    print the configuration with where each value is from, and end
+policies and cluster:
+  --policies PATH...
+    policy files, and folders of policy files; read again when they change
+  --cluster SNAPSHOT...
+    files that `kubectl get nodes,pods,replicasets -A -o json|yaml` wrote; read again when they
+    change. JSON is read sixty times as fast as YAML. Without it, Placet watches the cluster of the
+    kubeconfig, or the one that it runs in
+  --kubeconfig FILE
+    how to reach the cluster (default: $KUBECONFIG, ~/.kube/config, or the service account of the
+    pod)
+  --context NAME
+    a context of the kubeconfig (default: its current one)
+  --watch-idle TIME=120s
+    restart a watch that has been silent for this long
+  --kube-api-qps N=200
+    requests to the API server per second, on average
+  --kube-api-burst N=400
+    requests to the API server in a burst
+  --lease NAMESPACE/NAME={own_namespace()}/placet
+    the Lease of the replica that decides by counts and writes statuses; `none` if there is only one
+    replica
+  --standby
+    be ready only while holding the Lease: for replicas behind one Service
+  --no-cluster
+    watch no cluster: requests must contain whole nodes (nodeCacheCapable: false)
+  --demo
+    use an embedded cluster, and embedded policies unless --policies names some
+pods and policies:
+  --exempt-namespace NS,
+    a namespace whose pods are scheduled without any policy; may be repeated; added to
+    {", ".join(sorted(SYSTEM_NAMESPACES | {own_namespace()}))} unless one of them is `none`
+  --no-bypass
+    ignore the annotation by which a pod bypasses policies
+  --repair off|dry-run|on=off
+    whether pods that break rules where they are may be evicted, as the `repair` of their policy
+    says; dry-run shows which; `on` needs deploy/rbac/repair/placet.yaml
+  --policy-first NS,
+    a namespace whose new pods wait until the policies that are older than them are in force, for at
+    most a minute; may be repeated
+serving:
+  --listen HOST:PORT={DEFAULT_LISTEN}
+    the address to listen on; without HOST every interface, with port 0 any free port
+  --http-timeout TIME=5s
+    the extender's httpTimeout in kube-scheduler's configuration; an answer takes at most four
+    fifths of it
+  --body-limit SIZE=64Mi
+    the largest request body
+  --body-budget SIZE
+    the most memory for the bodies of all requests and for unsent answers together; requests beyond
+    it wait (default: four times --body-limit)
+  --resolvable-rejections
+    send rejections that an eviction could resolve as FailedNodes; only for kube-scheduler 1.38 or
+    newer, which asks extenders for the victims there
+  --log-format text|json=text
+    the format of the log on standard error, one line per event
+  -v --verbose
+    log every call and every rejection
+data:
+  --data-folder FOLDER
+    the folder of the files that policies read by `data NAME {{ from file … }}`
+  --data-ca FILE
+    the CA of the Prometheus servers that policies read (default: those of the system)
+  --data-token FILE
+    a file with a bearer token for these servers, which is sent over https only
+binding:
+  --bind
+    bind pods: for an extender with a bindVerb; needs deploy/rbac/bind/placet.yaml
+kube-scheduler:
+  --scheduler-name NAME,
+    the schedulerName of the pods of a kube-scheduler that calls Placet: of pods that filter was not
+    asked about, only these are bound or requeued, and may be on their way to a node when Placet
+    starts; the first one is that of new pods of namespaces that opt in; may be repeated (default:
+    {DEFAULT_SCHEDULER})
+  --scheduler-lease NAMESPACE/NAME={"/".join(KUBE_SCHEDULER_LEASE)}
+    the Lease of the kube-schedulers with these names: pods that the last holder had in hand are not
+    on their way when another one acquires it
+  --bind-timeout TIME={BIND_TIMEOUT_SECONDS:g}s
+    bindTimeoutSeconds in kube-scheduler's configuration: for this long a pod with volumes or claims
+    may be on its way to a node when Placet starts, unless Placet binds
+  --permit-timeout TIME=0s
+    the longest time that a Permit plugin of kube-scheduler has a pod wait; any pod may be on its
+    way for that much longer
+  --gate
+    kube-scheduler asks only about pods with the marker `{GATE}`: report the pods of policies that
+    were created without it
+  --frozen-label KEY,
+    the key of a label of pods that the cluster lets nobody change, so that portable policies may
+    depend on it; may be given again
+  --frozen-annotation KEY,
+    the key of an annotation of pods that the cluster lets nobody change, so that portable policies
+    may depend on it; may be given again
+load and shutdown:
+  --max-in-flight N=100
+    the largest number of calls at the same time; more are refused
+  --max-connections N
+    the largest number of open connections, half of them from one address; for one more, one that is
+    silent is closed (default: four times --max-in-flight)
+  --health-listen HOST:PORT
+    also serve health and metrics here, over plain HTTP, on a thread of their own: they answer even
+    when the server is busy
+  --view-port PORT
+    the port on 127.0.0.1 of the view, which placet decisions and placet status ask, or `none` for
+    no view (default: {DEFAULT_PORT}, or any free port if --listen has port 0)
+  --view-listen HOST:PORT
+    also serve the view here, over HTTPS with the certificate, to users of the cluster: with a
+    token, by their rights to list pods
+  --history FILE
+    the file of at most 64 MiB in which the numbers of the page's last week survive a restart;
+    without it they begin with the replica
+  --lameduck TIME=5s
+    how long to serve after SIGTERM, while not ready, before connections are refused
+HTTPS, the files are read again when they change:
+  --tls-cert FILE
+    a certificate with its chain (PEM)
+  --tls-key FILE
+    its key (PEM), not encrypted
+  --webhook-listen HOST:PORT
+    serve the admission webhooks here, with this certificate, and everything else on --listen over
+    plain HTTP: for a kube-scheduler beside Placet
+  --tls-secret NAMESPACE/NAME
+    instead of both: the Secret where Placet keeps a certificate and a CA that it makes and renews;
+    needs deploy/rbac/certificates/placet.yaml
+  --tls-name NAME,
+    a DNS name or an IP address in the certificate of --tls-secret; may be repeated
+  --webhook-configuration NAME,
+    a Mutating- or ValidatingWebhookConfiguration whose caBundle is kept equal to the CA of
+    --tls-secret; may be repeated
+  --client-ca FILE
+    CA certificates (PEM): clients must have a certificate of one of them, except for health,
+    version and the admission webhooks
+  --client-name NAME,
+    the common name that client certificates must have; may be repeated (default: any)
+"""
+
+
+def _namespace(text: str) -> str:
+    if not is_label(text):
+        raise argparse.ArgumentTypeError(f"`{text}` is not a valid namespace name")
+    return text
+
+
+def _object_name(text: str) -> str:
+    if not is_subdomain(text):
+        raise argparse.ArgumentTypeError(f"`{text}` is not a valid name of an object")
+    return text
+
+
+def _secret(text: str) -> tuple[str, str]:
+    namespace, slash, name = text.partition("/")
+    if not slash:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a Secret such as kube-system/placet-tls")
+    return _namespace(namespace), _object_name(name)
+
+
+def _tls_name(text: str) -> str:
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        pass
+    if len(text) > 253 or not all(map(is_label, text.split("."))):
+        raise argparse.ArgumentTypeError(f"`{text}` is not a DNS name or an IP address")
+    return text
+
+
+def scheduler_lease(text: str) -> tuple[str, str]:
+    """The namespace and name of the Lease of a kube-scheduler."""
+    named = lease(text)
+    if named is None:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a Lease such as kube-system/placet")
+    return named
+
+
+def view_port(text: str) -> int | None:
+    """The port of the view, or None for `none`."""
+    if text == "none":
+        return None
+    if not text.isdecimal() or not text.isascii() or int(text[:9]) > 65535:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a port, and not `none`")
+    return int(text)
+
+
+_DURATION = {
+    "type": ["string", "integer"],
+    "pattern": "^([+-]?([0-9.]+([nuµμm]?s|[mhdw]))+|[+-]?0)$",
+    "minimum": 0,
+    "maximum": 0,
+}
+_NUMBER = {"type": ["integer", "string"], "minimum": 1, "pattern": "^[0-9]+$"}
+_TEXT = {"type": ["string", "number"]}
+# The types of values, by the word for the value or by the flag.
+_TYPES: Mapping[str, Read] = {
+    "HOST:PORT": address,
+    "NS": _namespace,
+    "PORT": view_port,
+    "SIZE": size,
+    "--lameduck": pause,
+    "--lease": lease,
+    "--permit-timeout": pause,
+    "--scheduler-lease": scheduler_lease,
+    "--tls-name": _tls_name,
+    "--tls-secret": _secret,
+    "--webhook-configuration": _object_name,
+}
+# What a text of the file may be. An editor may take what Placet refuses, and never the other way
+# round.
+_SCHEMAS: Mapping[str, Mapping[str, object]] = {"TIME": _DURATION, "N": _NUMBER}
+
+
+def _schema_of(flag: Flag) -> Mapping[str, object]:
+    """What the field of a flag may be, as a JSON schema with its help."""
+    about = {"description": flag.help}
+    if flag.is_switch:
+        return {**about, "type": "boolean"}
+    if flag.choices is not None:
+        return {**about, "enum": flag.choices}
+    if flag.many:
+        return {**about, "type": "array", "items": {"type": "string"}}
+    return {**about, **_SCHEMAS.get(flag.metavar, _TEXT)}
+
+
+FLAGS = flags_of(_TABLE, _TYPES)
+
+
+# ---- where a value is from
 
 KIND = "PlacetConfiguration"
 API_VERSION = "placet.dev/v1alpha1"
@@ -80,7 +321,7 @@ FIELDS = tuple(flag for flag in FLAGS if flag.key not in ("config", "print_confi
 def schema() -> Mapping[str, object]:
     """The JSON schema of a PlacetConfiguration, for editors."""
     head = {key: {"const": value} for key, value in _HEAD.items()}
-    fields = {flag.field: schema_of(flag) for flag in FIELDS}
+    fields = {flag.field: _schema_of(flag) for flag in FIELDS}
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": KIND,

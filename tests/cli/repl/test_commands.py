@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.repl.commands import COMMANDS
+from cli.repl.conversation import COMMANDS
 from cli.repl.session import ReplSession
 from tests.cli.repl.conftest import Say, load
 from tests.support.builders import kubectl_list, node, pod, raw
