@@ -190,7 +190,10 @@ class LiveCluster:
         return Found(documents, policies, lacks)
 
     async def _policies(self, resource: Resource, namespace: str) -> dict[str, bytes]:
-        """The policy objects by `resource/key`. Raises MissingRightError."""
+        """The policy objects by `resource/key`; a list does not repeat their kind in its items.
+
+        Raises MissingRightError.
+        """
         try:
             items = await self._items(resource, "Policy")
         except MissingRightError:
@@ -198,7 +201,15 @@ class LiveCluster:
                 raise
             # Policies of other namespaces do not concern a pod of this one.
             items = await self._items(_within(resource, namespace), "Policy")
-        return _by_key(resource, items)
+        kind = "PlacementPolicy" if resource is POLICIES[0] else "ClusterPlacementPolicy"
+        head = {"apiVersion": "/".join(resource.path.split("/")[2:4]), "kind": kind}
+        policies = {}
+        for item in items:
+            key = "/".join(
+                item["metadata"][n] for n in ("namespace", "name") if n in item["metadata"]
+            )
+            policies[f"{resource.name}/{key}"] = msgspec.json.encode({**head, **item})
+        return policies
 
     async def _items(self, resource: Resource, kind: str) -> list[Json]:
         """The objects of a list. Raises MissingRightError."""
@@ -267,19 +278,6 @@ def opened(
             runner.run(connection.__aexit__(None, None, None))
 
 
-def _by_key(resource: Resource, items: Iterable[Json]) -> dict[str, bytes]:
-    """Policy objects by `resource/key`: the items of a list do not repeat their kind."""
-    kind = "PlacementPolicy" if resource.name == POLICIES[0].name else "ClusterPlacementPolicy"
-    version = "/".join(resource.path.split("/")[2:4])
-    policies = {}
-    for item in items:
-        named = item["metadata"]
-        key = f"{named['namespace']}/{named['name']}" if "namespace" in named else named["name"]
-        whole = {"apiVersion": version, "kind": kind, **item}
-        policies[f"{resource.name}/{key}"] = msgspec.json.encode(whole)
-    return policies
-
-
 def _within(resource: Resource, namespace: str) -> Resource:
     """A resource in one namespace."""
     group, _, name = resource.path.rpartition("/")
@@ -323,9 +321,3 @@ class SchedulerObjects:
     config_maps: str
     marking: Marking | None
     policies: Mapping[str, bytes]
-
-
-def scheduler_objects(kubeconfig: Path | None, context: str | None) -> SchedulerObjects:
-    """The objects, read over one connection. Raises CommandError."""
-    with opened(kubeconfig, context, "give the file of the configuration") as live:
-        return live.scheduler_objects()

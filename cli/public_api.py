@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from cli.command import given_path
-from cli.simulation import Inputs, prepare, read_pods, what_if
+from cli.simulation import prepare, read_pods, what_if
 from cli.world import World, decided, explained, validated
 from engine.cache.cluster_copy import NamedPod, read_documents
 from engine.cache.pod_manifests import read_pod
@@ -98,8 +98,7 @@ class Placet:
             raise Error("no pods are asked about", "give a file of pods, or nodes to drain")
         asked = read_pods(Path(pods), read) if pods is not None else None
         change = what_if((NodesToAdd(*each) for each in add_nodes.items()), drained, read)
-        inputs = Inputs(read, asked, change)
-        run = prepare(inputs, self._read.policies, self._read.schema, SimulationOptions())
+        run = prepare(read, self._read.policies, asked, SimulationOptions(), change)
         notes = asked.notes if asked is not None else ()
         return _plain(result(run.simulation, run.changed, notes))
 

@@ -42,12 +42,12 @@ class FieldPlace:
     `path` is like `extenders[0].weight`; `line` counts from 1, 0 is unknown.
     """
 
-    file: str
+    name: str
     line: int
     path: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.path}" if self.line else f"{self.file}: {self.path}"
+        return f"{self.name}:{self.line}: {self.path}" if self.line else f"{self.name}: {self.path}"
 
 
 # A diagnostic in a text, one about a field of a file, and either of them.
@@ -74,10 +74,11 @@ def cases_of(findings: Iterable[ReportFinding], files: Iterable[str] = ()) -> li
     """A case for each finding, and one that passes for each file without any."""
     by_file: dict[str, list[ReportCase]] = {file: [] for file in files}
     for diagnostic, where in findings:
-        name = where.name if isinstance(where, Source) else where.file
         line = where.position(diagnostic.span.start)[0] if isinstance(where, Source) else where.line
         title = f"{diagnostic.code} in line {line}"
-        by_file.setdefault(name, []).append(ReportCase(name, title, [(diagnostic, where)]))
+        by_file.setdefault(where.name, []).append(
+            ReportCase(where.name, title, [(diagnostic, where)])
+        )
     return [c for file, cases in by_file.items() for c in cases or [ReportCase(file, "check")]]
 
 
@@ -201,7 +202,7 @@ def _annotation(diagnostic: Diagnostic, where: Source | FieldPlace) -> str:
         if line == end_line:  # GitHub ignores the columns of several lines
             place |= {"col": column, "endColumn": end_column}
     else:
-        place = {"file": where.file, "line": where.line}
+        place = {"file": where.name, "line": where.line}
     properties = ",".join(f"{k}={_escaped(str(v), property_=True)}" for k, v in place.items())
     message = _escaped(f"{diagnostic.message}{_hint(diagnostic)}")
     return escaped(f"::{diagnostic.severity} {properties},title={diagnostic.code}::{message}")
@@ -225,7 +226,7 @@ def as_json(diagnostic: Diagnostic, where: Source | FieldPlace) -> dict[str, obj
     }
     said["notes"] = list(diagnostic.notes)
     if isinstance(where, FieldPlace):
-        return {"file": where.file, "line": where.line or None, "place": where.path, **said}
+        return {"file": where.name, "line": where.line or None, "place": where.path, **said}
     found = {"file": where.name, **_json_range(diagnostic.span, where), **said}
     if (fix := diagnostic.fix) is not None:
         found["fix"] = {**_json_range(fix.span, where), "text": fix.text}
@@ -267,9 +268,8 @@ def _sarif(findings: Sequence[ReportFinding]) -> dict[str, object]:
 
 
 def _sarif_place(diagnostic: Diagnostic, where: Source | FieldPlace) -> dict[str, object]:
-    name = where.name if isinstance(where, Source) else where.file
     # An address beside the working directory has `/`, and no characters that mean something else.
-    place: dict[str, object] = {"artifactLocation": {"uri": quote(Path(name).as_posix())}}
+    place: dict[str, object] = {"artifactLocation": {"uri": quote(Path(where.name).as_posix())}}
     if isinstance(where, Source):
         names = ("startLine", "startColumn", "endLine", "endColumn")
         place["region"] = dict(zip(names, _range(diagnostic.span, where), strict=True))

@@ -7,7 +7,6 @@ each set of policies.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -25,7 +24,6 @@ from engine.simulation.cycle import PodOutcome, SimulationOptions
 from engine.simulation.pod_list import PodList, PodReader, hint, pods_in
 from engine.simulation.result import KINDS, OutcomeChange, SimulationAnswer, changes
 from engine.simulation.what_if import (
-    NO_CHANGE,
     NodesToAdd,
     Prepared,
     SimulatedDrain,
@@ -33,20 +31,8 @@ from engine.simulation.what_if import (
     prepared,
 )
 from engine.work import finished
-from grammar.meaning.schema import Schema
+from grammar.meaning.schema import load_schema
 from grammar.messages.texts import counted
-
-
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """Inputs that policies do not change: documents of the cluster, and the pods to schedule.
-
-    `change` is what else is asked about: nodes that come, and nodes that go.
-    """
-
-    cluster: ClusterDocuments
-    pods: PodList | None
-    change: WhatIf = NO_CHANGE
 
 
 def what_if(
@@ -93,15 +79,20 @@ def pending_pods(cluster: ClusterDocuments, namespace: str, name: str) -> PodLis
 
 
 def prepare(
-    inputs: Inputs, read: EnforcedPolicies, schema: Schema, options: SimulationOptions
+    read: ClusterDocuments,
+    policies: EnforcedPolicies,
+    pods: PodList | None,
+    options: SimulationOptions,
+    change: WhatIf,
 ) -> Prepared:
     """A simulation with a cluster of its own, because it changes the cluster.
 
-    Raises UserError for an invalid snapshot and invalid pods.
+    `change` are nodes that come, and nodes that go. Raises UserError for an invalid snapshot and
+    invalid pods.
     """
-    codec = ObjectCodec(schema, read.needs.annotations)
-    cluster = inputs.cluster.cluster(codec)
-    return finished(prepared(cluster, codec, read.registry, inputs.pods, options, inputs.change))
+    codec = ObjectCodec(load_schema(), policies.needs.annotations)
+    cluster = read.cluster(codec)
+    return finished(prepared(cluster, codec, policies.registry, pods, options, change))
 
 
 # ---- pods to schedule

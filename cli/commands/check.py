@@ -109,7 +109,15 @@ def run(args: argparse.Namespace) -> int:
         validation = Validator(schema, args.cost_limit).validate(sources)
     for line in (line for m in mended for line in _report(m)):
         put_line(line, notes)
-    findings = _put(args, validation, _world(args, validation) if args.cluster else None)
+    world = None
+    if args.cluster:
+        # Importing the engine takes as long as the rest of a check.
+        from cli.world import World  # noqa: PLC0415
+        from engine.cache.cluster_copy import read_documents  # noqa: PLC0415
+        from engine.enforced import enforced  # noqa: PLC0415
+
+        world = World.of(read_documents(args.cluster), enforced(validation))
+    findings = _put(args, validation, world)
     for problem in loaded.problems:
         print_error(problem.message, problem.hint)
     if sources and (others := sum(file.others for file in validation.files)):
@@ -128,16 +136,6 @@ def ask(args: argparse.Namespace, world: World) -> int:
     files = (f for f in policies.validation.files if f.source.name not in policies.stored)
     findings = _put(args, Validation(tuple(files)), world)
     return Exit.FINDINGS if fails(findings) else Exit.OK
-
-
-def _world(args: argparse.Namespace, validation: Validation) -> World:
-    """The policies in the cluster of the snapshots. Raises UserError."""
-    # Importing the engine takes as long as the rest of a check.
-    from cli.world import World  # noqa: PLC0415
-    from engine.cache.cluster_copy import read_documents  # noqa: PLC0415
-    from engine.enforced import enforced  # noqa: PLC0415
-
-    return World.of(read_documents(args.cluster), enforced(validation))
 
 
 def _put(

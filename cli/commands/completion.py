@@ -70,12 +70,7 @@ complete -c kubectl-placet -f -a '(__placet)'
 """,
 }
 # The arguments that take a name of the cluster.
-_NAMES = {
-    "pod": "pods",
-    "node": "nodes",
-    "namespace": "namespaces",
-    "context": "contexts",
-}
+_NAMES = ("pod", "node", "namespace", "context")
 # What is completed beside the candidates: files, or nothing else, or folders. The numbers are those
 # of cobra's ShellCompDirective, which kubectl knows.
 _FILES, _NOTHING, _FOLDERS = 0, 4, 16
@@ -124,8 +119,7 @@ def _answer(words: Sequence[str]) -> tuple[list[str], int]:
         return [], _FOLDERS
     if asked.type is given_path or asked.metavar == "FILE":
         return [], _FILES
-    kind = _NAMES.get(asked.key)
-    found = _names(kind, words) if kind is not None else []
+    found = _names(f"{asked.key}s", words) if asked.key in _NAMES else []
     return _beginning([f"{start}{name}" for name in found], last), _NOTHING
 
 

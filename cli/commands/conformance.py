@@ -117,7 +117,7 @@ async def _run(args: argparse.Namespace) -> int:
         session = await stack.enter_async_context(
             aiohttp.ClientSession(connector=connector, auto_decompress=True)
         )
-        caller = Caller(session, args.url, args.verbs, args.http_timeout, _tls(args))
+        caller = Caller(session, args.url.rstrip("/"), args.verbs, args.http_timeout, _tls(args))
         if api is not None:
             await stack.enter_async_context(_started(args.start, api, caller))
         elif (why := await _unreached(caller)) is not None:

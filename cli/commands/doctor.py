@@ -82,9 +82,11 @@ def run(args: argparse.Namespace) -> int:
     objects: Mapping[str, bytes] = {}
     if args.kubeconfig is not None or args.context is not None:
         # Importing the client takes longer than the rest of this command.
-        from cli.live import scheduler_objects  # noqa: PLC0415
+        from cli.live import opened  # noqa: PLC0415
 
-        found = scheduler_objects(args.kubeconfig, args.context)
+        otherwise = "give the file of the configuration"
+        with opened(args.kubeconfig, args.context, otherwise) as live:
+            found = live.scheduler_objects()
         maps.append((found.server, found.config_maps))
         marking, objects = found.marking, found.policies
     requirements = None

@@ -11,7 +11,6 @@ from cli.command import CommandError, Exit, given_path
 from cli.console import put_document
 from cli.flag_table import DATA, POLICIES, RUNNING, SNAPSHOTS, flags_of
 from cli.simulation import (
-    Inputs,
     difference,
     pending_pods,
     prepare,
@@ -94,23 +93,6 @@ ARGUMENTS = flags_of(
 def run(args: argparse.Namespace) -> int:
     """Shows one simulation for each set of policies, and what is different."""
     schema = load_schema()
-    inputs, sets = _read(args, schema)
-    options = SimulationOptions(
-        weight=args.weight,
-        plugins=not args.no_plugin_scores,
-        ignored=tuple(args.ignore_resource),
-    )
-    ready = {name: prepare(inputs, read, schema, options) for name, read in sets.items()}
-    warn_of_lacks(next(iter(ready.values())).cluster, next(iter(sets.values())))
-    notes = inputs.pods.notes if inputs.pods is not None else ()
-    answers = [result(each.simulation, each.changed, notes) for each in ready.values()]
-    return _shown(args, answers, list(sets))
-
-
-def _read(
-    args: argparse.Namespace, schema: Schema
-) -> tuple[Inputs, Mapping[str, EnforcedPolicies]]:
-    """The inputs, and the sets of policies. Raises UserError."""
     with source_of(args, ("cluster", "policies", "diff")) as source:
         namespace, otherwise = question_namespace(args, source.live), DEFAULT_NAMESPACE
         if source.live is not None:
@@ -125,7 +107,17 @@ def _read(
             pods = read_pods(args.pods, cluster, namespace or otherwise)
         elif not args.drain:
             pods = pending_pods(cluster, namespace, source.name)
-        return Inputs(cluster, pods, what_if(args.add_nodes, args.drain, cluster)), sets
+        change = what_if(args.add_nodes, args.drain, cluster)
+    options = SimulationOptions(
+        weight=args.weight,
+        plugins=not args.no_plugin_scores,
+        ignored=tuple(args.ignore_resource),
+    )
+    ready = {name: prepare(cluster, each, pods, options, change) for name, each in sets.items()}
+    warn_of_lacks(next(iter(ready.values())).cluster, next(iter(sets.values())))
+    notes = pods.notes if pods is not None else ()
+    answers = [result(each.simulation, each.changed, notes) for each in ready.values()]
+    return _shown(args, answers, list(sets))
 
 
 def _shown(

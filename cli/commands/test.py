@@ -12,7 +12,7 @@ from pathlib import Path
 from cli.command import CommandError, Exit
 from cli.flag_table import flags_of
 from cli.policy_tests.coverage import Coverage
-from cli.policy_tests.runner import Collection, Outcome, Runner, Suite, TestOutcome, collect
+from cli.policy_tests.runner import Outcome, Runner, Suite, TestOutcome, collect
 from cli.render import (
     REPORT,
     Finding,
@@ -69,14 +69,23 @@ def run(args: argparse.Namespace) -> int:
     args.paths = args.paths or [Path()]
     collection = collect(args.paths, Validator(schema))
     started = time.perf_counter()
-    matching = [(suite, _matching(suite, args.k or "")) for suite in collection.suites]
-    chosen = [(suite, tests) for suite, tests in matching if tests or suite.errors]
+    wanted, chosen = (args.k or "").casefold(), list[tuple[Suite, Sequence[Test]]]()
+    for suite in collection.suites:
+        name = suite.source.name
+        tests = [test for test in suite.tests if wanted in f"{name}: {test.name}".casefold()]
+        if tests or suite.errors:
+            chosen.append((suite, tests))
     for problem in collection.problems:
         print_error(problem.message, problem.hint)
     if not chosen:
         if collection.problems:
             return Exit.ERROR
-        raise _no_tests(args, collection)
+        if any(suite.tests for suite in collection.suites):
+            message = f"no test has `{args.k}` in its file or name"
+            raise CommandError(message, "give another text with -k")
+        paths = ", ".join(f"`{path}`" for path in args.paths)
+        hint = 'write one beside its policy, as in `test "it works" { … }`'
+        raise CommandError(f"there are no tests in {paths}", hint)
     runner = Runner(collection, schema)
     results = _results(runner, chosen, args)
     suites = [suite for suite, _ in chosen]
@@ -89,10 +98,16 @@ def run(args: argparse.Namespace) -> int:
             put_note(line, args.output)
         put_note("", args.output)
     put_note(_summary(suites, results, time.perf_counter() - started), args.output)
-    covered = _is_covered(args.threshold, runner.coverage.percent)
+    percent, threshold = runner.coverage.percent, args.threshold
+    is_covered = threshold is None or percent >= threshold
+    if not is_covered:
+        print_error(
+            f"the coverage is {percent:.4g}%, which is less than {threshold:g}%",
+            "write tests for the branches that no test has taken",
+        )
     if collection.problems:
         return Exit.ERROR
-    return Exit.FINDINGS if findings or not covered else Exit.OK
+    return Exit.FINDINGS if findings or not is_covered else Exit.OK
 
 
 _SIGNS: dict[Outcome, str] = {"passed": ".", "failed": "F", "error": "E"}
@@ -162,27 +177,3 @@ def _summary(suites: Sequence[Suite], results: Sequence[TestOutcome], seconds: f
     parts = [f"{failed} failed"] * bool(failed) + [f"{passed} passed"] * bool(passed)
     parts += [counted(errors, "error")] * bool(errors)
     return f"{', '.join(parts)} in {seconds:.2f}s"
-
-
-def _matching(suite: Suite, text: str) -> Sequence[Test]:
-    wanted, name = text.casefold(), suite.source.name
-    return [t for t in suite.tests if wanted in f"{name}: {t.name}".casefold()]
-
-
-def _no_tests(args: argparse.Namespace, collection: Collection) -> CommandError:
-    if any(suite.tests for suite in collection.suites):
-        message = f"no test has `{args.k}` in its file or name"
-        return CommandError(message, "give another text with -k")
-    paths = ", ".join(f"`{path}`" for path in args.paths)
-    hint = 'write one beside its policy, as in `test "it works" { … }`'
-    return CommandError(f"there are no tests in {paths}", hint)
-
-
-def _is_covered(threshold: float | None, percent: float) -> bool:
-    if threshold is None or percent >= threshold:
-        return True
-    print_error(
-        f"the coverage is {percent:.4g}%, which is less than {threshold:g}%",
-        "write tests for the branches that no test has taken",
-    )
-    return False

@@ -46,22 +46,23 @@ class Exchange:
     malformed: str = ""
 
 
+@dataclass(frozen=True, slots=True)
 class Caller:
     """Calls the verbs of one extender."""
 
-    def __init__(
-        self,
-        session: aiohttp.ClientSession,
-        url: str,
-        paths: Mapping[Verb, str],
-        timeout: float,
-        tls: ssl.SSLContext | None,
-    ) -> None:
-        self._session, self.timeout, self.tls = session, timeout, tls
-        self.url, self.paths = url.rstrip("/"), paths
-        split = urlsplit(self.url)
-        self.host = split.hostname or ""
-        self.port = split.port or (443 if split.scheme == "https" else 80)
+    session: aiohttp.ClientSession
+    url: str
+    paths: Mapping[Verb, str]
+    timeout: float
+    tls: ssl.SSLContext | None
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.url).hostname or ""
+
+    @property
+    def port(self) -> int:
+        return urlsplit(self.url).port or (80 if self.tls is None else 443)
 
     def address(self, verb: Verb) -> str:
         """The URL of a verb."""
@@ -73,7 +74,7 @@ class Caller:
         try:
             async with (
                 asyncio.timeout(self.timeout),
-                self._session.post(
+                self.session.post(
                     self.address(verb),
                     data=io.BytesIO(data),
                     headers=HEADERS,

@@ -18,7 +18,7 @@ from collections.abc import (
     Sequence,
 )
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from cli.conformance.api_server import ReceivedBinding, StandInApi
@@ -42,8 +42,6 @@ _ORDER: Sequence[Result] = ("fail", "warn", "pass", "not applicable")
 _SEVERITIES: Mapping[Result, Severity] = {"fail": "error", "warn": "warning"}
 # The line that says whether a verb is answered at all.
 _ANSWERS = "C1"
-# Informers of the extender see a new pod before they are asked to bind it.
-SEEN_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,35 +102,31 @@ def counts(results: Iterable[ContractResult]) -> str:
     )
 
 
+@dataclass(eq=False, slots=True)
 class Conformance:
     """A conformance run, which holds one extender to the contract."""
 
-    def __init__(
-        self,
-        caller: Caller,
-        cluster: ConformanceCluster,
-        api: StandInApi | None,
-        *,
-        names: bool,
-        idle_seconds: float,
-        seen_seconds: float = SEEN_SECONDS,
-    ) -> None:
-        self._caller, self._cluster, self._api = caller, cluster, api
-        self._names, self._idle_seconds = names, idle_seconds
-        self._seen_seconds = seen_seconds
-        self._numbers = itertools.count()
-        # Why a verb gives no answer at all, by verb: then all other lines would say the same.
-        self._unanswered: dict[str, str | None] = {}
+    caller: Caller
+    cluster: ConformanceCluster
+    api: StandInApi | None
+    # Whether names of nodes are sent.
+    names: bool
+    idle_seconds: float
+    # Informers of the extender see a new pod before they are asked to bind it.
+    seen_seconds: float = 0.5
+    _numbers: Iterator[int] = field(default_factory=itertools.count, init=False)
+    # Why a verb gives no answer at all, by verb: then all other lines would say the same.
+    _unanswered: dict[str, str | None] = field(default_factory=dict, init=False)
 
     async def results(
         self, only: Collection[str], begun: Callable[[str], None]
     ) -> AsyncIterator[ContractResult]:
         """Each line of the contract, or those that are named; `begun` is told what comes."""
-        for verb in self._caller.paths:
+        for verb in self.caller.paths:
             if verb != "bind":
                 plainest = Case("plain", verb, (), "")
-                request = body(plainest, self._cluster, self._cluster.pods[0], names=self._names)
-                problems = answered(await self._caller.ask(verb, request))
+                request = body(plainest, self.cluster, self.cluster.pods[0], names=self.names)
+                problems = answered(await self.caller.ask(verb, request))
                 self._unanswered[verb] = next(problems, None)
         if only and any(self._unanswered.values()):
             only = {*only, _ANSWERS}  # the line that says so: the others do not apply then
@@ -160,17 +154,17 @@ class Conformance:
     async def _of_case(self, case: Case) -> list[CaseResult]:
         if reason := self._not_applicable(case):
             return [CaseResult(case.name, case.ask, "not applicable", reason=reason)]
-        pods = self._cluster.pods if case.way in ("once", "repeated", "apart") else ()
-        return [await self._judged(case, pod) for pod in pods or self._cluster.pods[:1]]
+        pods = self.cluster.pods if case.way in ("once", "repeated", "apart") else ()
+        return [await self._judged(case, pod) for pod in pods or self.cluster.pods[:1]]
 
     def _not_applicable(self, case: Case) -> str:
-        if case.ask not in self._caller.paths:
+        if case.ask not in self.caller.paths:
             return f"`{case.ask}` is not asked"
-        if case.ask == "bind" and self._api is None:
+        if case.ask == "bind" and self.api is None:
             return "bindings are seen with `--start` only"
-        if case.names_only and not self._names:
+        if case.names_only and not self.names:
             return "nodes are sent whole; `--node-cache-capable` sends names"
-        if case.objects_only and self._names:
+        if case.objects_only and self.names:
             return "names of nodes are sent"
         return ""
 
@@ -196,8 +190,8 @@ class Conformance:
         """The calls of a case, and the Bindings that came meanwhile."""
         if case.ask == "bind":
             return await self._bind(case, pod)
-        ask = self._caller.ask
-        request = body(case, self._cluster, pod, names=self._names)
+        ask = self.caller.ask
+        request = body(case, self.cluster, pod, names=self.names)
         match case.way:
             case "once":
                 return [await ask(case.ask, request)], ()
@@ -213,38 +207,38 @@ class Conformance:
                 await ask(case.ask, case.text.encode())
                 return [await ask(case.ask, request)], ()
             case "slow":
-                async with slow_clients(self._caller, case.ask, request):
+                async with slow_clients(self.caller, case.ask, request):
                     return [await ask(case.ask, request)], ()
             case "broken":
-                await broken_clients(self._caller, case.ask, request)
+                await broken_clients(self.caller, case.ask, request)
                 return [await ask(case.ask, request)], ()
             case "idle":
-                seconds = self._idle_seconds
-                return [await idle_client(self._caller, case.ask, request, seconds)], ()
+                seconds = self.idle_seconds
+                return [await idle_client(self.caller, case.ask, request, seconds)], ()
 
     async def _bind(
         self, case: Case, like: Json
     ) -> tuple[list[Exchange], Sequence[ReceivedBinding]]:
         """Calls of bind about a new pod. A case of way `apart` names another node each time."""
-        assert self._api is not None
+        assert self.api is not None
         pod = deepcopy(like)
         name = f"{pod['metadata']['name']}-{next(self._numbers)}"
         pod["metadata"] |= {"name": name, "uid": f"uid-of-{name}"}
         pod["spec"].pop("nodeName", None)
-        self._api.add_pod({"kind": "Pod", "apiVersion": "v1", **pod})
-        await asyncio.sleep(self._seen_seconds)
-        before = len(self._api.bindings)
-        request = body(case, self._cluster, pod, names=self._names)
+        self.api.add_pod({"kind": "Pod", "apiVersion": "v1", **pod})
+        await asyncio.sleep(self.seen_seconds)
+        before = len(self.api.bindings)
+        request = body(case, self.cluster, pod, names=self.names)
         requests = [request] * (case.times if case.way == "repeated" else 1)
         if case.way == "apart":
-            other = self._cluster.first(2)[1]["metadata"]["name"]
+            other = self.cluster.first(2)[1]["metadata"]["name"]
             requests.append(request | {"Node": other})
-        self._api.refuses_bindings = case.way == "broken"
+        self.api.refuses_bindings = case.way == "broken"
         try:
-            exchanges = [await self._caller.ask("bind", each) for each in requests]
+            exchanges = [await self.caller.ask("bind", each) for each in requests]
         finally:
-            self._api.refuses_bindings = False
-        return exchanges, self._api.bindings[before:]
+            self.api.refuses_bindings = False
+        return exchanges, self.api.bindings[before:]
 
 
 def _one_by_one(request: Json) -> Iterator[Json]:

@@ -72,11 +72,13 @@ def convert(
         known["extenders"] = [*new]
     elif not is_placet:
         notes.append("no extender has a URL of Placet, so that of each stays as it is")
-    if (is_placet or not entries) and not _is_whole(known):
+    name = "percentageOfNodesToScore"
+    parts = [each.get(name, known.get(name)) for each in mappings(known, "profiles") or [{}]]
+    if (is_placet or not entries) and any(part != 100 for part in parts):
         notes.append("`percentageOfNodesToScore` is 100, so that Placet gets every node")
-        known["percentageOfNodesToScore"] = 100
+        known[name] = 100
         for profile in known.get("profiles", ()):
-            profile.pop("percentageOfNodesToScore", None)
+            profile.pop(name, None)
     if not any(known.get("profiles", ())):
         known.pop("profiles", None)
     return Conversion({"apiVersion": VERSION, "kind": KIND, **known}, tuple(dict.fromkeys(notes)))
@@ -113,13 +115,6 @@ def _known(configuration: SchedulerConfiguration, notes: list[str]) -> Json:
         notes.append(f"`resourceLock` is `leases`: `{lock}` no longer exists")
         known["leaderElection"]["resourceLock"] = "leases"
     return known
-
-
-def _is_whole(known: Json) -> bool:
-    """Whether every profile has all nodes scored."""
-    name = "percentageOfNodesToScore"
-    profiles = mappings(known, "profiles") or [{}]
-    return all(profile.get(name, known.get(name)) == 100 for profile in profiles)
 
 
 # ---- extenders

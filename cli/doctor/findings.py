@@ -10,7 +10,7 @@ be passed. A warning means that the configuration works, but not as well as it c
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -54,14 +54,13 @@ def examine(
     findings = [
         (replace(diagnostic, code=code), FieldPlace(source, line(path), path))
         for code, path, diagnostic in all_found
-        if code == "wrong-type" or not _holds(path.lower(), unread)
+        # Neither was the field unread, nor a part of it.
+        if code == "wrong-type"
+        or not any(
+            f"{each}.".startswith((f"{path.lower()}.", f"{path.lower()}[")) for each in unread
+        )
     ]
     return sorted(findings, key=lambda f: (f[1].line, f[0].severity))
-
-
-def _holds(path: str, unread: Sequence[str]) -> bool:
-    """Whether a field was not read, or has a part that was not."""
-    return any(each == path or each.startswith((f"{path}.", f"{path}[")) for each in unread)
 
 
 def refuse_unsound(text: str, http_timeout: float) -> None:
@@ -501,7 +500,10 @@ def two_gangs(context: ConfigurationContext) -> Iterator[Found]:
                 place = f"profiles[{index}].plugins.{point}.enabled[{names.index(_GANGS)}].name"
                 yield error(place, message, "remove the plugin, or the `gang` clauses")
     off = [{*_plugins(each, "multiPoint", "disabled")} & {_GANGS, "*"} for each in profiles]
-    if _has_gate(context.configuration.flags.get("feature-gates", "")) and not (off and all(off)):
+    gates = context.configuration.flags.get("feature-gates", "").split(",")
+    given = dict(each.strip().partition("=")[::2] for each in gates)
+    on = given.get(_GANGS, given.get("AllAlpha", "false")).strip().lower() in ("true", "t", "1")
+    if on and not (off and all(off)):
         hint = f"remove `{_GANGS}=true` from `--feature-gates`, or the `gang` clauses"
         yield error("", message, hint)
 
@@ -510,13 +512,6 @@ def _plugins(profile: Mapping[str, Any], point: str, kind: str) -> list[str]:
     """The names in a list of plugins of a profile."""
     lists = mapping(mapping(profile, "plugins"), point)
     return [str(each.get("name")) for each in mappings(lists, kind)]
-
-
-def _has_gate(gates: str) -> bool:
-    """Whether feature gates, as a flag has them, turn kube-scheduler's own gangs on."""
-    given = dict(each.strip().partition("=")[::2] for each in gates.split(","))
-    on = given.get(_GANGS, given.get("AllAlpha", "false"))
-    return on.strip().lower() in ("true", "t", "1")
 
 
 # ---- the codes of the checks

@@ -12,7 +12,6 @@ from cli.doctor.generator import VERBS
 from cli.world import in_force, read_policies
 from engine.objects.api_types import mapping
 from engine.objects.gate import ENABLED, GATE, OPT_IN, STRICT
-from grammar.checker.policy_checker import Checked
 from grammar.meaning.schema import load_schema
 from grammar.tree.clause_parts import SchedulerNeed
 
@@ -106,10 +105,6 @@ def read_requirements(
     found = [*in_force((), objects, schema).in_force.policies]
     if paths is not None:
         found += read_policies(paths, schema).validation.policies
-    return _requirements(found, is_whole=paths is not None)
-
-
-def _requirements(found: Sequence[Checked], *, is_whole: bool) -> SchedulerRequirements:
     policies = [policy.policy for policy in found]
     clauses = [
         (f"{policy.policy.address}/{clause.name}", clause)
@@ -136,5 +131,5 @@ def _requirements(found: Sequence[Checked], *, is_whole: bool) -> SchedulerRequi
         scores=needing("scores"),
         namespaces=tuple(sorted({p.namespace for p in policies if p.namespace is not None})),
         portable=tuple(policy.address for policy in policies if policy.portable),
-        is_whole=is_whole,
+        is_whole=paths is not None,
     )

@@ -112,13 +112,6 @@ class PolicyServer:
         # The whole text with each change: editors and Python do not agree on what ends a line.
         kind = types.TextDocumentSyncKind.Full
         self._server = LanguageServer("placet", version, text_document_sync_kind=kind)
-        self._register()
-
-    def run(self) -> None:
-        """Answers requests on standard input until the editor ends it."""
-        self._server.start_io()
-
-    def _register(self) -> None:
         triggers = types.CompletionOptions(trigger_characters=[".", '"', "'", "["])
         fixes = types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix])
         handlers: list[tuple[str, Callable[..., object], object]] = [
@@ -135,6 +128,10 @@ class PolicyServer:
         for method, handler, options in handlers:
             # pygls sets attributes of a handler, which a method does not have.
             self._server.feature(method, options)(partial(handler))
+
+    def run(self) -> None:
+        """Answers requests on standard input until the editor ends it."""
+        self._server.start_io()
 
     # ---- texts
 
@@ -258,7 +255,11 @@ class PolicyServer:
         if found is None or found.definition is None:
             return None
         source = found.definition.source
-        uri = self._uris.get(source.name) or from_fs_path(str(_file(source)))
+        file = Path(source.name).absolute()
+        if source.name.startswith(LIBRARY):
+            # A policy that comes with Placet.
+            file = Path(str(package_files("policies").joinpath(source.name)))
+        uri = self._uris.get(source.name) or from_fs_path(str(file))
         span = self._positions(source.text).range(found.definition.span)
         return None if uri is None else types.Location(uri, span)
 
@@ -300,13 +301,6 @@ def _source(file: Path) -> Source | None:
     ):
         return None
     return source
-
-
-def _file(source: Source) -> Path:
-    """The file of a source, also of a policy that comes with Placet."""
-    if source.name.startswith(LIBRARY):
-        return Path(str(package_files("policies").joinpath(source.name)))
-    return Path(source.name).absolute()
 
 
 def _diagnostic(found: Diagnostic, positions: Positions) -> types.Diagnostic:

@@ -103,7 +103,11 @@ def reading(text: str) -> Reading:
     whole = next((start for start in _STARTS if _END in next_[start]), None)
     if whole is not None:
         return whole
-    if any(next_.values()) or _in_long_string(text):
+    in_long_string = any(
+        quotes in text and any(accepts(text + quotes, start) for start in _STARTS)
+        for quotes in _LONG_QUOTES
+    )
+    if any(next_.values()) or in_long_string:
         return "unfinished"
     return _guess(text)
 
@@ -124,13 +128,6 @@ def _guess(text: str) -> Start:
         if word.group() in {known.get(terminal) for terminal in accepts("", start)}:
             return start
     return "expression"
-
-
-def _in_long_string(text: str) -> bool:
-    return any(
-        quotes in text and any(accepts(text + quotes, start) for start in _STARTS)
-        for quotes in _LONG_QUOTES
-    )
 
 
 # ---- the answers to each kind

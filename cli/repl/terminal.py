@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
@@ -39,7 +40,10 @@ def complete(session: ReplSession, text: str) -> list[Candidate]:
         takes = known.takes if known is not None else "nothing"
         given = text[argument.end() :]
         return _matching(_arguments(session, takes), takes, given, len(text))
-    return _code(session, text)
+    # An expression, or items of a policy.
+    policies = {name: at.policy for name, at in usable(session.policies.texts).items()}
+    around = Surroundings(session.environment, policies, session.samples())
+    return completion.complete(around, text, ("expression", "rules"))
 
 
 def _matching(texts: Iterable[str], kind: str, begun: str, end: int) -> list[Candidate]:
@@ -62,19 +66,24 @@ def _arguments(session: ReplSession, takes: Takes) -> Iterable[str]:
             return ()
 
 
-def _code(session: ReplSession, text: str) -> list[Candidate]:
-    """The candidates for an expression or items of a policy."""
-    policies = {name: at.policy for name, at in usable(session.policies.texts).items()}
-    around = Surroundings(session.environment, policies, session.samples())
-    return completion.complete(around, text, ("expression", "rules"))
-
-
 _INDENT = "  "
 
 
 def converse(session: ReplSession) -> None:
     """Answers lines until Ctrl-D or `:quit`; Ctrl-C drops a line or stops its answer."""
-    lines = _prompt_session(session)
+    file = _history_file()
+    history: History = FileHistory(str(file)) if file is not None else InMemoryHistory()
+    lines: PromptSession[str] = PromptSession(
+        history=history,
+        completer=_Completer(session),
+        complete_while_typing=False,
+        style=Style([("prompt", "bold")]),
+        color_depth=None if wants_colour(sys.stdout) else ColorDepth.DEPTH_1_BIT,
+        multiline=True,
+        prompt_continuation=lambda width, _line, _wrapped: "...".ljust(width),
+        key_bindings=_keys(),
+        enable_open_in_editor=True,
+    )
     while not session.has_ended:
         try:
             text = lines.prompt(lambda: [("class:prompt", prompt(session))])
@@ -96,23 +105,6 @@ def _history_file() -> Path | None:
     except (OSError, RuntimeError):  # a user without a home is a RuntimeError
         return None
     return file
-
-
-def _prompt_session(session: ReplSession) -> PromptSession[str]:
-    file = _history_file()
-    history: History = FileHistory(str(file)) if file is not None else InMemoryHistory()
-    colour = wants_colour(sys.stdout)
-    return PromptSession(
-        history=history,
-        completer=_Completer(session),
-        complete_while_typing=False,
-        style=Style([("prompt", "bold")]),
-        color_depth=None if colour else ColorDepth.DEPTH_1_BIT,
-        multiline=True,
-        prompt_continuation=lambda width, _line, _wrapped: "...".ljust(width),
-        key_bindings=_keys(),
-        enable_open_in_editor=True,
-    )
 
 
 def _keys() -> KeyBindings:
@@ -140,11 +132,11 @@ def _continues(text: str) -> bool:
     return not (newline and not last.strip()) and unfinished(text)
 
 
+@dataclass(eq=False, slots=True)
 class _Completer(Completer):
-    def __init__(self, session: ReplSession) -> None:
-        self._session = session
+    session: ReplSession
 
     def get_completions(self, document: Document, _: CompleteEvent) -> Iterable[Completion]:
         text = document.text_before_cursor
-        for found in complete(self._session, text):
+        for found in complete(self.session, text):
             yield Completion(found.text, found.start - len(text), display_meta=found.note)

@@ -298,20 +298,17 @@ class PlacetConfiguration:
 
     def text(self) -> str:
         """The same as a file, with the defaults; each line says where its value is from."""
-        head = (f"{key}: {value}\n" for key, value in _HEAD.items())
-        values = (
-            f"{each.flag.field}: {json.dumps(_plain(each.value))}  # {each.origin}\n"
-            for each in self._every()
-        )
-        return "".join([*head, *values])
-
-    def _every(self) -> Iterator[Given]:
+        lines = [f"{key}: {value}\n" for key, value in _HEAD.items()]
         for flag in FIELDS:
-            default: Value | None = False if flag.is_switch else [] if flag.many else flag.default
+            value: Value | None = False if flag.is_switch else [] if flag.many else flag.default
+            origin = "default"
             if (known := self.given.get(flag.key)) is not None:
-                yield known
-            elif default is not None:
-                yield Given(flag, default, "default")
+                value, origin = known.value, known.origin
+            if value is not None:
+                is_number = isinstance(value, str) and value.isdecimal()
+                shown = value if is_number else json.dumps(value)
+                lines.append(f"{flag.field}: {shown}  # {origin}\n")
+        return "".join(lines)
 
 
 # The flags that are fields: the others name the file, and print what is in force.
@@ -435,8 +432,3 @@ def _checked(flag: Flag, value: Value, where: str) -> Value:
 
 def _refused(where: str, why: str) -> CommandError:
     return CommandError(f"{where} is not valid: {why}", "see placet serve --help")
-
-
-def _plain(value: Value) -> object:
-    """The value as people write it in YAML."""
-    return int(value) if isinstance(value, str) and value.isdecimal() else value

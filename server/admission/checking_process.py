@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 
 from grammar.meaning.environment import FUNCTIONS, FUNCTIONS_OF_CARDS
 from grammar.meaning.schema import Schema, load_schema
+from grammar.messages.diagnostics import UserError
 from grammar.tree.source import Source
 from policies.validation import check_source
 
@@ -49,13 +50,8 @@ _NICENESS = 5
 _PICKLE_DEPTH = 20_000
 
 
-class CheckStoppedError(Exception):
+class CheckStoppedError(UserError):
     """A check without a result; `hint` is the remedy."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
 
 
 class CheckTimeoutError(CheckStoppedError):
@@ -141,7 +137,8 @@ class CheckingProcess:
             # It reads no job before it is ready, and keeps starting if this one cannot wait.
             if not self._is_ready:
                 if not pipe.poll(max(0.0, deadline - time.monotonic())):
-                    raise _late()
+                    text = "the process for checks did not start in time"
+                    raise CheckTimeoutError(text, "try again")
                 self._bytes_of_memory = int(pipe.recv_bytes())
                 self._is_ready = True
             pipe.send_bytes(job)
@@ -201,10 +198,6 @@ def _too_slow(seconds: float, of_what: str = "") -> CheckStoppedError:
     # A check may take what is left of a timeout, such as 0.396 s: two digits say enough of it.
     message = f"the check took longer than {seconds:.2g} s{of_what}"
     return CheckTimeoutError(message, "shorten the rules, or divide them into several policies")
-
-
-def _late() -> CheckStoppedError:
-    return CheckTimeoutError("the process for checks did not start in time", "try again")
 
 
 def _too_large(bytes_of_memory: int) -> CheckStoppedError:
@@ -301,24 +294,20 @@ def _resident_bytes() -> int:
 
 
 def _result(job: bytes, schema: Schema) -> bytes:
+    usual = sys.getrecursionlimit()
     try:
         function, args = _unpickled(job, schema)
         _, most = resource.getrlimit(resource.RLIMIT_CPU)
         # It counts from the start of the process, in whole seconds.
         until = math.ceil(time.process_time()) + PROCESSOR_SECONDS
         resource.setrlimit(resource.RLIMIT_CPU, (until, most))
-        return _pickled_deep(("result", function(*args)), schema)
+        found = function(*args)
+        sys.setrecursionlimit(_PICKLE_DEPTH)
+        return _pickled(("result", found), schema)
     except MemoryError:
         return _pickled(("memory", ""), schema)
     except Exception:  # noqa: BLE001 - the server decides what follows
         return _pickled(("error", traceback.format_exc(limit=-3)), schema)
-
-
-def _pickled_deep(value: object, schema: Schema) -> bytes:
-    usual = sys.getrecursionlimit()
-    sys.setrecursionlimit(_PICKLE_DEPTH)
-    try:
-        return _pickled(value, schema)
     finally:
         sys.setrecursionlimit(usual)
 

@@ -187,16 +187,13 @@ class AdmissionWebhooks:
     def __init__(
         self, parts: WebhookParts, settings: Settings, metrics: Metrics, bodies: BodyReader
     ) -> None:
-        processes = parts.processes
-        self._scheduler = parts.scheduler
-        self._tell = parts.tell
-        self._examiner = parts.examiner
+        self._parts = parts
         self._settings = settings
         self._metrics = metrics
         self._bodies = bodies
-        self._free = asyncio.Semaphore(len(processes))
+        self._free = asyncio.Semaphore(len(parts.processes))
         # The last one is taken first, so that the others run only if checks come together.
-        self._processes = [*processes]
+        self._processes = [*parts.processes]
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def validate(self, request: web.Request, call: CallRecord) -> web.Response:
@@ -231,16 +228,16 @@ class AdmissionWebhooks:
     async def _marked(self, review: Review, _deadline: float) -> Ruling:
         if not review.is_new_pod:
             return Ruling()
-        return Ruling(patch=[*marking(decode(_NEW_POD, review.new)), *self._tell(review.new)])
+        return Ruling(patch=[*marking(decode(_NEW_POD, review.new)), *self._parts.tell(review.new)])
 
     async def _assigned(self, review: Review, _deadline: float) -> Ruling:
         # The scheduler of a pod never changes.
         if not review.is_new_pod:
             return Ruling()
-        named = decode(_POD, review.new).spec.scheduler_name
-        if named not in ("", DEFAULT_SCHEDULER) or self._scheduler == DEFAULT_SCHEDULER:
+        named, own = decode(_POD, review.new).spec.scheduler_name, self._parts.scheduler
+        if named not in ("", DEFAULT_SCHEDULER) or own == DEFAULT_SCHEDULER:
             return Ruling()
-        change = {"op": "add", "path": "/spec/schedulerName", "value": self._scheduler}
+        change = {"op": "add", "path": "/spec/schedulerName", "value": own}
         return Ruling(patch=[change])
 
     async def _ruling(self, review: Review, deadline: float) -> Ruling:
@@ -293,7 +290,7 @@ class AdmissionWebhooks:
         """The object as it would stand beside the others; None if nothing is to be checked."""
         arguments = (review.key, review.new, review.old, process.schema)
         file = process.run(seconds, check_new, *arguments)
-        return None if file is None else self._examiner.examine(file)
+        return None if file is None else self._parts.examiner.examine(file)
 
     def _seconds(self, request: web.Request) -> float:
         """Seconds for an answer: the API server sends its own timeout, as `?timeout=5s`."""

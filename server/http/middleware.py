@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from logging import Logger
 from typing import Any
 
@@ -101,33 +101,30 @@ def common_name(certificate: Mapping[str, Any]) -> str:
     return names[-1] if names else ""
 
 
+@dataclass(eq=False, slots=True)
 class MisconfigurationWarnings:
     """Warns of whole nodes in requests, of sampled nodes, and of a verb that does not exist.
 
     `nodes` is the number of nodes in the cluster, 0 while it is not known.
     """
 
-    def __init__(
-        self,
-        log: Logger,
-        metrics: Metrics,
-        nodes: Callable[[], int],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._log = log
-        self._metrics = metrics
-        self._nodes = nodes
-        self._clock = clock
-        self._news = RecentNews(clock)
-        # When each was seen last, and of what.
-        self._seen: dict[str, tuple[float, str]] = {}
+    log: Logger
+    metrics: Metrics
+    nodes: Callable[[], int]
+    clock: Callable[[], float] = time.monotonic
+    _news: RecentNews = field(init=False)
+    # When each was seen last, and of what.
+    _seen: dict[str, tuple[float, str]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._news = RecentNews(self.clock)
 
     def checks(self) -> Sequence[ReadinessCheck]:
         """What was seen lately, for `/readyz`."""
         return [
             ReadinessCheck(name, text, is_warning=True)
             for text, (at, name) in self._seen.items()
-            if self._clock() - at < _SEEN_SECONDS
+            if self.clock() - at < _SEEN_SECONDS
         ]
 
     def look(self, call: CallRecord) -> None:
@@ -135,7 +132,7 @@ class MisconfigurationWarnings:
         if call.verb in _WEBHOOKS:
             if call.outcome is Outcome.INTERNAL:
                 # The log has it already.
-                self._seen[_FAILED.format(call.verb)] = self._clock(), "webhooks"
+                self._seen[_FAILED.format(call.verb)] = self.clock(), "webhooks"
             return
         if call.outcome is Outcome.UNSUPPORTED:
             self._warn(call.error, verb=call.verb)
@@ -143,20 +140,20 @@ class MisconfigurationWarnings:
         if call.full_nodes:
             # Other clients, such as simulators or curl, may send whole nodes for good reasons.
             if call.agent.startswith("Go-http-client"):
-                self._metrics.full_nodes(call.verb)
+                self.metrics.full_nodes(call.verb)
                 self._warn(_FULL_NODES, verb=call.verb)
             return
         if call.verb != "filter" or call.offered < _LEAST_SAMPLE:
             return
-        nodes = self._nodes()
+        nodes = self.nodes()
         if call.offered == sample_size(nodes) < nodes:
-            self._metrics.sampled()
+            self.metrics.sampled()
             self._warn(_SAMPLED, offered=call.offered, nodes=nodes)
 
     def _warn(self, text: str, **fields: str | int) -> None:
-        self._seen[text] = self._clock(), "requests"
+        self._seen[text] = self.clock(), "requests"
         if self._news.is_new(text):
-            self._log.warning("%s", LogEntry(text, fields))
+            self.log.warning("%s", LogEntry(text, fields))
 
 
 def sample_size(nodes: int) -> int:

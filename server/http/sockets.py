@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from logging import Logger
@@ -53,6 +54,7 @@ _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _PAUSE_SECONDS = 1.0
 
 
+@dataclass(eq=False, slots=True)
 class Listener:
     """A listener accepts connections for a server; each gets the newest TLS context.
 
@@ -62,28 +64,21 @@ class Listener:
     connections that it has just accepted. So this class accepts, and asyncio does all the rest.
     """
 
-    def __init__(
-        self,
-        server: web.Server,
-        connections: Connections,
-        credentials: Credentials | None = None,
-        spare_files: int = 0,
-    ) -> None:
-        """Refused connections stay open for a moment, if the process has so many files for them."""
-        self._server = server
-        self._most_refused = min(spare_files // 2, _MOST_REFUSED)
-        self._connections = connections
-        self._credentials = credentials
-        self._sockets: list[socket.socket] = []
-        self._accepting: list[asyncio.Task[None]] = []
-        self._connecting: set[asyncio.Task[None]] = set()
-        self._refused: deque[socket.socket] = deque()
+    server: web.Server
+    connections: Connections
+    credentials: Credentials | None = None
+    # Refused connections stay open for a moment, if the process has so many files for them.
+    spare_files: int = 0
+    _sockets: list[socket.socket] = field(default_factory=list, init=False)
+    _accepting: list[asyncio.Task[None]] = field(default_factory=list, init=False)
+    _connecting: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+    _refused: deque[socket.socket] = field(default_factory=deque, init=False)
 
     async def open(self, host: str, port: int) -> tuple[str, int]:
         """Listens; returns the first address and its port. Raises OSError."""
         loop = asyncio.get_running_loop()
         # This server only finds and binds every address of the host.
-        binder = await loop.create_server(self._server, host, port, start_serving=False)
+        binder = await loop.create_server(self.server, host, port, start_serving=False)
         try:
             for bound in binder.sockets:
                 self._sockets.append(bound.dup())
@@ -118,7 +113,7 @@ class Listener:
         # The first call of a new connection is on its way.
         loop = asyncio.get_running_loop()
         end = loop.time() + _GRACE_SECONDS
-        while self._connections.await_first_calls():
+        while self.connections.await_first_calls():
             if loop.time() >= end:
                 break
             await asyncio.sleep(_LOOK_SECONDS)
@@ -137,7 +132,7 @@ class Listener:
                 if not isinstance(error, OSError):
                     loop.call_exception_handler({"message": "cannot accept", "exception": error})
                 elif error.errno in _EXHAUSTED:
-                    self._connections.exhausted(os_reason(error))
+                    self.connections.exhausted(os_reason(error))
                 else:
                     continue
                 await asyncio.sleep(_PAUSE_SECONDS)
@@ -149,7 +144,7 @@ class Listener:
 
     def _begin(self, connection: socket.socket, host: str) -> None:
         """Begins with a connection, or closes it at once, without a task, if it has no place."""
-        protocol = self._connections.admit(self._server, host)
+        protocol = self.connections.admit(self.server, host)
         if protocol is None:
             self._refuse(connection)
             return
@@ -162,7 +157,7 @@ class Listener:
     def _refuse(self, connection: socket.socket) -> None:
         """Closes a connection in a second: a client that is refused at once is back at once."""
         self._refused.append(connection)
-        if len(self._refused) > self._most_refused:
+        if len(self._refused) > min(self.spare_files // 2, _MOST_REFUSED):
             self._refused.popleft().close()
             return
         if len(self._refused) == 1:
@@ -186,7 +181,7 @@ class Listener:
 
     async def _connect(self, connection: socket.socket, protocol: Connection, host: str) -> None:
         connect = asyncio.get_running_loop().connect_accepted_socket
-        credentials = self._credentials
+        credentials = self.credentials
         is_connected = False
         try:
             if credentials is None:
@@ -207,7 +202,7 @@ class Listener:
             pass
         finally:
             if not is_connected:
-                self._connections.leave(protocol)
+                self.connections.leave(protocol)
 
 
 def _shut_down(connection: socket.socket) -> None:

@@ -122,7 +122,10 @@ class Credentials:
         self._tried = self._clock()
         try:
             loaded = self._disk.run(self._read)
-            self._check_expiry(loaded)
+            # An expired certificate never takes the place of one that is still valid.
+            if loaded.expires <= self._clock() < self.loaded.expires:
+                text = f"`{self._files.shown}` expired on {_date(loaded.expires)}"
+                raise TlsError(text)  # noqa: TRY301
         except TlsError as error:
             if has_changed or str(error) != self._problem:
                 self._log.error("TLS: %s; the previous certificates stay in use", error)
@@ -138,11 +141,6 @@ class Credentials:
             except OSError as error:
                 raise _unreadable(path, error) from None
         return load(self._files)
-
-    def _check_expiry(self, loaded: LoadedFiles) -> None:
-        """Raises TlsError for an expired certificate in place of one that is still valid."""
-        if loaded.expires <= self._clock() < self.loaded.expires:
-            raise TlsError(f"`{self._files.shown}` expired on {_date(loaded.expires)}")
 
     def _report_loaded(self) -> None:
         file, expires = self._files.shown, self.loaded.expires
@@ -199,7 +197,11 @@ def load(files: TlsFiles) -> LoadedFiles:
     context.set_alpn_protocols(["http/1.1"])
     _load_pair(context, files)
     if files.client_ca is not None:
-        _trust(context, files.client_ca)
+        # Only client certificates of this CA; `access` says which paths require one.
+        load_authority(context, files.client_ca)
+        context.verify_mode = ssl.CERT_OPTIONAL
+        # As in kube-apiserver: an intermediate CA is trusted without its root.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return LoadedFiles(context, certificate.not_valid_after_utc.timestamp())
 
 
@@ -230,14 +232,6 @@ def load_authority(context: ssl.SSLContext, file: Path) -> None:
     except OSError as error:
         reason = _reason(error) if isinstance(error, ssl.SSLError) else "it cannot be read"
         raise TlsError(f"cannot use `{file}` as a CA: {reason}") from None
-
-
-def _trust(context: ssl.SSLContext, client_ca: Path) -> None:
-    """Accepts client certificates of this CA only; `access` says which paths require one."""
-    load_authority(context, client_ca)
-    context.verify_mode = ssl.CERT_OPTIONAL
-    # As in kube-apiserver: an intermediate CA is trusted without its root.
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
 
 
 def _read(file: Path) -> bytes:

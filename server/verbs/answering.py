@@ -111,7 +111,13 @@ class VerbAnswerer:
                 return json_response(answer if isinstance(answer, bytes) else await answer)
         except Exception as error:  # noqa: BLE001  # whatever it is, kube-scheduler gets its answer
             status, text = verb.refuse(call.fail(error))
-            response = json_response(text) if status == 200 else _plain(status, text)
+            response = (
+                json_response(text)
+                if status == 200
+                else web.Response(
+                    status=status, body=text, content_type="text/plain", charset="utf-8"
+                )
+            )
             if isinstance(error, HandoverError):
                 # A balancer has the client connect to the replica that decides.
                 response.force_close()
@@ -157,10 +163,6 @@ def json_response(body: bytes) -> web.Response:
         return web.Response(body=body, content_type="application/json")
     length = {"Content-Length": str(len(body))}
     return web.Response(body=_parts(body), headers=length, content_type="application/json")
-
-
-def _plain(status: int, text: bytes) -> web.Response:
-    return web.Response(status=status, body=text, content_type="text/plain", charset="utf-8")
 
 
 async def _parts(body: bytes) -> AsyncIterator[memoryview]:

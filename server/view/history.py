@@ -147,8 +147,14 @@ class History:
             for each in file.policies
         }
         for address, content in seen.items():
-            if self._seen is None or self._seen.get(address) is not content:
-                self._look_at(address, content, at)
+            if self._seen is not None and self._seen.get(address) is content:
+                continue
+            mark, by, when = _author(content)
+            before = self._kept.marks.get(address)
+            self._kept.marks[address] = mark
+            # What is there at the first look is an edit only if it says by whom.
+            if mark != before and (by or before is not None or self._seen is not None):
+                self._keep(PolicyEdit(address, when or at, by, "edited"))
         for address in self._kept.marks.keys() - seen.keys():
             del self._kept.marks[address]
             self._keep(PolicyEdit(address, at, "", "deleted"))
@@ -158,14 +164,6 @@ class History:
     def edits(self) -> Sequence[PolicyEdit]:
         """The last edits, the newest first, each policy once; of a file only since the start."""
         return self._kept.edits[::-1]
-
-    def _look_at(self, address: str, content: str | bytes, at: str) -> None:
-        mark, by, when = _author(content)
-        before = self._kept.marks.get(address)
-        self._kept.marks[address] = mark
-        # What is there at the first look is an edit only if it says by whom.
-        if mark != before and (by or before is not None or self._seen is not None):
-            self._keep(PolicyEdit(address, when or at, by, "edited"))
 
     def _keep(self, edit: PolicyEdit) -> None:
         others = [each for each in self._kept.edits if each.address != edit.address]

@@ -159,34 +159,30 @@ def _every(now: _Now, address: str | None = None) -> Iterator[_Known]:
     for file in now.read.validation.files:
         if file.private:
             continue
-        if not file.policies and file.unread and address in (None, file.source.name):
-            yield _known(now, file, file.source.name, None, "not in force", file.unread)
-        for checked in file.policies:
-            policy = checked.policy
-            if address in (None, policy.address):
-                state = states.get(identity(policy), "not in force")
-                found = (*file.unread, *checked.diagnostics)
-                yield _known(now, file, policy.address, policy.namespace, state, found)
-
-
-def _known(
-    now: _Now,
-    file: CheckedFile,
-    address: str,
-    namespace: str | None,
-    state: State,
-    found: Sequence[Diagnostic],
-) -> _Known:
-    errors = sum(each.severity == "error" for each in found)
-    summary = PolicySummary(
-        address=address,
-        namespace=namespace,
-        origin=file.source.name,
-        state=state,
-        inForce=now.in_force.get(address) if state != "not in force" else None,
-        errors=errors,
-        warnings=len(found) - errors,
-        overruledBy=now.overruled.get(address, ()),
-        pods=now.numbers(file.source.name),
-    )
-    return summary, file, found
+        known: list[tuple[str, str | None, State, Sequence[Diagnostic]]] = [
+            (
+                each.policy.address,
+                each.policy.namespace,
+                states.get(identity(each.policy), "not in force"),
+                (*file.unread, *each.diagnostics),
+            )
+            for each in file.policies
+        ]
+        if not known and file.unread:
+            known = [(file.source.name, None, "not in force", file.unread)]
+        for name, namespace, state, found in known:
+            if address not in (None, name):
+                continue
+            errors = sum(each.severity == "error" for each in found)
+            summary = PolicySummary(
+                address=name,
+                namespace=namespace,
+                origin=file.source.name,
+                state=state,
+                inForce=now.in_force.get(name) if state != "not in force" else None,
+                errors=errors,
+                warnings=len(found) - errors,
+                overruledBy=now.overruled.get(name, ()),
+                pods=now.numbers(file.source.name),
+            )
+            yield summary, file, found

@@ -86,40 +86,31 @@ class Simulator:
         for node in question.drain:
             if self.cluster.snapshot().node(node) is not None:
                 bodies.update(await self.cluster.pods_on(node))
+        engine, change = self.engine, WhatIf(question.addNodes, question.drain, bodies)
+        options = SimulationOptions(
+            weight=question.weight,
+            plugins=question.pluginScores,
+            most=MOST_PODS,
+            portion=_STEP_SECONDS,
+            real=self.clock,
+            tables=engine.tables,
+            exemptions=engine.exemptions,
+        )
         with _young_garbage_only():
-            return await self._on_copy(question, pods, bodies)
-
-    async def _on_copy(
-        self,
-        question: SimulationQuestion,
-        pods: PodList | None,
-        bodies: Mapping[str, bytes | msgspec.Raw],
-    ) -> Callable[[], SimulationAnswer]:
-        """What becomes of the pods. Nothing else is kept of the copy."""
-        copy = await self._done(copied(self.cluster.pods))
-        cluster = ClusterCopy(copy, read_at=Timestamp.now())
-        try:
-            if pods is None and not question.drain:
-                pods = await self._done(_waiting(copy, question.namespace))
-            change = WhatIf(question.addNodes, question.drain, bodies)
-            options = SimulationOptions(
-                weight=question.weight,
-                plugins=question.pluginScores,
-                most=MOST_PODS,
-                portion=_STEP_SECONDS,
-                real=self.clock,
-                tables=self.engine.tables,
-                exemptions=self.engine.exemptions,
-            )
-            engine = self.engine
-            ready = await self._done(
-                prepared(cluster, engine.codec, engine.registry, pods, options, change)
-            )
-            made = await self._done(played(ready.simulation, ready.changed))
-            # To give the copy back is a step by itself.
-            await asyncio.sleep(0)
-        finally:
-            copy.close()
+            # Nothing is kept of the copy but the answer.
+            copy = await self._done(copied(self.cluster.pods))
+            cluster = ClusterCopy(copy, read_at=Timestamp.now())
+            try:
+                if pods is None and not question.drain:
+                    pods = await self._done(_waiting(copy, question.namespace))
+                ready = await self._done(
+                    prepared(cluster, engine.codec, engine.registry, pods, options, change)
+                )
+                made = await self._done(played(ready.simulation, ready.changed))
+                # To give the copy back is a step by itself.
+                await asyncio.sleep(0)
+            finally:
+                copy.close()
         notes = pods.notes if pods is not None else ()
         return lambda: answer_of(ready.simulation, made, ready.changed, notes, self.replica)
 

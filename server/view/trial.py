@@ -38,7 +38,7 @@ from grammar.tree.source import Source
 from policies.admission import StoredObject, check_stored
 from policies.documents import DocumentError, as_json
 from policies.editor.completion import NoSamples
-from policies.editor.edited_text import EditedDocument, complete, document
+from policies.editor.edited_text import complete, document
 from policies.validation import Validation, Validator
 from server.answers import (
     MOST_PODS,
@@ -100,10 +100,6 @@ class _Checked:
     stored: Mapping[str, StoredObject]
     validation: Validation
 
-    @property
-    def is_wrong(self) -> bool:
-        return any(each.severity == "error" for each in self.told)
-
 
 # What the process keeps between two jobs: it has one trial at a time.
 _trials: list[_Trial] = []
@@ -124,7 +120,8 @@ def check_draft(beside: Beside, draft: DraftText, schema: Schema) -> CheckedDraf
 
 def complete_draft(beside: Beside, point: Point, schema: Schema) -> CompletedDraft:
     """What can stand at a place of a draft."""
-    text = _document(beside, point, schema)
+    text = document(point.name, _checked(beside, point, schema).validation, schema)
+    assert text is not None, "the draft is among the files"
     return CompletedDraft(complete(text, min(point.offset, len(point.text)), NoSamples()))
 
 
@@ -167,7 +164,7 @@ def begin(beside: Beside, draft: Trial, schema: Schema) -> TriedDraft | Needs:
     The draft joins the policies in force, and takes the place of its namesakes.
     """
     checked = _checked(beside, draft, schema)
-    if checked.is_wrong:
+    if any(each.severity == "error" for each in checked.told):
         return TriedDraft(checked.told, 0, 0, 0, ())
     before = _checked(beside, DraftText(""), schema, checked.stored)
     policies = [enforced(each.validation, each.stored) for each in (before, checked)]
@@ -241,12 +238,6 @@ def _checked(
     validation = Validator(schema).validate([own, *others], files)
     found = next(each for each in validation.files if each.source is own)
     return _Checked(problems(found.diagnostics, own), stored, validation)
-
-
-def _document(beside: Beside, draft: DraftText, schema: Schema) -> EditedDocument:
-    found = document(draft.name, _checked(beside, draft, schema).validation, schema)
-    assert found is not None, "the draft is among the files"
-    return found
 
 
 def _tried(

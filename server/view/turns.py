@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from aiohttp import web
@@ -24,15 +25,17 @@ _MOST_WAITING, _MOST_SECONDS = 4, 20.0
 STEP_SECONDS = 0.001
 
 
+@dataclass(eq=False, slots=True)
 class Line:
-    """A line of questions of one kind, of which one is answered at a time."""
+    """A line of questions of one kind, of which one is answered at a time.
 
-    def __init__(self, questions: str, busy: str) -> None:
-        """`questions` names a question, and `busy` is the text where too many wait."""
-        self._questions = questions
-        self._busy = busy
-        self._one = asyncio.Lock()
-        self._waiting = 0
+    `questions` names a question, and `busy` is the text where too many wait.
+    """
+
+    questions: str
+    busy: str
+    _one: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _waiting: int = field(default=0, init=False)
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator[None]:
@@ -44,13 +47,13 @@ class Line:
         """The answer, when the others have ended. Raises HTTPException."""
         if self._waiting >= _MOST_WAITING:
             answer.close()
-            raise web.HTTPTooManyRequests(text=f"{self._busy}\n")
+            raise web.HTTPTooManyRequests(text=f"{self.busy}\n")
         self._waiting += 1
         try:
             async with self.one():
                 return await answer
         except TimeoutError:
-            text = f"{self._questions} takes longer than {_MOST_SECONDS:.0f} s\n"
+            text = f"{self.questions} takes longer than {_MOST_SECONDS:.0f} s\n"
             raise web.HTTPServiceUnavailable(text=text) from None
         finally:
             self._waiting -= 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -43,53 +44,47 @@ class Watched(Protocol):
         ...
 
 
+@dataclass(eq=False, slots=True)
 class View:
     """The handlers of the view: the answers of its parts, and a few of its own.
 
-    `status` is called on the event loop and must be quick. `watched` is None without a watched
+    `read_status` is called on the event loop and must be quick. `watched` is None without a watched
     cluster. A body has to say that it is JSON: a browser then asks the view before it sends one
     for a page of another site.
     """
 
-    def __init__(
-        self,
-        replica: str,
-        status: Callable[[], ReplicaStatus],
-        watched: Watched | None,
-        journal: Journal,
-        audits: AuditLog,
-        parts: Iterable[Mapping[str, Answer]],
-        more: Sequence[Route] = (),
-    ) -> None:
-        """`parts` have the other answers by the names of routes, of which there may be `more`."""
-        self._routes = (*ROUTES, *more)
-        self._replica = replica
-        self._status = status
-        self._watched = watched
-        self._journal = journal
-        self._audits = audits
-        self._answers: dict[str, Answer] = {
+    replica: str
+    read_status: Callable[[], ReplicaStatus]
+    watched: Watched | None
+    journal: Journal
+    audits: AuditLog
+    # The other answers by the names of routes, of which there may be `more`.
+    parts: Iterable[Mapping[str, Answer]]
+    more: Sequence[Route] = ()
+    # One answer at a time is turned into JSON, whoever asks.
+    _formatting: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _comparing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+
+    def routes(self) -> list[web.RouteDef]:
+        answers: dict[str, Answer] = {
             "decisions": self.decisions,
             "decision": self.decision,
             "status": self.status,
         }
-        for part in parts:
-            self._answers.update(part)
-        # One answer at a time is turned into JSON, whoever asks.
-        self._formatting = asyncio.Lock()
-        self._comparing = asyncio.Lock()
-
-    def routes(self) -> list[web.RouteDef]:
+        for part in self.parts:
+            answers.update(part)
         found = [
-            (web.get if each.body is None else web.post)(f"{API}{each.path}", self._handler(each))
-            for each in self._routes
+            (web.get if each.body is None else web.post)(
+                f"{API}{each.path}", self._handler(each, answers[each.name])
+            )
+            for each in (*ROUTES, *self.more)
         ]
         return [*found, web.get(f"{API}/cache/compare", self.compare)]
 
     async def decisions(self, asked: ViewQuestion) -> object:
         """The last decisions, the newest first; of another start than `after` says, all of them."""
         limit, namespace = asked.numbers["limit"], asked.query.get("namespace")
-        records, number, after = [*self._journal], self._journal.number, asked.numbers["after"]
+        records, number, after = [*self.journal], self.journal.number, asked.numbers["after"]
 
         def made() -> Listing:
             found = [
@@ -98,37 +93,35 @@ class View:
                 if namespace in (None, each.namespace) and (each.number > after or after > number)
             ]
             summaries = [summary(each) for each in found[:limit]]
-            return Listing(self._replica, summaries, len(found) > limit, number)
+            return Listing(self.replica, summaries, len(found) > limit, number)
 
         return made
 
     async def decision(self, asked: ViewQuestion) -> object:
         """The last decision about one pod."""
         namespace, name = asked.names["namespace"], asked.names["name"]
-        record = self._journal.find(namespace, name)
+        record = self.journal.find(namespace, name)
         if record is None:
             pod = shown(f"{namespace}/{name}")
             raise web.HTTPNotFound(text=f"there is no recent decision about {pod}\n")
-        generation = self._journal.generation
-        return lambda: decided(self._replica, record, generation, self._audits)
+        generation = self.journal.generation
+        return lambda: decided(self.replica, record, generation, self.audits)
 
     async def status(self, _asked: ViewQuestion) -> object:
         """The state of the replica and of what it knows."""
-        return self._status()
+        return self.read_status()
 
     async def compare(self, _request: web.Request) -> web.Response:
         """What differs from the API server; it lists every object of the cluster."""
-        if self._watched is None:
+        if self.watched is None:
             raise web.HTTPNotFound(text="this server watches no cluster\n")
         if self._comparing.locked():
             raise web.HTTPTooManyRequests(text="another comparison has not ended\n")
         async with self._comparing:
-            found = await _answered(self._watched.compare())
-        return await self._json({"replica": self._replica, **found})
+            found = await _answered(self.watched.compare())
+        return await self._json({"replica": self.replica, **found})
 
-    def _handler(self, route: Route) -> Handler:
-        answer = self._answers[route.name]
-
+    def _handler(self, route: Route, answer: Answer) -> Handler:
         async def handle(request: web.Request) -> web.Response:
             query = request.query
             numbers = {p.name: p.number(query.get(p.name)) for p in route.query if p.most}
@@ -142,7 +135,9 @@ class View:
 
     async def _json(self, content: object) -> web.Response:
         async with self._formatting:
-            body = await asyncio.to_thread(_encoded, content)
+            body = await asyncio.to_thread(
+                lambda: json_of(content() if callable(content) else content) + b"\n"
+            )
         return web.Response(body=body, content_type="application/json")
 
     async def _body(self, request: web.Request, kind: type[T]) -> T:
@@ -180,10 +175,6 @@ async def _answered(answer: Awaitable[T]) -> T:
         failure = next(found for kind, found in _FAILURES if isinstance(error, kind))
         hint = error.hint if isinstance(error, UserError) else ""
         raise failure(text=f"{error}{f' ({hint})' if hint else ''}\n") from None
-
-
-def _encoded(content: object) -> bytes:
-    return json_of(content() if callable(content) else content) + b"\n"
 
 
 def view_app(view: View, access: ViewAccess | None = None) -> web.Application:

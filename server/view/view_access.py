@@ -87,7 +87,9 @@ class ViewAccess:
         token = _token(request)
         digest = hashlib.sha256(token.encode(errors="surrogatepass")).digest()
         user = await self._user(token, digest)
-        if _is_for_all(request.path) or await self._may(user, digest, ""):
+        # A file of the page, and what leads to it, is the same for every cluster.
+        is_for_all = request.path in ("/", "/ui") or request.path.startswith("/ui/")
+        if is_for_all or await self._may(user, digest, ""):
             return None
         namespace = _namespace(request)
         if not namespace:
@@ -182,11 +184,6 @@ def _token(request: web.Request) -> str:
     if len(token) > _LONGEST_TOKEN:
         raise _unauthorized("the API server does not accept this token")
     return token
-
-
-def _is_for_all(path: str) -> bool:
-    """Whether the answer is the same for every cluster: a file of the page, what leads to it."""
-    return path in ("/", "/ui") or path.startswith("/ui/")
 
 
 def _namespace(request: web.Request) -> str:
