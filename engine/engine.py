@@ -23,12 +23,11 @@ from engine.counting.pod_counter import PodCounter
 from engine.decision import filtering
 from engine.decision.after import AfterDecision, report
 from engine.decision.audit_log import Audits
-from engine.decision.card_questions import CardQuestions
-from engine.decision.card_room import choose
 from engine.decision.held_calls import HeldCalls
 from engine.decision.moves import Moves
 from engine.decision.part import DecisionPart, PartMaker, PartSite, WokenPods
 from engine.decision.placement import ONLY_REPLICA, Placement, PlacingParts, ReplicaRole
+from engine.decision.plan import OfShape, Room
 from engine.decision.plugin_filters import PluginFilters
 from engine.decision.preemption import Preemption, Victims, on_their_nodes
 from engine.decision.registry import Registry
@@ -42,7 +41,7 @@ from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, RequestPodRead
 from engine.parts import PARTS
 from engine.program.frame import Evaluation, Floats, Frame, Points
 from engine.program.policy_time import SYSTEM_TIME, DecisionTime
-from engine.program.program import CardsProgram, FilterProgram, PreemptProgram
+from engine.program.program import FilterProgram, PreemptProgram
 from engine.program.tables import Tables
 
 P = TypeVar("P")
@@ -70,10 +69,10 @@ class Engine:
 
     `role` says what this replica decides, `time` how time is measured, and `after` takes what
     decisions leave behind. `codec` reads pods, `in_flight` has those that may end on nodes that
-    they were offered, `cards` answers questions about cards, `looks` looks again at pods that were
-    rejected, and `moves` at pods that have a node. `audits` has a log of what policies in audit
-    mode would have rejected. `parts` decide, too; `held` counts the bind calls that wait, and
-    `woken` are pods to ask about at once. `pod_handlers` are to hear of the pods of the cache.
+    they were offered, `looks` looks again at pods that were rejected, and `moves` at pods that have
+    a node. `audits` has a log of what policies in audit mode would have rejected. `parts` decide,
+    too; `held` counts the bind calls that wait, and `woken` are pods to ask about at once.
+    `pod_handlers` are to hear of the pods of the cache.
     """
 
     def __init__(
@@ -89,9 +88,13 @@ class Engine:
         after: AfterDecision | None = None,
         parts: Sequence[PartMaker] = PARTS,
     ) -> None:
+        def rooms(*of_shape: *OfShape) -> Sequence[Room]:
+            return [room for part in self.parts for room in part.rooms(*of_shape)]
+
         self.in_flight = InFlightPods(time.clock, role.schedulers)
         self._after = after = after or AfterDecision(time.clock)
-        self._calls = CallOpener(registry, cluster, observer, exemptions, self.in_flight, time)
+        given = registry, cluster, observer, exemptions, self.in_flight, time
+        self._calls = CallOpener(*given, rooms)
         # A pod that is asked about, or is being bound, counts by what policies read of any pod.
         codec.keep(registry.annotations)
         self.codec = codec
@@ -102,7 +105,6 @@ class Engine:
         self._hold = role.hold
         self._pods = RequestPodReader(codec)
         self._time = time
-        self.cards = CardQuestions(self._calls, self._pods, time.now)
         placing = PlacingParts(self._calls, self.placement, PluginFilters(), self._pods)
         self.held, self.woken = HeldCalls(), WokenPods()
 
@@ -236,16 +238,16 @@ class Engine:
         (rejection,) = filtering.rejections(clauses, call.evaluation, [view])
         if rejection is not None:
             raise RefusedError(rejection.text(call.evaluation), of_clause=True)
-        cards = call.plan.selection.of(CardsProgram)
         waits = [part for part in self.parts if part.admit(call, node)]
         until = _longest_wait(clauses)
-        if not (call.plan.counts.strict or cards):
+        if not (call.plan.counts.strict or call.plan.rooms):
             return Admission(peer, None, is_counted=bool(waits), waits=waits, until=until)
         self.placement.check(call)
         cost = self.placement.take(call, node) if call.plan.counts.strict else None
         # After a lost answer, the pod itself may count there.
         left = view if view is None else without(view, [peer])
-        annotations = choose(cards, call.evaluation, left)
+        given = (room.annotations(call.evaluation, left) for room in call.plan.rooms)
+        annotations = {key: text for each in given for key, text in each.items()}
         return Admission(
             peer, cost, is_counted=True, waits=waits, until=until, annotations=annotations
         )
@@ -351,13 +353,13 @@ class Engine:
         decided = plan.filters.decide(table, rows, call.evaluation, known_rows)
         if plan.filters.reads_pods:
             filtering.check_on_the_way(plan.filters, decided, table, rows, call.evaluation)
-        if plan.gives_cards:
-            self.placement.check_binds(call, plan.selection.of(CardsProgram)[0])
+        for room in plan.rooms:
+            self.placement.check_binds(call, room.clauses[0])
         if plan.of_parts:
             there = rows if nodes is None else (call.known or call.snapshot).table.find(names)
             for part in self.parts:
                 decided = part.answer(call, there, decided)
-        if self._calls.registry.counts or plan.cards:
+        if self._calls.registry.counts or any(plan.rooms):
             decided = self._counted(call, names, rows if nodes is None else None, decided)
         else:
             self.in_flight.forget(call.pod.uid)

@@ -6,5 +6,6 @@ from collections.abc import Sequence
 
 from engine.decision.part import PartMaker
 from engine.gangs.gangs import Gangs
+from engine.given_cards import GivenCards
 
-PARTS: Sequence[PartMaker] = (Gangs,)
+PARTS: Sequence[PartMaker] = (GivenCards, Gangs)

@@ -51,7 +51,7 @@ DICTIONARIES = {
         "engine/counting/node_groups.py: CallGroups._followed",
         "engine/counting/node_groups.py: CallGroups._numbers",
         "engine/counting/node_groups.py: CallGroups._others",
-        "engine/decision/card_room.py: CardClaims._programs",
+        "engine/given_cards.py: CardClaims._programs",
         "engine/explanation/inspection.py: Inspection._counted",
         "engine/explanation/inspection.py: Inspection._counts",
         "engine/explanation/inspection.py: Inspection._groups",

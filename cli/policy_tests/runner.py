@@ -22,6 +22,7 @@ from cli.render import Finding
 from cli.world import undeclared
 from cli.written_objects import BadTestError, bad_test
 from engine.clauses.programs import compile_policy
+from engine.decision.part import demanded
 from engine.decision.preemption import Victims
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible, HeldBack, Rejected, message_of
@@ -270,9 +271,8 @@ class FixtureEngine:
         """The victims that kube-scheduler proposes on nodes without room for the pod."""
         pod = waiting(self._fixture.pod.body, self._codec)
         engine = self._made()
-        demanded = engine.cards.demand(pod.body) if engine.cards.are_used else {}
         simulation = finished(begin(engine, self._fixture.cluster.pods, ()))
-        return simulation.proposed(replace(pod, cards=demanded))
+        return simulation.proposed(replace(pod, beside=demanded(engine.parts, pod.body)))
 
     @cached_property
     def evicted(self) -> Mapping[str, Sequence[str]]:

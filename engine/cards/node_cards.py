@@ -1,7 +1,7 @@
 """Cards of a node: numbered devices such as GPUs, the pods on them, and what these leave.
 
 A pod that takes cards has their numbers and its amounts in an annotation, which its Binding sets:
-see `engine.decision.card_room`. What a node offers comes from the `cards` clause of a policy.
+see `engine.given_cards`. What a node offers comes from the `cards` clause of a policy.
 """
 
 from __future__ import annotations

@@ -46,9 +46,8 @@ from engine.program.frame import Evaluation, Frame, Report
 from engine.program.operations import added
 from engine.program.policy_time import CallTime
 from engine.program.program import (
-    CardsProgram,
     CountClause,
-    CountProgram,
+    LimitingProgram,
 )
 from grammar.tree.clause_parts import NodeSet, PodState
 from grammar.values.errors import EvaluationError, MissingError
@@ -79,7 +78,7 @@ class Headroom(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     offered is in one group.
     """
 
-    rule: CountProgram | CardsProgram
+    rule: LimitingProgram
     open: Mask
     hopeful: Mask
     groups: GroupIds
@@ -182,7 +181,7 @@ class PodChange(NamedTuple):
 
 
 # How a pod is in a group: on a node of it for certain, or it may end there. A pod that is `guessed`
-# is on the node, but nobody knows on which of its cards.
+# is on the node, but nobody knows on which part of it.
 Presence = Literal["bound", "guessed", "in flight", "nominated"]
 PRESENCES: tuple[Presence, ...] = ("bound", "guessed", "in flight", "nominated")
 

@@ -71,7 +71,6 @@ import numpy.typing as npt
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable, RowUse
 from engine.cache.tallies import Adds
-from engine.cards.node_cards import Amounts, Demand
 from engine.errors import BadObjectError
 from engine.objects.gate import is_marked
 from engine.objects.peer import DEFAULT_SCHEDULER, Peer
@@ -92,32 +91,12 @@ _MOST_REFUSED = 50_000
 _MOST_DELETED = 50_000
 # The longest time from an answer of filter to the Binding of a pod that waits for nothing.
 PLACING_SECONDS = 30.0
-# After pods that take cards were in flight together, the next ones probably are, for so long.
+# After pods that hold something were in flight together, the next ones probably are, for so long.
 _OVERLAP_SECONDS = 10.0
 # The default of kube-scheduler's `bindTimeoutSeconds`.
 BIND_TIMEOUT_SECONDS = 600.0
 # The namespace and name of the Lease of a cluster's own kube-scheduler.
 KUBE_SCHEDULER_LEASE = ("kube-system", "kube-scheduler")
-
-
-@dataclass(frozen=True, slots=True)
-class HeldCards:
-    """The cards that a pod in flight holds, by the names of clauses, wherever it ends.
-
-    `group` is its pod group, as in `namespace/name`, empty if it has none.
-    """
-
-    group: str
-    demands: Mapping[str, Demand]
-
-    def are_of(self, group: str) -> bool:
-        """Whether the pod is of this pod group."""
-        return bool(group) and group == self.group
-
-    def times(self, clause: str, take: Amounts) -> int:
-        """How many others that take so much of a card may have no room because of the pod."""
-        demand = self.demands.get(clause)
-        return demand.times(take) if demand is not None else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +188,9 @@ class InFlightPod:
     that. `predicted` is the row that our own scores rank first. `tried` has the rows of its narrow
     offers so far: if the pod is asked about again, it was not bound there. `excused` says that it
     was rejected once for that reason.
-    `revision` is the resource version of the pod in the request. `cards` are the cards that it may
-    get, None if it takes none. It counts `since` a time, `until` another one at most.
+    `revision` is the resource version of the pod in the request. `holds` has
+    what is taken besides a place in counts, by clause, wherever it ends. Then `group` is the pod
+    group. It counts `since` a time, `until` another one at most.
     """
 
     __slots__ = (
@@ -224,8 +204,9 @@ class InFlightPod:
         "_predicted",
         "_read",
         "alike",
-        "cards",
         "excused",
+        "group",
+        "holds",
         "is_narrow",
         "members",
         "offered",
@@ -263,7 +244,8 @@ class InFlightPod:
         self.since = since
         self.until = until
         self.is_narrow = False
-        self.cards: HeldCards | None = None
+        self.holds: Mapping[str, object] = {}
+        self.group = ""
         self.tried: NodeRows = np.empty(0, np.intp)
         self.excused = False
         self._is_unknown = find is None
@@ -411,7 +393,7 @@ class InFlightPods:
         self._deleted: dict[str, None] = {}
         # No pod is too old before this time.
         self._next_end = math.inf
-        # The time of the last answer while another pod in flight took cards.
+        # The time of the last answer while another pod in flight held something.
         self._overlapped = -math.inf
         # Their uids, by the last offer: a pod that is not in flight any more must not be kept.
         self._unsettled: dict[str, None] = {}
@@ -437,7 +419,7 @@ class InFlightPods:
         predicted: int,
         *,
         is_narrow: bool,
-        cards: HeldCards | None = None,
+        holds: Mapping[str, object] | None = None,
     ) -> None:
         """Replaces what is known of a pod by an offer; an offer of no rows ends its flight.
 
@@ -448,7 +430,9 @@ class InFlightPods:
         if not len(rows):
             return
         now = self._offered(asked, table, lambda: rows, len(rows))
-        now.predicted, now.is_narrow, now.cards = predicted, is_narrow, cards
+        now.predicted, now.is_narrow = predicted, is_narrow
+        if holds:
+            now.holds, now.group = holds, asked.request.own_group if asked.request else ""
         if is_narrow:
             # Once every row has been tried, all are tried again.
             tried = before.tried if before is not None else rows[:0]
@@ -640,16 +624,19 @@ class InFlightPods:
 
     # ---- counts
 
-    def with_cards(self, uid: str, table: NodeTable) -> tuple[Sequence[InFlightPod], bool]:
-        """The other pods that take cards, as `others`, and whether there were any lately.
+    def holding(self, asked: RequestPod, table: NodeTable) -> Sequence[InFlightPod] | None:
+        """The other pods that hold something, as `others`; None if there were none lately.
 
-        If so, the next pod is probably asked about before this one is bound.
+        Else the next pod is probably asked about before this one is bound. Those of the same pod
+        group are left out: kube-scheduler asks about all of them before one is bound.
         """
-        found = [pod for pod in self.others(uid, table) if pod.cards is not None]
-        now = self._clock()
+        found, now = [pod for pod in self.others(asked.uid, table) if pod.holds], self._clock()
         if found:
             self._overlapped = now
-        return found, now - self._overlapped < _OVERLAP_SECONDS
+        elif now - self._overlapped >= _OVERLAP_SECONDS:
+            return None
+        group = asked.own_group
+        return [pod for pod in found if not group or pod.group != group]
 
     def others(self, uid: str, table: NodeTable) -> Sequence[InFlightPod]:
         """The in-flight pods of this table and earlier ones, without the pod with this uid."""

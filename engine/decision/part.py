@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.cache.node_table import NodeRows, NodeTable
+from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods
 from engine.decision.held_calls import HeldCalls
 from engine.decision.moves import BrokenRule
 from engine.decision.placement import PlacingParts
+from engine.decision.plan import OfShape, Room
 from engine.decision.verb_call import Observer, VerbCall
 from engine.decision.verdict import Decision, Rejected
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPod
 from engine.program.frame import Floats
 
+# What a node has of something, and what its pods take of it.
+Sums = tuple[int, int]
 # Told the outcome of a held bind call: empty, or the reason why it was held in vain.
 EndOfHold = Callable[[str], None]
 # The scores of a pod on some rows of a table.
@@ -92,6 +95,10 @@ class DecisionPart:
         """Whether the binding of a pod to a node has to wait until the part lets it go."""
         return False
 
+    def rooms(self, *_: *OfShape) -> Sequence[Room]:
+        """What pods take of nodes beside counts, of which some policies decide."""
+        return ()
+
     # ---- bind calls that wait for the part
 
     def hold(self, uid: str, end: EndOfHold) -> float:  # noqa: ARG002
@@ -130,6 +137,23 @@ class DecisionPart:
         """What pods of a group break on their nodes; the call is about the first of them."""
         raise NotImplementedError
 
+    def misplaced(self, node: NodeWithPods) -> Mapping[str, BrokenRule]:  # noqa: ARG002
+        """The pods on a node that have what is not there, by uid, and the rule that says so."""
+        return {}
+
+    # ---- pods and nodes on paper
+
+    def learn(self, pods: Sequence[bytes]) -> None:
+        """Takes pods that are usual. Raises BadObjectError."""
+
+    def demand(self, pod: bytes) -> Mapping[str, int]:  # noqa: ARG002
+        """What a pod takes beside resources, by name. Raises BadObjectError."""
+        return {}
+
+    def sums(self, node: NodeWithPods) -> Mapping[str, Sums]:  # noqa: ARG002
+        """Sums of a node beside resources, by name: what is there, and what the pods take."""
+        return {}
+
     # ---- what changes
 
     def pod_changed(self, old: Peer | None, new: Peer | None, revision: int) -> None:
@@ -147,3 +171,13 @@ class DecisionPart:
 
 # A part of an engine, made for its site.
 PartMaker = Callable[[PartSite], DecisionPart]
+
+
+def demanded(parts: Iterable[DecisionPart], pod: bytes) -> Mapping[str, int]:
+    """What a pod takes beside resources. Raises BadObjectError."""
+    return {name: its for part in parts for name, its in part.demand(pod).items()}
+
+
+def summed(parts: Iterable[DecisionPart], node: NodeWithPods) -> Mapping[str, Sums]:
+    """What a node has beside resources."""
+    return {name: its for part in parts for name, its in part.sums(node).items()}

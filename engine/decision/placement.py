@@ -2,7 +2,7 @@
 
 Strict counts hold because a pod is offered only nodes with headroom, and counts on all of them
 until kube-scheduler has bound it, and because only one of several replicas decides by them. So each
-offer takes a place in each group of nodes. The rule, for limits, sums, spreads, shares and cards:
+offer takes a place in each group of nodes. The rule, for limits, sums, spreads, shares and rooms:
 
     A pod is offered every node with headroom as long as, whatever kube-scheduler chooses, one more
     pod like it still fits on some node afterwards, or nobody waits. If none would, nodes are held
@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 from zlib import crc32
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -32,7 +31,7 @@ from engine.counting.count_clauses import CountClauses
 from engine.counting.groups import CountContext, CountHeadroom, Headroom
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, AskedPod, InFlightPods, Schedulers
 from engine.counting.pod_counter import PodCounter
-from engine.decision.card_room import CardRoom
+from engine.decision.plan import Question
 from engine.decision.plugin_filters import PluginFilters
 from engine.decision.verb_call import CallOpener, ClusterState, VerbCall
 from engine.decision.verdict import Decision, HeldBack, Rejected, Verdict
@@ -41,7 +40,7 @@ from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPod, RequestPodReader
 from engine.program.columns import grown
 from engine.program.frame import Evaluation, Floats
-from engine.program.program import CardsProgram, PartProgram
+from engine.program.program import BindingProgram
 from grammar.values.time import SECOND, Timestamp
 
 # kube-scheduler does not say why it did not bind a pod to a node that it was offered.
@@ -68,7 +67,7 @@ def open_gate(*, asked: bool = True) -> str:  # noqa: ARG001 - a CountGate
 class ReplicaRole:
     """What this replica may decide: by counts, as its `gate` says.
 
-    `binds` says that pods are bound here: so they get cards here, and wait for others. With
+    `binds` says that pods are bound here: so they get annotations here, and wait for others. With
     `watches`, what a new pod belongs to may still come; a cluster that stands still is whole.
     `hold` raises BriefWaitError for a pod that is not decided about yet; None where there is none.
     `schedulers` are those that ask.
@@ -200,20 +199,6 @@ def _fullness(node: NodeWithPods) -> float:
     return sum(min(1.0, part) for part in parts) / len(parts)
 
 
-class Question(msgspec.Struct, frozen=True, eq=False):
-    """A question about a pod, and nodes of the cache; `suits` has our scores 0..10.
-
-    `cards` are the cards that the pod takes, None if it takes none.
-    """
-
-    context: CountContext
-    table: NodeTable
-    rows: NodeRows
-    evaluation: Evaluation
-    suits: Callable[[], Floats]
-    cards: CardRoom | None
-
-
 def _not_narrowed() -> Floats:
     raise AssertionError("only an answer of filter is narrowed to the best node")
 
@@ -222,8 +207,8 @@ def _question(
     call: VerbCall, snapshot: Snapshot, rows: NodeRows, suits: Callable[[], Floats] = _not_narrowed
 ) -> Question:
     """The question that a call asks about these nodes of a snapshot."""
-    context, cards = call.context(snapshot), call.plan.cards
-    return Question(context, snapshot.table, rows, call.evaluation, suits, cards)
+    context, rooms_of_pod = call.context(snapshot), [each for each in call.plan.rooms if each]
+    return Question(context, snapshot.table, rows, call.evaluation, suits, rooms_of_pod)
 
 
 class PlacingParts(NamedTuple):
@@ -256,7 +241,7 @@ class Placement:
 
         Looks of our own are not `asked`: the Lease follows the calls of clients alone.
         """
-        decides = call.plan.counts.strict or call.plan.gives_cards or call.plan.of_parts
+        decides = call.plan.counts.strict or call.plan.rooms or call.plan.of_parts
         if decides and (reason := self._role.gate(asked=asked)):
             raise HandoverError(reason)
 
@@ -264,7 +249,7 @@ class Placement:
         """The reason why this replica may not decide now, or empty; nobody is asking."""
         return self._role.gate(asked=False)
 
-    def check_binds(self, call: VerbCall, clause: CardsProgram | PartProgram) -> None:
+    def check_binds(self, call: VerbCall, clause: BindingProgram) -> None:
         """Raises WaitingError where nobody asks bind, which decides by a clause about the pod.
 
         Bind is asked of who answers filter, and only one replica decides: raises as `check`.
@@ -308,11 +293,11 @@ class Placement:
             pods = PodsExcluding(self._cluster.pods, gone)
             if not all(each.open.all() for each in self.headrooms(call, question.rows, pods)):
                 return False
-        if (cards := question.cards) is None or not cards:
+        if not question.rooms:
             return True
-        others, _ = self.in_flight.with_cards(context.pod.uid, table)
-        row = int(question.rows[0])
-        return cards.has_room(left, row, others, context.pod.own_group, question.evaluation)
+        there = self.in_flight.holding(context.pod, table) or ()
+        there = [pod for pod in there if (pod.rows == question.rows[0]).any()]
+        return all(room.has_room(left, there, question.evaluation) for room in question.rooms)
 
     def headrooms(self, call: VerbCall, rows: NodeRows, pods: KnownPods) -> Sequence[CountHeadroom]:
         """The headroom of each strict clause on these nodes, if these were the pods."""
@@ -338,12 +323,12 @@ class Placement:
         return [(name, mask) for name, mask in closed if mask.any()]
 
     def open(self, call: VerbCall, rows: NodeRows) -> Mask:
-        """Which of these nodes have headroom under every strict clause, and cards for the pod."""
+        """Which of these nodes have headroom under every strict clause, and room for the pod."""
         mask = np.ones(len(rows), np.bool_)
-        if not (call.plan.counts.strict or call.plan.cards):
+        if not (call.plan.counts.strict or call.plan.rooms):
             return mask
         question = _question(call, call.snapshot, rows)
-        for headroom in (*self._of(call.plan.counts, question), *self._of_cards(question)):
+        for headroom in (*self._of(call.plan.counts, question), *self._of_rooms(question)):
             mask &= headroom.open
         return mask
 
@@ -396,13 +381,13 @@ class Placement:
         self._check_workload(call)
         counts, question = call.plan.counts, _question(call, snapshot, rows, suits)
         feasible: Mask = decided.codes == 0
-        if not counts.strict and not question.cards:
+        if not counts.strict and not question.rooms:
             self._offer(question, feasible, is_narrow=False, predicts=predicts)
             return decided
         evaluation = question.evaluation
         before = self.in_flight.narrow_offer(question.context.pod.uid)
         counted = self._of(counts, question)
-        headrooms: list[Headroom] = [*counted, *self._of_cards(question)]
+        headrooms: list[Headroom] = [*counted, *self._of_rooms(question)]
         if not headrooms:
             self._offer(question, feasible, is_narrow=False, predicts=predicts)
             return decided
@@ -448,16 +433,12 @@ class Placement:
 
         return narrowed(headrooms, opened, ranks)
 
-    def _of_cards(self, question: Question) -> list[Headroom]:
-        """The headrooms of cards; none where one pod is bound before the next is asked about."""
-        cards, context = question.cards, question.context
-        if not cards:
+    def _of_rooms(self, question: Question) -> list[Headroom]:
+        """The headrooms of rooms; none where one pod is bound before the next is asked about."""
+        pod, table = question.context.pod, question.table
+        if not question.rooms or (others := self.in_flight.holding(pod, table)) is None:
             return []
-        others, overlap = self.in_flight.with_cards(context.pod.uid, question.table)
-        if not overlap:
-            return []
-        group, table = context.pod.own_group, question.table
-        return cards.headrooms(others, group, table, question.rows, question.evaluation)
+        return [each for room in question.rooms for each in room.headrooms(others, question)]
 
     def _of(self, counts: CountClauses, question: Question) -> list[CountHeadroom]:
         counter = self.counter(question.table, question.context)
@@ -476,7 +457,7 @@ class Placement:
             rows,
             best,
             is_narrow=is_narrow,
-            cards=question.cards.held(pod.own_group) if question.cards else None,
+            holds={key: its for room in question.rooms for key, its in room.held.items()},
         )
 
 

@@ -7,29 +7,32 @@ bounded by their size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
 from functools import partial
 from itertools import count
-from typing import TypeVar
+from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
 
+import msgspec
+
+from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods
 from engine.counting.count_clauses import CountClauses
-from engine.counting.groups import CountGroups
+from engine.counting.groups import CountContext, CountGroups, Headroom
+from engine.counting.in_flight_pods import InFlightPod
 from engine.counting.mutual_limits import MutualLimit
 from engine.counting.named_counts import NamedCount
 from engine.decision import scoring
-from engine.decision.card_room import CardRoom
 from engine.decision.filtering import FilterMemo
 from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Rejected
 from engine.objects.codec import Namespace
 from engine.program.columns import KindedClause, NodeKinds
-from engine.program.frame import MEMO_BYTES, NO_GROUPS, Evaluation, Frame, unlimited
+from engine.program.frame import MEMO_BYTES, NO_GROUPS, Evaluation, Floats, Frame, unlimited
 from engine.program.pod_shape import pod_values
 from engine.program.program import (
-    CardsProgram,
+    BindingProgram,
     CountClause,
     FilterProgram,
     NamedCountProgram,
@@ -94,7 +97,7 @@ class SharedMemos:
         return found
 
     def spare(self, clause: ScoreProgram, evaluation: Evaluation) -> scoring.ScoreMemo:
-        """The same for what others may take of cards."""
+        """The same for what others may take of a node."""
         return _shared(self._spares, lambda _: scoring.ScoreMemo(clause), (clause,), evaluation)
 
     def leader(self, clause: CountClause) -> CountGroups | None:
@@ -139,17 +142,56 @@ def _values(clauses: Sequence[Clause], evaluation: Evaluation) -> Hashable | Non
     return tuple(found) if len(found) == len(clauses) else None
 
 
+class Question(msgspec.Struct, frozen=True, eq=False):
+    """A question about a pod with rooms, and nodes of the cache; `suits` has our scores 0..10."""
+
+    context: CountContext
+    table: NodeTable
+    rows: NodeRows
+    evaluation: Evaluation
+    suits: Callable[[], Floats]
+    rooms: Sequence[Room]
+
+
+class Room(Protocol):
+    """A room of pods of one shape: what they take of nodes beside counts. A part makes it.
+
+    Its `clauses` say so; it is False if none of them applies, else it has a length. A pod in flight
+    has `held` so much, by clause. `headrooms` are beside pods in flight; `has_room` says the same
+    of a node that is not as the cache has it. `annotations` are those of a pod that is bound to a
+    node (EngineError).
+    """
+
+    @property
+    def clauses(self) -> Sequence[BindingProgram]: ...
+    @property
+    def held(self) -> Mapping[str, object]: ...
+    def __len__(self) -> int: ...
+    def headrooms(
+        self, in_flight: Sequence[InFlightPod], question: Question
+    ) -> Sequence[Headroom]: ...
+    def has_room(
+        self, node: NodeWithPods, in_flight: Sequence[InFlightPod], evaluation: Evaluation
+    ) -> bool: ...
+    def annotations(self, evaluation: Evaluation, node: object) -> Mapping[str, str]: ...
+
+
+# The rooms of pods of a shape, of the policies that concern them. Raises ExpensivePolicyError.
+OfShape = tuple[Selection, Evaluation, SharedMemos]
+RoomMaker = Callable[[*OfShape], Sequence[Room]]
+
+
 class Plan:
     """A plan: the clauses that apply to pods of one shape; it grows with the nodes it has seen.
 
     `empty`: no policy concerns pods of the shape, and no limit of other pods may keep them out.
-    `filters`, `scorer`, `counts` and `cards` decide. `gives_cards`: a policy has cards for these
-    pods. `named` has the counts that rules read, by digest. `of_parts` has the clauses by which
-    parts of decisions decide. `conditional` are the clauses whose `when` reads named counts. In
-    a plan for all pods of the shape they do not apply, in others those that do now. `scored`: some
-    score clause or count preference applies. `audits` and `audited_counts` belong to policies in
-    audit mode. `frame` is for counting. From `until` on, in nanoseconds, or once it is `outdated`,
-    other clauses may apply. `programs` are those of the policies that it knows of.
+    `filters`, `scorer`, `counts` and `rooms` decide. `named` has the counts that rules read, by
+    digest. `of_parts` has the clauses by which parts of decisions decide. `conditional` are the
+    clauses whose `when` reads named counts. In a plan for all pods of the shape they do not apply,
+    in others those that do now. `scored`: some score clause or count preference applies. `audits`
+    and `audited_counts` belong to policies in audit mode. `frame` is for counting. From `until` on,
+    in nanoseconds, or once it is `outdated`, other clauses may apply. `programs` are those of the
+    policies that it knows of.
     """
 
     def __init__(
@@ -159,6 +201,7 @@ class Plan:
         namespace: Namespace | None,
         evaluation: Evaluation,
         memos: SharedMemos,
+        rooms: RoomMaker,
         *,
         nodes: int,
         pod: int,
@@ -192,10 +235,8 @@ class Plan:
             [m for m in reaching if not m.program.audit],
             memos.leader,
         )
-        cards = selection.of(CardsProgram)
-        self.gives_cards = bool(cards)
         self.of_parts = tuple(c for c in selection.of(PartProgram) if applies(c, evaluation))
-        self.cards = CardRoom(cards, evaluation, memos.spare) if cards else None
+        self.rooms = tuple(rooms(selection, evaluation, memos))
         self.scored = self.scorer.applies or self.counts.soft
         self.audits = [
             (p, memos.filters(p.of(FilterProgram), evaluation)) for p in selection.audited
@@ -213,9 +254,9 @@ class Plan:
         counting = (*self.counts.clauses, *audited)
         self._clauses = (selection, *reaching, *self.scorer.clauses, *counting, *self.of_parts)
         # Few frames keep as much as they may.
-        self.bytes = 4096 + MEMO_BYTES // 2 + pod + nodes * self._bytes_of_node(len(cards))
+        self.bytes = 4096 + MEMO_BYTES // 2 + pod + nodes * self._bytes_of_node()
 
-    def _bytes_of_node(self, cards: int) -> int:
+    def _bytes_of_node(self) -> int:
         """The bytes for each node.
 
         They are a code and a version in a FilterMemo, two numbers in a ScoreMemo, in each whether
@@ -223,7 +264,8 @@ class Plan:
         """
         judging = (*self.selection.enforced, *self.selection.audited)
         judged = sum(len(program.of(FilterProgram)) for program in judging) + len(self.scorer)
-        return 13 * (1 + len(self.audits)) + 17 * (len(self.scorer) + cards) + 8 * judged
+        taken = sum(map(len, self.rooms))
+        return 13 * (1 + len(self.audits)) + 17 * (len(self.scorer) + taken) + 8 * judged
 
     def tables_changed(self, digests: AbstractSet[str]) -> None:
         """Has evaluated again what reads these tables: there are other ones now."""

@@ -13,7 +13,7 @@ from engine.counting.mutual_limits import MutualLimit
 from engine.errors import NotSyncedError, WaitingError
 from engine.program.frame import Evaluation
 from engine.program.pod_shape import Shapes
-from engine.program.program import CardsProgram, Program, ScoreProgram
+from engine.program.program import Program, ScoreProgram
 from grammar.messages.texts import shown
 from grammar.values.errors import EvaluationError, MissingError
 
@@ -99,7 +99,6 @@ class Registry:
         # Pods on their way count in what is requested in a group.
         counts = [(program, clause) for program in self.programs for clause in program.counts]
         self.counts = bool(counts) or self.reads_groups
-        self.cards = any(p.of(CardsProgram) for p in self.programs)
         self.tables = {table.digest: table for p in self.programs for table in p.tables}
         self.soft_counts = any(c.count.weight is not None for _, c in counts) or any(
             p.conditional or any(c.groups.pods for c in p.of(ScoreProgram)) for p in self.programs
@@ -125,10 +124,9 @@ class Registry:
         """The policies that apply beside the one that governs a pod."""
         return (p for p in self._everywhere if p.cluster and not p.audit)
 
-    @property
-    def with_cards(self) -> list[Program]:
-        """The policies with cards, in the order in which they decide about a pod."""
-        found = (p for p in self._everywhere if p.of(CardsProgram) and not p.audit)
+    def deciding(self, kind: type) -> list[Program]:
+        """The policies of the cluster with such clauses, in the order in which they decide."""
+        found = (p for p in self._everywhere if p.of(kind) and not p.audit)
         return sorted(found, key=lambda program: (not program.cluster, *_precedence(program)))
 
     def contenders(self, namespace: str) -> list[Program]:

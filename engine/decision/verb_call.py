@@ -24,15 +24,12 @@ from engine.cache.node_table import (
     as_offered,
 )
 from engine.cache.pods_excluding import KnownPods
-from engine.cards.card_functions import CardFacts
-from engine.cards.fragmentation import Mix
 from engine.counting.groups import CountContext
 from engine.counting.in_flight_pods import InFlightPod, InFlightPods
 from engine.counting.named_counts import CallCounts
 from engine.counting.node_groups import CallGroups, KnownGroups
 from engine.counting.pod_counter import PodCounter
-from engine.decision.card_room import CardClaims
-from engine.decision.plan import Plan, SharedMemos
+from engine.decision.plan import Plan, RoomMaker, SharedMemos
 from engine.decision.registry import Registry
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec, Pod
@@ -40,7 +37,7 @@ from engine.objects.peer import UNLABELLED, Peer
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import Exemptions, RequestPod
 from engine.program.frame import NO_TABLES, Evaluation, Frame
-from engine.program.policy_time import SYSTEM_TIME, CallTime, DecisionTime
+from engine.program.policy_time import CallTime, DecisionTime
 from engine.program.program import applies
 from engine.program.tables import Tables
 from grammar.messages.texts import shown
@@ -172,7 +169,7 @@ class KeptPlans:
 class CallOpener:
     """Opens calls. `registry` has the policies that are enforced; it is replaced as a whole.
 
-    `facts` are what is known of cards beside the nodes, and `tables` the tables of data.
+    `facts` are what a part knows beside the nodes, and `tables` the tables of data.
     """
 
     def __init__(
@@ -182,13 +179,15 @@ class CallOpener:
         observer: Observer,
         exemptions: Exemptions,
         in_flight: InFlightPods,
-        time: DecisionTime = SYSTEM_TIME,
+        time: DecisionTime,
+        rooms: RoomMaker,
     ) -> None:
         self.exemptions = exemptions
         self._in_flight = in_flight
         self.groups = KnownGroups(registry.groups)
         self.registry = registry
-        self.facts = self._facts({})
+        self.facts: object = None
+        self._rooms = rooms
         self.tables: Tables = NO_TABLES
         self.cluster = cluster
         self._observer = observer
@@ -199,13 +198,8 @@ class CallOpener:
 
     def adopt(self, registry: Registry) -> None:
         """Takes other policies; what was kept for those that stay is kept."""
-        # What is known of cards depends on all policies with cards.
-        has_cards = self.registry.cards or registry.cards
         self.registry = registry
         self.groups.adopt(registry.groups)
-        self.facts = self._facts(self.facts.mixes)
-        if has_cards:
-            self.forget()
         for kept in (self._kept, self._aside):
             kept.adopt(registry)
 
@@ -214,9 +208,9 @@ class CallOpener:
         self._kept = KeptPlans(SharedMemos(), PLAN_BYTES)
         self._aside = KeptPlans(SharedMemos(), ASIDE_BYTES)
 
-    def measure_by(self, mixes: Mapping[str, Mix]) -> None:
-        """Takes other usual pods of each clause, for the fragmentation of cards."""
-        self.facts = self._facts(mixes)
+    def take_facts(self, facts: object) -> None:
+        """Takes what a part knows now, which anything may depend on that was kept."""
+        self.facts = facts
         self.forget()
 
     def take_tables(self, tables: Tables) -> None:
@@ -226,9 +220,6 @@ class CallOpener:
         changed = {d for d in every if old.get(d) is not tables.get(d)}
         for plan in (*self._kept.plans.values(), *self._aside.plans.values()):
             plan.tables_changed(changed)
-
-    def _facts(self, mixes: Mapping[str, Mix]) -> CardFacts:
-        return CardFacts(mixes, CardClaims(self.registry.with_cards, self.exemptions.exempts).of)
 
     def open(self, pod: RequestPod, names: Sequence[str], deadline: float) -> VerbCall:
         """A call about these nodes; `deadline` is in seconds of the clock. Raises EngineError."""
@@ -284,7 +275,7 @@ class CallOpener:
         def make() -> Plan:
             keeper.make_room(len(known.table.rows) if known is not None else 0)
             return Plan(
-                *(registry, pod.namespace, space, evaluation, keeper.memos),
+                *(registry, pod.namespace, space, evaluation, keeper.memos, self._rooms),
                 nodes=len(names),
                 pod=pod.decoded_bytes + len(shape),
                 exempt=exempt,

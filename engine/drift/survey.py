@@ -37,7 +37,6 @@ from engine.objects.kept_pods import kept
 from engine.objects.peer import Peer, key_of
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
-from engine.program.program import CardsProgram
 from grammar.values.time import NEVER, Timestamp
 
 T = TypeVar("T")
@@ -51,7 +50,6 @@ _MOST_FOUND = 1000
 _MOST_STEPS = 200
 # The bytes of templates that are kept for the next survey.
 _MOST_TEMPLATES = 48 << 20
-_LOST = "it is on a card that its node does not have"
 _IDENTITY = ({("metadata", "name")}, {("metadata", "uid")})
 
 
@@ -134,7 +132,7 @@ class Survey:
         self._step_ends = began + _STEP_SECONDS
         snapshot = self._cluster.snapshot()
         templates, looked = yield from self._by_template(snapshot)
-        self._lost = yield from self._on_lost_cards(snapshot)
+        self._lost = yield from self._misplaced(snapshot)
         runs, groups, skipped = list[list[_Suspect]](), dict[_Group, list[_Suspect]](), list[str]()
         for key, pods in templates.items():
             template = yield from self._template(key, pods)
@@ -228,17 +226,12 @@ class Survey:
         found = (pod for pod in pods if pod.nodeName in there or pod.uid in self._lost)
         return [_Suspect(pod, template) for pod in found]
 
-    def _on_lost_cards(self, snapshot: Snapshot) -> Steps[Mapping[str, BrokenRule]]:
-        """The pods on cards that their node does not have any more, by uid."""
-        cards, programs = self._engine.cards, self._engine.registry.programs
-        policies = {c.name: c.policy for p in programs if not p.audit for c in p.of(CardsProgram)}
+    def _misplaced(self, snapshot: Snapshot) -> Steps[Mapping[str, BrokenRule]]:
+        """The pods that have what their node does not have any more, by uid."""
         found: dict[str, BrokenRule] = {}
-        if not cards.are_used:
-            return found
         for view in snapshot.table.nodes:
-            for clause, use in cards.uses([view])[0].items() if view is not None else ():
-                rule = BrokenRule(policies.get(clause, ""), clause, "cards", _LOST)
-                found.update((pod.uid, rule) for pod in use.lost if rule.policy)
+            if view is not None:
+                found.update(pair for p in self._engine.parts for pair in p.misplaced(view).items())
             yield from self._rest()
         return found
 

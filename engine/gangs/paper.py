@@ -175,7 +175,7 @@ class Paper:
         if any(self._kind(each) != kind or each.needs != needs for each in others):
             return None
         plan = first.call.plan
-        if plan.counts.strict or plan.cards or first.call.pod.pod.hostPorts:
+        if plan.counts.strict or any(plan.rooms) or first.call.pod.pod.hostPorts:
             return None
         allowed = self._allowed(first)
         if any(each.only is not None and not allowed[each.only].all() for each in members):

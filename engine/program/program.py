@@ -368,6 +368,9 @@ class PartProgram:
 # The programs that can reject a node, and all. Kinds of clauses (`engine.clauses`) become these.
 RejectingProgram = FilterProgram | CountClause | PartProgram
 ClauseProgram = RejectingProgram | ScoreProgram | CardsProgram | PreemptProgram
+# Those that limit where a pod is offered nodes, and those that have work at bind.
+LimitingProgram = CountProgram | CardsProgram
+BindingProgram = CardsProgram | PartProgram
 
 
 # ---- digests

@@ -19,7 +19,7 @@ import numpy as np
 
 from engine.cache.cache import Cache
 from engine.cache.node_table import ListedNames, NodeRows, NodeWithPods
-from engine.decision.part import DecisionPart
+from engine.decision.part import DecisionPart, summed
 from engine.decision.preemption import Victims
 from engine.decision.verdict import Decision, Feasible, Verdict, full_reason
 from engine.engine import Engine
@@ -129,19 +129,19 @@ _SCALE = 10
 class Waiting:
     """Waiting pod without a node: the JSON as kube-scheduler would send it, and the decoded pod.
 
-    `cards` is what it takes of cards, by clause and amount.
+    `beside` is what it takes beside resources, by name.
     """
 
     body: bytes
     pod: Pod
     peer: Peer
-    cards: Mapping[str, int] = field(default_factory=dict)
+    beside: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def demand(self) -> ResourceDemand:
-        """What it takes of the resources of a node, cards included."""
+        """What it takes of a node, beside resources too."""
         found = demand(self.peer)
-        return replace(found, amounts={**found.amounts, **self.cards}) if self.cards else found
+        return replace(found, amounts={**found.amounts, **self.beside}) if self.beside else found
 
     @property
     def key(self) -> str:
@@ -217,14 +217,14 @@ def begin(
         cache.put_pod(each.peer, body=each.body)
         if not number % _NODES_OF_A_PORTION:
             yield
-    if engine.cards.are_used:
-        engine.cards.measure_by(engine.cards.shapes(each.body for each in pods))
+    for part in engine.parts:
+        part.learn([each.body for each in pods])
     views = cache.snapshot().nodes
     # In this order, because of ties.
     nodes = [views[name] for name in sorted(views)]
     yield
-    cards = engine.cards.sums(nodes) if engine.cards.are_used else ()
-    resources = yield from resources_of(nodes, options.ignored, cards)
+    beside = [summed(engine.parts, node) for node in nodes]
+    resources = yield from resources_of(nodes, options.ignored, beside)
     return Simulation(engine, cache, pods, nodes, resources, options, clock or SimulatedClock())
 
 
@@ -319,7 +319,7 @@ class Simulation:
                 decided = yield from self._filter(pod, fitting)
             if decided is not None and len(feasible := fitting[decided.codes == 0]):
                 row = yield from self._choose(pod, needed, feasible)
-                is_admitted = bool(call.plan.of_parts) or self._engine.cards.are_used
+                is_admitted = bool(call.plan.of_parts or call.plan.rooms)
                 return self._bind(pod, policy, row, is_admitted=is_admitted)
         except EngineError as error:
             return PodOutcome(pod.key, policy, None, {f"Placet's error: {error}": len(fitting)})

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.node_table import NodeWithPods
-from engine.decision.card_questions import Sums
+from engine.decision.part import Sums
 from engine.objects.peer import Peer
 from engine.objects.resources import CPU, MEMORY, MOST_AMOUNT, PODS, amount, needs
 from engine.work import Work
@@ -69,14 +69,14 @@ class NodeResources:
         self,
         row: int,
         node: NodeWithPods,
-        cards: Mapping[str, Sums],
+        beside: Mapping[str, Sums],
         scored: Callable[[Peer], Mapping[str, int]],
     ) -> None:
         """Sets what a node has. `scored` is what a pod takes for least-allocated."""
         has = {r: amount(r, each) for r, each in node.allocatable.items()}
         used = {r: amount(r, each) for r, each in (node.requested or {}).items()}
-        has |= {name: most for name, (most, _) in cards.items()}
-        used |= {name: taken for name, (_, taken) in cards.items()}
+        has |= {name: most for name, (most, _) in beside.items()}
+        used |= {name: taken for name, (_, taken) in beside.items()}
         for resource in has.keys() | used.keys():
             if resource not in self._requested:
                 self._allocatable[resource] = self._none.copy()
@@ -160,9 +160,9 @@ class NodeResources:
 def resources_of(
     nodes: Sequence[NodeWithPods],
     ignored: Collection[str] = (),
-    cards: Sequence[Mapping[str, Sums]] = (),
+    beside: Sequence[Mapping[str, Sums]] = (),
 ) -> Work[NodeResources]:
-    """The resources of nodes, in portions; `cards` are the sums of cards that policies decide."""
+    """The resources of nodes, in portions; `beside` is what else each of them has."""
     known = dict[tuple[int, int], Mapping[str, int]]()
 
     def scored(pod: Peer) -> Mapping[str, int]:
@@ -172,9 +172,9 @@ def resources_of(
             found = known[key] = demand(pod).scored
         return found
 
-    made = NodeResources(len(nodes), {*ignored, *(name for its in cards for name in its)})
+    made = NodeResources(len(nodes), {*ignored, *(name for its in beside for name in its)})
     for row, node in enumerate(nodes):
-        made.fill(row, node, cards[row] if cards else {}, scored)
+        made.fill(row, node, beside[row] if beside else {}, scored)
         if not row % _NODES_OF_A_PORTION:
             yield
     return made

@@ -18,6 +18,7 @@ from msgspec import Meta
 from engine.cache.cache import Cache
 from engine.cache.cluster_copy import ClusterCopy, similar
 from engine.cache.node_table import NodeWithPods
+from engine.decision.part import demanded
 from engine.decision.registry import Registry
 from engine.errors import BadObjectError
 from engine.objects.codec import Node, ObjectCodec
@@ -293,9 +294,7 @@ def prepared(
     engine = offline_engine(registry, cluster, codec, exemptions=options.exemptions, clock=clock)
     if options.tables is not None:
         engine.take_tables(options.tables)
-    every = list(queue.values())
-    if registry.cards:
-        every = [replace(each, cards=engine.cards.demand(each.body)) for each in every]
+    every = [replace(each, beside=demanded(engine.parts, each.body)) for each in queue.values()]
     how = replace(options, drained=frozenset(change.drained))
     simulation = yield from begin(engine, cluster.pods, every, how, clock)
     return Prepared(simulation, cluster, made)

@@ -14,7 +14,7 @@ from engine.cache.cache import Cache
 from engine.cache.node_table import Snapshot
 from engine.cards.fragmentation import CardShape
 from engine.cards.node_cards import TAKEN, Card
-from engine.decision.card_questions import CardQuestions, CardUse, taken_shapes
+from engine.given_cards import CardUse, GivenCards, taken_shapes
 from engine.objects.peer import key_of
 from engine.work import shared_pause
 from server.answers import Facts, PartOf, Row
@@ -39,9 +39,8 @@ _PODS_OF_TURN = 2_000
 
 
 def _open(site: Site) -> Opened:
-    if (led := site.led) is None:
+    if (led := site.led) is None or (cards := site.engine.part(GivenCards)) is None:
         return Opened()
-    cards = site.engine.cards
     report = CardReport(cards, led.snapshot)
     return Opened(
         facts=report.facts,
@@ -101,7 +100,7 @@ def _state(card: Card) -> str:
 class CardReport:
     """Looks at all cards every 15 seconds while a policy has some. On one event loop."""
 
-    cards: CardQuestions
+    cards: GivenCards
     snapshot: Callable[[], Snapshot]
     _found: Mapping[str, _CardSums] = field(default_factory=dict)
 
@@ -145,8 +144,8 @@ class CardReport:
         found: dict[str, _CardSums] = {}
         views = [view for view in self.snapshot().table.nodes if view is not None]
         for begin in range(0, len(views), _NODES_OF_TURN):
-            for uses in self.cards.uses(views[begin : begin + _NODES_OF_TURN]):
-                for clause, use in uses.items():
+            for view in views[begin : begin + _NODES_OF_TURN]:
+                for clause, use in self.cards.uses(view).items():
                     found.setdefault(clause, _CardSums()).add(use)
             await asyncio.sleep(0)
         return found
@@ -160,7 +159,7 @@ class UsualPods:
     event loop.
     """
 
-    cards: CardQuestions
+    cards: GivenCards
     pods: Cache
 
     async def follow(self) -> None:

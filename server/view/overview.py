@@ -16,7 +16,7 @@ from aiohttp import web
 from cachetools import TTLCache
 
 from engine.cache.node_table import NodeTable, NodeWithPods, Snapshot, is_ready
-from engine.decision.card_questions import Sums
+from engine.decision.part import Sums, summed
 from engine.decision.registry import Registry
 from engine.decision.verb_call import ClusterState
 from engine.engine import Engine
@@ -196,6 +196,7 @@ class Overview:
             load = _percent(view, "cpu"), _percent(view, "memory")
             figures.append((*load, len(view.pods or ()), self._cards_of(view), state))
             yield
+        has_cards = any(each.of(CardsProgram) for each in self._engine.registry.programs)
         cpu, memory, pods, cards, states = zip(*figures, strict=True) if figures else [()] * 5
         return NodesInShort(
             label=label,
@@ -206,16 +207,14 @@ class Overview:
             cpu=cpu,
             memory=memory,
             pods=pods,
-            cards=cards if self._engine.cards.are_used else None,
+            cards=cards if has_cards else None,
             state=states,
         )
 
     def _cards_of(self, node: NodeWithPods) -> int:
         """The part of a node's cards that is in use, in percent; -1 without cards."""
-        if not self._engine.cards.are_used:
-            return -1
-        (found,) = self._engine.cards.sums([node])
-        return max((100 * used // total for total, used in found.values() if total), default=-1)
+        found = summed(self._engine.parts, node).values()
+        return max((100 * used // total for total, used in found if total), default=-1)
 
     # ---- the pods that wait
 
@@ -261,8 +260,7 @@ class Overview:
         for name in table.rows if policies else ():
             view = table.node(name)
             assert view is not None, "the names are those of the table"
-            (sums,) = self._engine.cards.sums([view])
-            for key, its in sums.items():
+            for key, its in summed(self._engine.parts, view).items():
                 if its[0]:
                     found.setdefault(key, {})[name] = its
             yield

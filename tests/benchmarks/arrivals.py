@@ -18,6 +18,7 @@ import msgspec
 
 from cli.world import read_policies
 from engine.cache.cluster_copy import ClusterDocuments
+from engine.decision.part import demanded, summed
 from engine.enforced import EnforcedPolicies
 from engine.objects.codec import ObjectCodec
 from engine.offline import offline_engine
@@ -84,8 +85,8 @@ def _begun(
     cluster = ClusterDocuments([file], [(file, raw(kubectl_list(nodes)))]).cluster(codec)
     clock = SimulatedClock()
     engine = offline_engine(policies.registry, cluster, codec, clock=clock)
-    pods = [replace(each, cards=engine.cards.demand(each.body)) for each in pods]
-    cards = engine.cards.sums(list(cluster.pods.snapshot().nodes.values()))
+    pods = [replace(each, beside=demanded(engine.parts, each.body)) for each in pods]
+    cards = [summed(engine.parts, each) for each in cluster.pods.snapshot().nodes.values()]
     most = int(sum(its[resource][0] for its in cards if resource in its) * GROW)
     queue = grown(pods, order, codec, resource, most)
     return finished(begin(engine, cluster.pods, queue, options, clock))
@@ -128,7 +129,7 @@ def _clone(pod: Waiting, number: int, codec: ObjectCodec) -> Waiting:
     metadata = document["metadata"]
     name = f"{metadata['name']}-clone-{number}"
     document["metadata"] = {**metadata, "name": name, "uid": f"{metadata['uid']}-clone-{number}"}
-    return replace(waiting(msgspec.json.encode(document), codec), cards=pod.cards)
+    return replace(waiting(msgspec.json.encode(document), codec), beside=pod.beside)
 
 
 def course(simulation: Simulation, resource: str) -> Sequence[Mapping[str, float]]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from statistics import median
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -24,6 +25,7 @@ from engine.cards.fragmentation import Mix
 from engine.cards.node_cards import TAKEN, Taken, annotation
 from engine.decision.scoring import value
 from engine.engine import Engine
+from engine.given_cards import shape
 from engine.objects.codec import ObjectCodec
 from engine.program.program import CardsProgram, ScoreProgram
 from tests.benchmarks.results import AtMost, Record
@@ -33,6 +35,7 @@ from tests.support.engines import (
     Known,
     Silent,
     frame_of,
+    given_cards,
     programs_of,
     registry_of,
     unexpected,
@@ -89,7 +92,7 @@ def world(clauses: str, sizes: Sequence[int] = SIZES) -> tuple[Cache, Engine]:
         for card in range(0, CARDS, 2):
             cache.put_pod(CODEC.peer(pod(f"{name}-{card}", dice.choice(sizes), name, card)))
     engine = Engine(registry_of(policy(clauses)), Known(cache), CODEC, Silent())
-    engine.cards.measure_by(engine.cards.shapes(usual_pods()))
+    given_cards(engine).learn(usual_pods())
     return cache, engine
 
 
@@ -138,9 +141,9 @@ def pod_by_pod(left: Ints, cpu: Ints, mix: Mix) -> Floats:
     """The same in half of the time: small arrays, with a row for each card."""
     left = left.T.copy()
     idle, found = left.sum(axis=0), np.zeros(left.shape[1])
-    for shape, part in mix.shapes:
-        large = left >= shape.amount
-        fits = (shape.cards > 0) & (cpu >= shape.cpu) & (large.sum(axis=0) >= shape.cards)
+    for each, part in mix.shapes:
+        large = left >= each.amount
+        fits = (each.cards > 0) & (cpu >= each.cpu) & (large.sum(axis=0) >= each.cards)
         found += part * np.where(fits, idle - (left * large).sum(axis=0), idle)
     return found
 
@@ -161,16 +164,18 @@ def full_passes(sizes: Sequence[int] = SIZES) -> tuple[float, float]:
 
     It works out what the policy does: the values of its score are the same.
     """
-    cache, engine = world(FRAGMENTATION, sizes)
-    mix = Mix(engine.cards.shapes(usual_pods())["gpu"])
+    cache, _ = world(FRAGMENTATION, sizes)
     (program,) = programs_of(policy(FRAGMENTATION))
+    (clause,) = program.of(CardsProgram)
+    needed = (shape(clause, frame_of(msgspec.json.decode(body))) for body in usual_pods())
+    mix = Mix(each for each in needed if each is not None)
     frame = frame_of(new_pod("new", 500))
     frame.cardFacts = CardFacts({"gpu": mix})
     free, cpus, wanted = [], [], []
     for view in cache.snapshot().nodes.values():
         frame.node = view
         assert view.free is not None, "pods are known"
-        cards = program.of(CardsProgram)[0].cards(frame)
+        cards = clause.cards(frame)
         assert isinstance(cards, tuple), "the checker has seen its type"
         free.append([card.free["milli"] for card in cards])
         cpus.append(view.free["cpu"].nanos // 10**6)

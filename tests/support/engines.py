@@ -31,6 +31,7 @@ from engine.decision.registry import Registry
 from engine.decision.verb_call import Observer, Occurrence
 from engine.engine import Engine
 from engine.gangs.gangs import Gangs
+from engine.given_cards import GivenCards
 from engine.objects.codec import Namespace, Node, ObjectCodec
 from engine.objects.peer import ENDED, Controller, Peer, key_of, labelled, root_of, rooted
 from engine.program.compiler import Compiler
@@ -323,3 +324,10 @@ def spec_of(source: str, name: str = "load") -> TableSpec:
     rule = f'filter "f" {{ require size(data.{name}) < 1000000 missing pass }} }}'
     (spec,) = registry_of(f"{text} {rule}").tables.values()
     return spec
+
+
+def given_cards(engine: Engine) -> GivenCards:
+    """The part that knows the cards of nodes."""
+    part = engine.part(GivenCards)
+    assert part is not None
+    return part

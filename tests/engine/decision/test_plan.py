@@ -38,6 +38,7 @@ def plan_of(text: str, asked: Object = ASKED, *, nodes: int = 100, exempt: str =
         None,
         evaluation,
         SharedMemos(),
+        lambda *_: (),
         nodes=nodes,
         pod=1000,
         exempt=exempt,

@@ -15,7 +15,7 @@ from engine.objects.codec import ObjectCodec
 from server.answers import PartOf
 from server.capabilities.cards import _GUESSED, MOST_PODS, CardReport, UsualPods
 from tests.support import builders
-from tests.support.engines import SCHEMA, Known, Silent, registry_of
+from tests.support.engines import SCHEMA, Known, Silent, given_cards, registry_of
 from tests.support.fake_clock import settled
 
 pytestmark = pytest.mark.fake_clock
@@ -46,7 +46,7 @@ def nodes(known: Cache, cards: int) -> None:
 
 async def watched(engine: Engine, known: Cache, looks: int = 1) -> CardReport:
     """The report after some looks."""
-    report = CardReport(engine.cards, known.snapshot)
+    report = CardReport(given_cards(engine), known.snapshot)
     following = asyncio.create_task(report.follow())
     # It looks at once, and every 15 seconds.
     await asyncio.sleep(15.0 * looks - 1.0)
@@ -136,7 +136,7 @@ async def test_the_pods_that_have_cards() -> None:
     put_of_usual_pods(known, "two", 1000, "n0", 0, 1)
     known.put_pod(CODEC.peer(builders.raw(builders.pod("plain", on="n0"))))
     engine = Engine(registry_of(USUAL_PODS_POLICY), Known(known), CODEC, Silent())
-    found = await UsualPods(engine.cards, known).shapes()
+    found = await UsualPods(given_cards(engine), known).shapes()
     assert sorted(found["gpu"]) == [CardShape(2000, 1, 500), CardShape(2000, 2, 1000)]
 
 
@@ -146,7 +146,7 @@ async def test_the_last_ones() -> None:
     for number in range(MOST_PODS):
         put_of_usual_pods(known, f"p{number}", 500, created="2026-01-01T00:00:00Z")
     engine = Engine(registry_of(USUAL_PODS_POLICY), Known(known), CODEC, Silent())
-    found = await UsualPods(engine.cards, known).shapes()
+    found = await UsualPods(given_cards(engine), known).shapes()
     assert set(found["gpu"]) == {CardShape(2000, 1, 500)}
 
 
@@ -164,7 +164,7 @@ async def test_scores_follow_them() -> None:
         return list(found)
 
     assert scores() == [5, 5]
-    usual = UsualPods(engine.cards, known)
+    usual = UsualPods(given_cards(engine), known)
     task = asyncio.create_task(usual.follow())
     await settled()
     first = scores()

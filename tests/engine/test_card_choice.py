@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from engine.cards.fragmentation import CardShape
 from engine.cards.node_cards import TAKEN, Taken, annotation, taken
-from engine.decision.card_questions import shape
 from engine.decision.preemption import Victims
 from engine.decision.verdict import Feasible, HeldBack
 from engine.engine import Engine
 from engine.errors import WaitingError
+from engine.given_cards import shape
 from engine.objects.codec import ObjectCodec
 from engine.program.program import CardsProgram
 from tests.support import builders
@@ -27,6 +27,7 @@ from tests.support.engines import (
     cache_of,
     checked,
     frame_of,
+    given_cards,
     programs_of,
     registry_of,
 )
@@ -159,7 +160,7 @@ def test_cards_without_amounts_have_no_fragmentation() -> None:
       score "s" weight 1 { value fragmentation("gpu") range -1 .. 1 }
     """
     found = engine(clauses)
-    found.cards.measure_by({"gpu": [CardShape(1000, 1, 100)]})
+    given_cards(found).measure_by({"gpu": [CardShape(1000, 1, 100)]})
     scores = found.prioritize(builders.raw(builders.pod("new")), ["n1"], None, math.inf)
     assert scores is not None
     assert list(scores) == [5]
@@ -185,7 +186,7 @@ def test_cards_by_fragmentation_are_those_that_any_expression_with_it_picks(
         )
         score = 'score "s" weight 1 { value fragmentation("gpu") range -1000 .. 1000 }'
         found = engine(f"{clause} {score}", *pods)
-        found.cards.measure_by({"gpu": usual})
+        given_cards(found).measure_by({"gpu": usual})
         body = builders.raw(builders.pod("new", cpu="1"))
         if found.filter(body, ["n1"], None, math.inf).codes.all():
             return ["no room"]

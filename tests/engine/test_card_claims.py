@@ -10,11 +10,11 @@ import pytest
 
 from engine.cards.node_cards import TAKEN, Claim, Demand
 from engine.clauses.programs import compile_policy
-from engine.decision.card_room import CardClaims
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
 from engine.enforced import needs
 from engine.engine import Engine
+from engine.given_cards import CardClaims
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import Exemptions
 from engine.program.frame import Frame
