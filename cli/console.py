@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -16,10 +16,13 @@ from rich.text import Text
 
 from cli.render import wants_colour
 from cli.streams import beneath
-from grammar.messages.texts import escaped, escaped_json
+from engine.facts import Cell, PartOf
+from grammar.messages.texts import escaped, escaped_json, named
 
 # Wide enough for a row of a table; the variable COLUMNS overrides it.
 PLAIN_WIDTH = 120
+# The names in a cell.
+_NAMED = 5
 
 # A part of an answer: one line, which is escaped as it is printed, or a table.
 Part = str | Table
@@ -84,18 +87,34 @@ def put(parts: Iterable[Part]) -> None:
             show(part)
 
 
-def table(*columns: str, right: tuple[str, ...] = ()) -> Rows:
-    """An empty table without borders; the columns in `right` hold numbers."""
+def table(
+    *columns: str, rows: Iterable[Sequence[Cell | Text]] = (), right: tuple[str, ...] = ()
+) -> Rows:
+    """A table without borders; the columns in `right` hold numbers, as those with nothing else."""
     made = Rows(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        numbers = column in right
+    listed = list(rows)
+    for number, column in enumerate(columns):
+        alike = [isinstance(row[number], int | float | PartOf | None) for row in listed]
+        numbers = column in right or (bool(alike) and all(alike))
         made.add_column(
             column,
             justify="right" if numbers else "left",
             no_wrap=numbers,
             overflow="fold",
         )
+    for row in listed:
+        made.add_row(*map(_cell, row))
     return made
+
+
+def _cell(value: Cell | Text) -> str | Text:
+    if isinstance(value, str | Text):
+        return value
+    if isinstance(value, PartOf):
+        return f"{value.part} of {value.whole}"
+    if isinstance(value, Sequence):
+        return named(value, _NAMED)
+    return f"{value:.0f}" if isinstance(value, float) else str("" if value is None else value)
 
 
 # ---- data, for programs

@@ -18,6 +18,7 @@ from engine.cache.cluster_copy import ClusterDocuments
 from engine.cache.cluster_file import ClusterFileError, documents, workload_uids
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.enforced import EnforcedPolicies
+from engine.facts import Cell
 from engine.objects.codec import ObjectCodec
 from engine.objects.workload_pods import KnownUid
 from engine.simulation.cycle import PodOutcome, SimulationOptions
@@ -153,13 +154,12 @@ def print_result(found: SimulationAnswer) -> None:
 def print_difference(names: Sequence[str], *answers: SimulationAnswer) -> None:
     """Both answers side by side, then the pods that the second set of policies moves."""
     print(f"{counted(len(answers[1].pods), 'pod')} on {counted(answers[1].nodes, 'node')}\n")
-    sums = table("", *names, right=tuple(names))
-    sums.add_row("placed", *(str(each.placed) for each in answers))
-    sums.add_row("pending", *(str(each.pending) for each in answers))
+    placed, pending = (a.placed for a in answers), (a.pending for a in answers)
+    rows: list[Sequence[Cell]] = [("placed", *placed), ("pending", *pending)]
     for name in answers[0].allocation:
         parts = (_percent(each.allocation[name].part) for each in answers)
-        sums.add_row(f"{name} allocated", *parts)
-    show(sums)
+        rows.append((f"{name} allocated", *parts))
+    show(table("", *names, rows=rows, right=tuple(names)))
     for name, answer in zip(names, answers, strict=True):
         print(f"\nunder {name}")
         _print_policies(answer)
@@ -174,29 +174,24 @@ def _print_rows(head: Sequence[str], rows: Sequence[Sequence[str]], most: int = 
     if not rows:
         return
     print()
-    made = table(*head, right=_NUMBERS)
-    for row in rows[:most]:
-        made.add_row(*row)
-    show(made)
+    show(table(*head, rows=rows[:most], right=_NUMBERS))
     if len(rows) > most:
         print(f"and {len(rows) - most} more; -o json has them all")
 
 
 def _print_policies(found: SimulationAnswer) -> None:
-    policies = table("policy", "placed", "pending", right=_NUMBERS)
-    for its in found.policies:
-        policies.add_row(its.policy or "(none)", str(its.placed), str(its.pending))
-    show(policies)
+    rows = [(its.policy or "(none)", its.placed, its.pending) for its in found.policies]
+    show(table("policy", "placed", "pending", rows=rows, right=_NUMBERS))
 
 
 def _print_reasons(found: SimulationAnswer) -> None:
     """A row for each reason; a pod counts in the rows of all its reasons."""
-    rows = table("pending", "nodes", "because", right=_NUMBERS)
+    rows = []
     for because in found.because[:_MAX_ROWS]:
         low, high = because.fewestNodes, because.mostNodes
         nodes = str(low) if low == high else f"{low} to {high}"
-        rows.add_row(str(because.pods), nodes, because.reason)
-    show(rows)
+        rows.append((because.pods, nodes, because.reason))
+    show(table("pending", "nodes", "because", rows=rows, right=_NUMBERS))
     if len(found.because) > _MAX_ROWS:
         print(f"and {len(found.because) - _MAX_ROWS} more reasons; -o json has them all")
 

@@ -15,9 +15,9 @@ from msgspec import Meta
 
 from engine.decision.audit_log import PolicyAudits
 from engine.decision.recent_answers import RejectedStatus
-from engine.explanation.document import Cause
 from engine.explanation.effects import EffectOfPolicy
 from engine.explanation.fills import BoundFill
+from engine.facts import Cause, Facts
 from engine.simulation.what_if import NodesToAdd
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.source import Source
@@ -74,20 +74,6 @@ class InFlight(msgspec.Struct, frozen=True):
     pod: str
     seconds: float
     nodes: int | None
-
-
-class PartOf(msgspec.Struct, frozen=True):
-    """A part of a whole, which people see as a bar, or as `2 of 8`."""
-
-    part: int
-    whole: int
-
-
-Cell = str | int | float | bool | PartOf | Sequence[str] | None
-# Named tables for people: each row by its columns. A row with a `policy` is about that one. A
-# float is rounded, and its column names the unit.
-Row = Mapping[str, Cell]
-Facts = Mapping[str, Sequence[Row]]
 
 
 class CertificateInUse(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from cli.flag_table import OUTPUT, flags_of
 from cli.replicas import replicas
 from cli.replicas.replicas import Replica
 from engine.decision.audit_log import AuditedPod, PolicyAudits
+from engine.facts import PartOf
 from grammar.messages.texts import counted
 from grammar.values.time import SECOND, Timestamp
 
@@ -96,15 +97,9 @@ def _pods(found: Iterable[PolicyAudits], after: int, namespace: str | None) -> S
 
 
 def _rows(pods: Sequence[AuditedPod]) -> Part:
-    rows = table("pod", "of", "would have", "by", "nodes", "since", "is on", right=("nodes",))
+    rows = []
     for pod in pods:
-        rows.add_row(
-            pod.pod,
-            pod.workload or "",
-            "waited" if pod.wouldWait else "gone elsewhere",
-            ", ".join(each.clause for each in pod.clauses),
-            f"{pod.rejected} of {pod.offered}",
-            pod.since,
-            pod.node or "",
-        )
-    return rows
+        would = "waited" if pod.wouldWait else "gone elsewhere"
+        by, of = ", ".join(each.clause for each in pod.clauses), PartOf(pod.rejected, pod.offered)
+        rows.append((pod.pod, pod.workload, would, by, of, pod.since, pod.node))
+    return table("pod", "of", "would have", "by", "nodes", "since", "is on", rows=rows)

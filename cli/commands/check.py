@@ -195,15 +195,24 @@ def _line_and_column(source: Source, span: Span) -> str:
 
 
 def _put_portability(args: argparse.Namespace, validation: Validation) -> None:
-    """Prints a line for each clause that rejects nodes."""
+    """Prints which clauses that reject nodes autoscalers can be told of."""
     # Importing the engine takes as long as the rest of a check.
-    from cli.explanation.layout import portability_lines  # noqa: PLC0415
     from engine.objects.codec import ObjectCodec  # noqa: PLC0415
+    from engine.portable.portable_clauses import portability  # noqa: PLC0415
     from engine.selectors.label_conditions import Frozen  # noqa: PLC0415
 
     codec, frozen = ObjectCodec(load_schema()), Frozen.of(args.frozen_label, args.frozen_annotation)
     for checked in (c for c in validation.policies if not c.broken):
-        print(*portability_lines(checked, codec, frozen), "", sep="\n")
+        policy, verdicts = checked.policy, portability(checked, codec, frozen)
+        said = "portable" if policy.portable else "not `portable`, so nobody is told"
+        print(f"policy {policy.address} ({said})")
+        if not verdicts:
+            print("  no clause rejects nodes")
+        for verdict in verdicts:
+            told = "told as it is" if verdict.exact else "told in part; Placet rejects more nodes"
+            said = f"stays in Placet: {verdict.reason}" if verdict.reason else told
+            print(f"  {verdict.clause or 'all clauses'}: {said}")
+        print()
 
 
 def _mended(source: Source, schema: Schema, cost_limit: int) -> Mended:

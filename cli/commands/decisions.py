@@ -6,11 +6,15 @@ import argparse
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from cli.console import Part, put_answer
+from cli.command import CommandError
+from cli.console import Part, put_answer, table
+from cli.explanation import NAMED, by_reason, concerned, parts_of, passed, preemption
 from cli.flag_table import OUTPUT, flags_of
-from cli.replicas import replica_layout, replicas
+from cli.replicas import replicas
 from cli.sources import pod_namespace
-from engine.explanation.document import PodDecision
+from engine.decision.journal import CountedGroup
+from engine.explanation.document import Listing, PodDecision, Summary
+from grammar.messages.texts import counted, named
 
 EXAMPLES = """\
 examples:
@@ -43,7 +47,7 @@ async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
             answers, errors = await replicas.ask_all(found, lambda r: r.decisions(args.namespace))
             listings = [answer for _, answer in answers]
             known = replicas.document(listings)
-            put_answer(known, args.output, replica_layout.listings(listings))
+            put_answer(known, args.output, _listings(listings))
             return replicas.end(errors)
         details, failures = await replicas.last_decisions(found, args.pod)
         parts = _parts(details, args.node, several=len(found) > 1)
@@ -54,10 +58,84 @@ async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
 def _parts(details: Sequence[PodDecision], node: str | None, *, several: bool) -> Iterator[Part]:
     """The newest decision, on all nodes or one, and when the other replicas were asked."""
     newest, *others = details
-    yield from replica_layout.head(newest, (newest.replica or "") if several else "")
+    yield from _head(newest, (newest.replica or "") if several else "")
     if node is None:
-        yield from replica_layout.every_node(newest)
+        yield from _every_node(newest)
     else:
-        yield from replica_layout.one_node(newest, node)
+        yield from _one_node(newest, node)
     for other in others:
         yield f"replica {other.replica} was asked at {other.at}"
+
+
+def _listings(found: Sequence[Listing]) -> Iterator[Part]:
+    """A row for each decision, the newest first; with several replicas it says whose it is."""
+    every = [(one, each.replica) for each in found for one in each.decisions]
+    if not every:
+        yield "there are no decisions yet"
+        return
+    several = len(found) > 1
+    every.sort(key=lambda pair: pair[0].at, reverse=True)
+    rows = [(o.pod, o.at, o.passing, o.nodes, _note(o), replica) for o, replica in every]
+    columns = ("pod", "asked at", "pass", "of", "governed by", *(("replica",) if several else ()))
+    yield table(*columns, rows=[row[: len(columns)] for row in rows])
+
+
+def _note(one: Summary) -> str:
+    return f"error: {one.problem}" if one.problem else one.governing or ""
+
+
+def _head(decision: PodDecision, replica: str = "") -> Iterator[Part]:
+    """The pod, the time of the decision, the replica if it is given, and the policies."""
+    whose = f", by replica {replica}" if replica else ""
+    yield f"pod {decision.pod}, asked about at {decision.at}{whose}"
+    if decision.policiesChanged:
+        yield "the policies have changed since then"
+    yield ""
+    if decision.policies:
+        yield concerned(decision)
+        yield ""
+    elif decision.problem is None:
+        yield "no policy applies to the pod"
+        yield ""
+    if decision.problem is not None:
+        yield f"kube-scheduler got an error and retries: {decision.problem}"
+        yield ""
+
+
+def _every_node(decision: PodDecision) -> Iterator[Part]:
+    """The nodes by reason, and what strict clauses counted."""
+    if decision.groups:
+        yield by_reason(decision)
+        yield ""
+    if decision.groups or (decision.nodes and decision.problem is None):
+        yield passed(decision.passing, decision.nodes, decision.heldBack)
+    for each in decision.counts:
+        yield f"{each.policy}: {each.clause} {_groups(each.groups)}"
+    yield from preemption(decision)
+    yield from parts_of(decision, after=True)
+
+
+def _one_node(decision: PodDecision, node: str) -> Iterator[Part]:
+    """The verdict about one node. Raises CommandError if it was not a candidate."""
+    group = next((each for each in decision.groups if node in each.names), None)
+    if group is None and not decision.groups and decision.problem is None:
+        candidates = counted(decision.nodes, "candidate node")
+        yield f"node {node} passes if it was one of the {candidates}"
+    elif group is None:
+        hint = "it sends only nodes that pass its own filters"
+        raise CommandError(f"kube-scheduler did not send node `{node}` as a candidate", hint)
+    elif group.rejectedBy:
+        yield f"node {node} fails by {group.rejectedBy[0].text}"
+    elif group.heldBack:
+        yield f"node {node} passes; {group.heldBack}"
+    else:
+        score = next((s.score for s in decision.scores or () if s.node == node), None)
+        yield f"node {node} passes"
+        yield f"score {score} of 10" if score is not None else "not scored"
+
+
+def _groups(groups: Sequence[CountedGroup]) -> str:
+    """`counted z1 3, z2 2`, the fullest first."""
+    if not groups:
+        return "counted no other pod"
+    return f"counted {named([f'{each.name} {each.pods:g}' for each in groups], NAMED)}"

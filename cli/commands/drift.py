@@ -101,8 +101,10 @@ def _parts(found: DriftDocument) -> Iterator[Part]:
             f"{counted(len(found.pods), 'pod')} of {found.looked} {breaks} at {found.at}; "
             f"a repair would move {moving}"
         )
+        every = found.clauses
+        rows = [(c.policy, c.clause, c.kind, c.pods, c.movable, c.stuck, c.since) for c in every]
         yield ""
-        yield _clauses(found)
+        yield table("policy", "clause", "kind", "pods", "moved", "stuck", "since", rows=rows)
         yield ""
         yield _pods(found.pods[:_MOST_ROWS])
         if len(found.pods) > _MOST_ROWS:
@@ -116,21 +118,10 @@ def _parts(found: DriftDocument) -> Iterator[Part]:
         yield f"not looked at: {text}"
 
 
-def _clauses(found: DriftDocument) -> Part:
-    numbers = ("pods", "moved", "stuck")
-    rows = table("policy", "clause", "kind", *numbers, "since", right=numbers)
-    for each in found.clauses:
-        counts = map(str, (each.pods, each.movable, each.stuck))
-        rows.add_row(each.policy, each.clause, each.kind, *counts, each.since)
-    return rows
-
-
 def _pods(pods: Sequence[DriftedPod]) -> Part:
-    rows = table("order", "pod", "is on", "breaks", "would go to", right=("order",))
-    for pod in pods:
-        broken = [f"{each.policy}: {each.clause}" for each in pod.clauses]
-        rows.add_row(str(pod.order), pod.pod, pod.node, lines(broken), _place(pod))
-    return rows
+    broken = (lines(f"{each.policy}: {each.clause}" for each in pod.clauses) for pod in pods)
+    rows = [(p.order, p.pod, p.node, b, _place(p)) for p, b in zip(pods, broken, strict=True)]
+    return table("order", "pod", "is on", "breaks", "would go to", rows=rows)
 
 
 def _place(pod: DriftedPod) -> str:

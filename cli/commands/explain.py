@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cli.command import CommandError, Exit
-from cli.console import Part, put, put_document, show, table
-from cli.explanation.layout import (
+from cli.console import Part, put, put_document, table
+from cli.explanation import (
     beginning,
     cause_lines,
     every_node,
-    gang_of_pod,
+    explained_part,
     head,
     not_in_force,
     one_node,
@@ -38,8 +38,9 @@ from cli.world import (
     in_force,
 )
 from engine.explanation.cause import cause_of
-from engine.explanation.document import Cause, PodDecision, PodExplanation
+from engine.explanation.document import PodDecision, PodExplanation
 from engine.explanation.explanation import Asker, changes
+from engine.facts import Cause
 from grammar.meaning.schema import load_schema
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import excerpt
@@ -128,28 +129,26 @@ def ask(args: argparse.Namespace, world: World, live: LiveCluster | None = None)
 
 
 def _running_placet(found: PodExplanation, known: PodExplanation) -> Iterator[Part]:
-    """The last decision of the running Placet, and the places that are held for the gang."""
+    """The last decision of the running Placet, and what else it knows more of."""
     yield from then_and_now(known)
-    if known.gang is not None and known.gang != found.gang:
+    if parts := [each for each in known.parts if each not in found.parts]:
         yield ""
         if known.cause is not None:
             yield from cause_lines(known.cause)
-        yield from gang_of_pod(known.gang)
+        for part in parts:
+            yield from explained_part(part)
 
 
 def _with_last_decision(args: argparse.Namespace, found: PodExplanation) -> PodExplanation:
     """The explanation with what the running Placet knows of the pod, if that is asked for.
 
-    It knows the last decision, and how far the gang is. Raises CommandError.
+    It knows the last decision, and what files do not show. Raises CommandError.
     """
     if "decision" not in args or not args.decision:
         return found
     then, known = asyncio.run(_running(args, found))
     found = msgspec.structs.replace(found, then=then, changes=changes(then, found))
-    if known is None:
-        return found
-    cause = known.cause if known.cause is not None and known.cause.kind == "gang" else found.cause
-    return msgspec.structs.replace(found, gang=known.gang, cause=cause)
+    return found if known is None else found.as_known_by(known)
 
 
 def _pending_pods(args: argparse.Namespace, world: World, live: LiveCluster) -> int:
@@ -168,13 +167,9 @@ def _pending_pods(args: argparse.Namespace, world: World, live: LiveCluster) -> 
         items = [{"pod": key, "cause": each} for key, each in causes.items()]
         put_document({"pending": items}, args.output)
     else:
-        if causes:
-            rows = table("pending pod", "cause")
-            for key, why in causes.items():
-                rows.add_row(key, why.text if args.output == "wide" else excerpt(why.text, _SHORT))
-            show(rows)
-        else:
-            print("no pod is pending there")
+        wide, shown = args.output == "wide", causes.items()
+        rows = [(key, why.text if wide else excerpt(why.text, _SHORT)) for key, why in shown]
+        put([table("pending pod", "cause", rows=rows) if rows else "no pod is pending there"])
         if (more := len(keys) - len(causes)) > 0:
             print(f"and {more} more")
         put(["", *not_in_force(world.policies.broken_in(namespace))])
@@ -211,7 +206,7 @@ def _without_rights(args: argparse.Namespace, live: LiveCluster, error: Forbidde
 async def _running(
     args: argparse.Namespace, found: PodExplanation
 ) -> tuple[PodDecision, PodExplanation | None]:
-    """What the running Placet decided last about a pod, and its explanation of a pod in a gang.
+    """The last decision of the running Placet about a pod, and its explanation of a gang.
 
     It is found by the same kubeconfig as the cluster. Raises CommandError.
     """
@@ -219,8 +214,6 @@ async def _running(
     target = replicas.ReplicaTarget(url, args.kubeconfig, args.context)
     async with replicas.replicas(target) as asked:
         details, errors = await replicas.last_decisions(asked, found.pod)
-        known = None
-        if found.gang is not None:
-            known = await replicas.explanation_with_gang(asked, found.pod)
+        known = await replicas.waiting_explanation(asked, found.pod) if found.parts else None
     replicas.end(errors)
     return details[0], known

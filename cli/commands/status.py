@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from cli.console import put_answer
+from cli.console import Part, put_answer, table
+from cli.explanation import row_table
 from cli.flag_table import OUTPUT, flags_of
-from cli.replicas import replica_layout, replicas
+from cli.replicas import replicas
 from cli.replicas.replicas import Replica
+from engine.facts import Cell, Facts
+from grammar.messages.texts import counted, named
+from server.answers import ReplicaStatus, WatchedResource
 
 EXAMPLES = """\
 examples:
@@ -17,12 +22,107 @@ examples:
   placet status --url http://127.0.0.1:12346
 """
 
+# The names in a text.
+_NAMED = 5
 
 ARGUMENTS = flags_of(f"{OUTPUT}{replicas.PLACET}")
 
 
 def run(args: argparse.Namespace) -> int:
     found, errors = replicas.asked(args, Replica.status)
-    parts = (part for each in found for part in ("", *replica_layout.status(each)))
+    parts = (part for each in found for part in ("", *_status(each)))
     put_answer(replicas.document(found), args.output, islice(parts, 1, None))
     return replicas.end(errors)
+
+
+def _status(found: ReplicaStatus) -> Iterator[Part]:
+    """Readiness, leader, policies, informers, pods in flight and latency of one replica."""
+    state = "ready" if found.ready else "not ready"
+    yield f"replica {found.replica}, version {found.version}, {state}, started at {found.started}"
+    for check in found.failing:
+        yield f"  {'warning' if check.warning else 'failing'}: {check.name}: {check.failure}"
+    yield _leader(found)
+    if (used := found.certificate) is not None and not used.warning:
+        yield f"certificate {used.file}, valid until {used.expires}"
+    kept = counted(found.recorded, "pod")
+    yield f"{counted(found.decisions, 'decision')}; the last ones about {kept} are kept"
+    yield ""
+    yield from _policies_in_force(found)
+    if found.cluster is not None:
+        yield from _informers(found.cluster.resources)
+    yield from _facts(found.facts)
+    yield from _in_flight(found)
+    yield from _latency(found)
+
+
+def _leader(found: ReplicaStatus) -> str:
+    if found.cluster is None:
+        return "no cluster is watched"
+    lease = found.cluster.lease
+    if lease is None:
+        return "decides by counts without a Lease"
+    if lease.held:
+        return "leader: this replica holds the Lease"
+    failure = f" ({lease.failure})" if lease.failure else ""
+    return f"leader: `{lease.holder or 'nobody'}` holds the Lease{failure}"
+
+
+def _policies_in_force(found: ReplicaStatus) -> Iterator[Part]:
+    if not found.policies:
+        yield "no policy is in force"
+    else:
+        rows = []
+        for each in found.policies:
+            kind = "guardrail" if each.guardrail else "policy"
+            mode = f"{each.mode}, expensive" if each.expensive else each.mode
+            mode += f", unmet: {each.unmet}" if each.unmet else ""
+            rows.append((each.address, kind, mode, each.weight, each.digest))
+        yield table("policy in force", "kind", "mode", "weight", "digest", rows=rows)
+    if found.notInForce:
+        yield f"not in force: {', '.join(found.notInForce)}"
+    yield ""
+
+
+def _informers(resources: Mapping[str, WatchedResource]) -> Iterator[Part]:
+    if not resources:
+        return
+    rows = []
+    for name, each in sorted(resources.items()):
+        age, synced = each.secondsSinceLastEvent, "yes" if each.synced else "no"
+        silent = "" if age is None else f"{age:.0f} s"
+        rows.append((name, each.objects, synced, silent, each.failure))
+    yield table("informer", "objects", "synced", "silent", "failure", rows=rows, right=("silent",))
+    yield ""
+
+
+def _facts(facts: Facts) -> Iterator[Part]:
+    """A table for each fact of a capability, with the columns of all rows."""
+    for name, found in facts.items():
+        yield name
+        yield row_table(found)
+        yield ""
+
+
+def _in_flight(found: ReplicaStatus) -> Iterator[Part]:
+    pods = counted(found.podsInFlight, "pod")
+    if found.podsInFlight:
+        first = named([each.pod for each in found.inFlight[:_NAMED]], _NAMED)
+        more = found.podsInFlight - min(len(found.inFlight), _NAMED)
+        others = f" and {more} more" if more > 0 else ""
+        yield f"{pods} in flight: {first}{others}"
+    else:
+        yield "no pod is in flight"
+
+
+def _latency(found: ReplicaStatus) -> Iterator[Part]:
+    """The calls of each verb, and how long they took, in milliseconds."""
+    if not any(each.calls for each in found.latency):
+        yield "no call yet"
+        return
+    yield ""
+    columns, rows = ("p50", "p90", "p99"), list[Sequence[Cell]]()
+    for each in found.latency:
+        parts = (each.p50, each.p90, each.p99)
+        texts = ("" if part is None else f"{part * 1000:.1f} ms" for part in parts)
+        rows.append((each.verb, each.calls, *texts))
+    yield table("verb", "calls", *columns, rows=rows, right=columns)

@@ -83,7 +83,7 @@ POD: Object = {
 def answer(engine: Engine) -> Iterator[str]:
     """The answer of the engine at this moment, in lines; nothing is offered or recorded."""
     nodes = node_names()
-    inspection = Inspection.of(engine, msgspec.json.encode(POD), nodes)
+    inspection = Inspection(engine, msgspec.json.encode(POD), nodes)
     objections = finished(inspection.objections())
     passing: list[str] = []
     failed: dict[str, list[str]] = {}

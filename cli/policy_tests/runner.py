@@ -284,7 +284,7 @@ class FixtureEngine:
 
     def inspection(self, names: Sequence[str]) -> Inspection:
         """The inspection of the pod on these nodes. Raises EngineError."""
-        return Inspection.of(self._made(), self._fixture.pod.body, names)
+        return Inspection(self._made(), self._fixture.pod.body, names)
 
     def rejecting(self, node: str) -> list[str]:
         """The clauses that reject a node, in order; empty if an error prevents the answer."""

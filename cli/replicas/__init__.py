@@ -1,5 +1,5 @@
-"""Asking the running Placet: its replicas, their views, and the layout of what these answer.
+"""Asking the running Placet: its replicas, and their views.
 
-Belongs here: finding replicas, requests to their views, and the layout of decisions and status.
-Must not: the view itself (`server.view`), arguments of single commands (`cli.commands`).
+Belongs here: finding replicas, and requests to their views. Must not: the view itself
+(`server.view`), the layout and the arguments of single commands (`cli.commands`).
 """

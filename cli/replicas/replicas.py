@@ -33,8 +33,7 @@ from engine.cluster.client import CORE, REQUEST_SECONDS, ApiClient, connect, pat
 from engine.cluster.connection_configuration import of_server
 from engine.drift.drift_document import DriftDocument
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, EngineError
-from engine.explanation.decided import AuditList, Listing
-from engine.explanation.document import PodDecision, PodExplanation
+from engine.explanation.document import AuditList, Listing, PodDecision, PodExplanation
 from grammar.messages.texts import MOST_ERROR, os_reason, shown
 from server.answers import ReplicaStatus
 from server.view.page import DEFAULT_PORT, HOST
@@ -383,15 +382,15 @@ async def last_decisions(
     return sorted(details, key=lambda each: each.at, reverse=True), errors
 
 
-async def explanation_with_gang(found: Sequence[Replica], pod: str) -> PodExplanation | None:
-    """The explanation of the replica that knows how far the gang of a pod is, or None.
+async def waiting_explanation(found: Sequence[Replica], pod: str) -> PodExplanation | None:
+    """The explanation of the replica that knows of a part why the pod waits, or None.
 
     Only the leader does. Raises CommandError.
     """
     namespace, _, name = pod.partition("/")
     answers, _ = await ask_all(found, lambda replica: replica.explanation(namespace, name))
-    known = (answer for _, answer in answers if answer is not None and answer.gang is not None)
-    return next((each for each in known if each.gang and each.gang.state != "not tried"), None)
+    known = (answer for _, answer in answers if answer is not None)
+    return next((each for each in known if any(part.cause for part in each.parts)), None)
 
 
 def _key(pod: str, listings: Sequence[Listing]) -> str:

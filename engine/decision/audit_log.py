@@ -30,10 +30,11 @@ from engine.decision.placement import Placement
 from engine.decision.verb_call import CallOpener, Observer, VerbCall
 from engine.decision.verdict import Decision, Feasible, HeldBack
 from engine.errors import DeadlineExceededError, EngineError
+from engine.facts import ExplainedPart
 from engine.objects.peer import Peer
 from engine.program.policy_time import MOST_PORTIONS
 from engine.program.program import Program
-from grammar.messages.texts import cut
+from grammar.messages.texts import counted, cut
 from grammar.values.time import Timestamp
 
 # The pods of one policy, and of all together; and the workloads of one that are told apart.
@@ -53,6 +54,29 @@ class AuditedClause(msgspec.Struct, frozen=True):
 
     clause: str
     nodes: int
+
+
+class PolicyAudit(msgspec.Struct, frozen=True):
+    """A policy in audit mode, and the number of nodes that it would reject.
+
+    `clauses` are those that do. `passing` is how many of the nodes that pass would be left. `since`
+    is the first call in which it left none, null if there was none or nobody knows.
+    """
+
+    policy: str
+    nodes: int
+    clauses: Sequence[AuditedClause] = ()
+    passing: int = 0
+    since: str | None = None
+
+    @property
+    def part(self) -> ExplainedPart:
+        """What the policy would do, for people."""
+        by = ", ".join(f"`{each.clause}` {each.nodes}" for each in self.clauses)
+        left = "" if self.passing else ", and leave none that passes"
+        since = f", as since {self.since}" if self.since else ""
+        would = f"would reject {counted(self.nodes, 'node')}{f' ({by})' if by else ''}{left}{since}"
+        return ExplainedPart(texts=[f"{self.policy}, in audit, {would}"], afterNodes=True)
 
 
 class AuditedPod(msgspec.Struct):

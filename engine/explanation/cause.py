@@ -15,12 +15,8 @@ from typing import Any
 from engine.decision.verdict import FURTHER, attributed, full_reason
 from engine.enforced import PolicyNotInForce
 from engine.errors import own_words
-from engine.explanation.document import (
-    Cause,
-    CauseKind,
-    GangExplanation,
-    PodExplanation,
-)
+from engine.explanation.document import PodExplanation
+from engine.facts import Cause, CauseKind
 from engine.objects.api_types import mapping, mappings
 from engine.objects.peer import DEFAULT_SCHEDULER
 from grammar.messages.texts import counted, excerpt, named
@@ -70,12 +66,7 @@ def _decided(found: PodExplanation) -> _Decided:
         for rejected in found.unfit:
             if number := len(set(group.names) & set(rejected.names)):
                 unfit[rejected.text] += number
-    texts, counting, gang = set[str](), set[str](), found.gang
-    if gang is not None:
-        # Such a text goes on with what the gang waits for.
-        texts |= {
-            f"{text}{_GOES_ON}" for text in (gang.message, attributed(gang.policy, gang.message))
-        }
+    texts, counting = set[str](), set[str]()
     for each in found.clauses:
         forms = {
             each.message,
@@ -83,7 +74,10 @@ def _decided(found: PodExplanation) -> _Decided:
             attributed(each.policy, each.message),
         }
         texts |= forms
-        if each.counts and not (gang and (each.policy, each.clause) == (gang.policy, gang.clause)):
+        if isinstance(each.opening, str):
+            opened = each.opening, attributed(each.policy, each.opening)
+            texts |= {f"{text}{_GOES_ON}" for text in opened}
+        elif each.counts:
             counting |= forms
     is_hopeless = found.nodes > 0 and found.passing == found.unfit_passing
     return _Decided(found, refusals, fit_refusals, unfit, texts, counting, is_hopeless)
@@ -100,17 +94,18 @@ def cause_of(
     """The cause, from the JSON of a pod with its node, and its events.
 
     `explained` is None if the caller may not read what a decision needs. Without `is_live`, as in
-    a file, a pod about which no scheduler has said anything has a cause only where it waits for its
-    gang, or where kube-scheduler's own plugins reject nodes that pass the policies, and no node is
-    left.
+    a file, a pod about which no scheduler has said anything has a cause only where no node is left,
+    and a capability says what it waits for, or kube-scheduler's own plugins reject nodes that pass
+    the policies.
     """
     spec, metadata = mapping(pod, "spec"), mapping(pod, "metadata")
     said = last_words(pod, events)
     found = None if explained is None else _decided(explained)
     is_kept_out = found is not None and bool(found.unfit) and found.is_hopeless
     is_told = is_live or bool(said)
-    of_gang = _of_gang(explained, is_told=is_told) if explained is not None else None
-    if not is_told and (spec.get("nodeName") or not (is_kept_out or of_gang)):
+    parts = () if explained is None or (explained.passing and not is_told) else explained.parts
+    of_part = next((each.cause for each in parts if each.cause is not None), None)
+    if not is_told and (spec.get("nodeName") or not (is_kept_out or of_part)):
         return None
     if node := spec.get("nodeName"):
         return Cause("placed", f"it is not pending: it has the node `{node}`")
@@ -125,8 +120,8 @@ def cause_of(
         return waits
     if not _REASONS.match(said) and (words := own_words(said)):
         return _of_placet(words)
-    if of_gang is not None:
-        return of_gang
+    if of_part is not None:
+        return of_part
     if (
         is_live
         and not said
@@ -220,56 +215,6 @@ def _of_placet(words: str) -> Cause:
             "held back", f"Placet holds it back, so that a strict bound holds: {why}", _AGAIN
         )
     return Cause("placet", f"Placet itself keeps it waiting: {excerpt(words, 600)}", _SEE_PLACET)
-
-
-def _of_gang(explained: PodExplanation, *, is_told: bool) -> Cause | None:
-    """The cause if nothing but its gang keeps the pod from a node.
-
-    `is_told` says that a scheduler has said something of the pod, or was asked.
-    """
-    gang = explained.gang
-    if gang is None or explained.problem or explained.on:
-        return None
-    clause = f"{gang.policy}: {gang.clause}"
-    own = next((each for each in gang.members if each.pod == explained.pod), None)
-    if gang.state == "fits" and is_told:
-        where = f", with this pod on `{own.node}`" if own is not None and own.node else ""
-        return Cause("gang", f"its gang fits now{where} ({clause})", _GANG_FITS)
-    if gang.state == "gathering":
-        place = f"a place on `{own.node}`" if own is not None and own.node else "no place yet"
-        since = f"its gang gathers since {gang.seconds:.0f} s, and it has {place}"
-        if own is not None and own.presence == "held":
-            since = f"held on `{own.node}` since {own.seconds:.0f} s"
-        return Cause("gang", f"{since}: {gang.text} ({clause})", _GANG_GATHERS)
-    if gang.state not in ("waiting", "given up") or not _rejects_alone(gang, explained):
-        return None
-    if gang.state == "given up":
-        after = f" in {gang.againIn:.0f} s" if gang.againIn else ""
-        return Cause(
-            "gang", f"its gang was {gang.text} ({clause})", f"nothing: it is tried again{after}"
-        )
-    return Cause("gang", f"its gang waits: {gang.text} ({clause})", _gang_hint(gang))
-
-
-_GANG_FITS = "`placet explain --decision` asks the running Placet whether it gathers"
-_GANG_GATHERS = "nothing: all members are bound together, or the gang is given up and tried again"
-
-
-def _gang_hint(gang: GangExplanation) -> str:
-    if gang.text.startswith("PodGroup "):
-        return "create the PodGroup with its number, or write one with `at least`"
-    if gang.quorum is not None and gang.exist < gang.quorum:
-        return "create the other members, or ask for fewer with `at least`"
-    if gang.text.endswith(" fit") or " fit, in " in gang.text:
-        return "make room for all members at the same time, or ask for fewer with `at least`"
-    return ""
-
-
-def _rejects_alone(gang: GangExplanation, explained: PodExplanation) -> bool:
-    """Whether some node is rejected by the gang, and by no other clause."""
-    name = gang.policy, gang.clause
-    against = (group.rejectedBy for group in explained.groups)
-    return any([(each.policy, each.clause) for each in clauses] == [name] for clauses in against)
 
 
 # ---- the reasons of nodes

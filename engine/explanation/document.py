@@ -11,11 +11,19 @@ from collections.abc import Iterable, Sequence
 from typing import Literal as OneOf
 
 import msgspec
+import numpy as np
 
-from engine.decision.audit_log import AuditedClause
-from engine.decision.journal import CountedGroup, PreemptionDetail
+from engine.decision.audit_log import AuditedPod, AuditLog, PolicyAudit, PolicyAudits
+from engine.decision.journal import (
+    ConcernedPolicies,
+    CountedGroup,
+    DecisionRecord,
+    PreemptionDetail,
+)
+from engine.decision.verdict import Feasible, HeldBack, Verdict, full_reason
 from engine.enforced import PolicyNotInForce
-from engine.gangs.gang import GangMember
+from engine.facts import Cause, ExplainedPart, NamedClause
+from engine.gangs.gang import GangExplanation
 
 VERSION = 2
 CAVEAT = (
@@ -26,34 +34,6 @@ CAVEAT = (
 Applies = OneOf["governs", "as a guardrail", "in audit", "gives way", "rejects all", "no"]
 TracedPart = OneOf["when", "require", "bound", "value"]
 What = OneOf["policies", "nodes", "counts", "time"]
-GangProgress = OneOf["waiting", "fits", "gathering", "given up", "begun", "not tried"]
-CauseKind = OneOf[
-    "placed",
-    "deleted",
-    "gated",
-    "unreachable extender",
-    "extender error",
-    "policy not in force",
-    "missing rights",
-    "placet",
-    "other scheduler",
-    "not asked yet",
-    "policy",
-    "count",
-    "gang",
-    "held back",
-    "kube-scheduler",
-    "other extender",
-    "unknown",
-]
-
-
-class Cause(msgspec.Struct, frozen=True):
-    """The cause why a pod is pending, and what to do about it; `hint` may be empty."""
-
-    kind: CauseKind
-    text: str
-    hint: str = ""
 
 
 class ConcernedPolicy(msgspec.Struct, frozen=True):
@@ -72,13 +52,6 @@ class ConcernedPolicy(msgspec.Struct, frozen=True):
     def concerns(self) -> bool:
         """Whether it selects the pod."""
         return self.applies not in ("rejects all", "no")
-
-
-class NamedClause(msgspec.Struct, frozen=True):
-    """A clause by the address of its policy and its name."""
-
-    policy: str
-    clause: str
 
 
 class RejectingClause(NamedClause, frozen=True):
@@ -125,7 +98,8 @@ class ClauseSummary(NamedClause, frozen=True):
     """A clause that can reject nodes, how many it rejects, and how many no other clause rejects.
 
     `errors` is the number of nodes on which it cannot be evaluated. `message` is its reason as the
-    pod's event has it. `counts` says that it counts pods.
+    pod's event has it; `opening` is how it begins, if the rest changes. `counts` says that it
+    counts pods.
     """
 
     fails: int
@@ -134,6 +108,7 @@ class ClauseSummary(NamedClause, frozen=True):
     message: str
     counts: bool
     requires: Sequence[Requirement] = ()
+    opening: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class ScoredNode(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -229,51 +204,11 @@ class NodeExplanation(msgspec.Struct, frozen=True):
     unfit: Sequence[str] = ()
 
 
-class GangExplanation(NamedClause, frozen=True):
-    """The gang of the pod, as its clause sees it.
-
-    `name` is what its members have in common, after the namespace. `message` is what its texts in
-    the pod's events begin with. `quorum` members are placed together; it is null where it cannot be
-    told. `state` is `waiting`, `gathering` for so many `seconds`, `given up`, `begun` once a member
-    is on a node, or `not tried`; a command, which knows of nobody who gathers, says `fits`. `text`
-    says what the gang waits for, or how far it is. After `againIn` seconds it is tried again.
-    `exist`, `held`, `placed` and `bound` are numbers of members; the held ones have a place, too.
-    `members` are the first thousand.
-    """
-
-    name: str
-    message: str
-    quorum: int | None
-    state: GangProgress
-    text: str
-    seconds: float | None
-    againIn: float | None
-    exist: int
-    placed: int
-    held: int
-    bound: int
-    members: Sequence[GangMember]
-
-
 class Change(msgspec.Struct, frozen=True):
     """A change of one of the four causes of a decision, in words."""
 
     what: What
     text: str
-
-
-class PolicyAudit(msgspec.Struct, frozen=True):
-    """A policy in audit mode, and the number of nodes that it would reject.
-
-    `clauses` are those that do. `passing` is how many of the nodes that pass would be left. `since`
-    is the first call in which it left none, null if there was none or nobody knows.
-    """
-
-    policy: str
-    nodes: int
-    clauses: Sequence[AuditedClause] = ()
-    passing: int = 0
-    since: str | None = None
 
 
 class ClauseCounts(msgspec.Struct, frozen=True):
@@ -293,6 +228,7 @@ class PodAnswer(msgspec.Struct, frozen=True, kw_only=True):
     group that passes comes first, then the largest; a decision has none where no policy concerns
     the pod. `audits` says what policies in audit mode would do. `scores` has the best node first;
     null if no score applies, or nobody asked for scores. `counts` is what strict clauses count.
+    `parts` are what capabilities say, for people.
     """
 
     replica: str | None = None
@@ -307,6 +243,7 @@ class PodAnswer(msgspec.Struct, frozen=True, kw_only=True):
     audits: Sequence[PolicyAudit] = ()
     scores: Sequence[ScoredNode] | None = None
     counts: Sequence[ClauseCounts] = ()
+    parts: Sequence[ExplainedPart] = ()
 
 
 class PodDecision(PodAnswer, frozen=True, kw_only=True):
@@ -378,6 +315,12 @@ class PodExplanation(PodAnswer, frozen=True, kw_only=True):
     gang: GangExplanation | None = None
     caveat: str = CAVEAT
 
+    def as_known_by(self, other: PodExplanation) -> PodExplanation:
+        """The explanation with the parts of another one, and with the cause of a part."""
+        cause = other.cause if other.cause in [part.cause for part in other.parts] else None
+        new = {"parts": other.parts, "gang": other.gang, "cause": cause or self.cause}
+        return msgspec.structs.replace(self, **new)
+
     @property
     def is_decided(self) -> bool:
         """Whether the policies decide about the pod; else `problem` says what it waits for."""
@@ -400,3 +343,119 @@ class PodExplanation(PodAnswer, frozen=True, kw_only=True):
     def offered(self) -> int:
         """The number of nodes that pass and are not held back."""
         return self.passing - (self.heldBack or 0)
+
+
+# ---- the last call about a pod, as it was recorded
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """A listing of the kept decisions of a replica, newest first; `more` says there are others.
+
+    `number` is that of the last decision.
+    """
+
+    replica: str
+    decisions: Sequence[Summary]
+    more: bool
+    number: int
+
+
+def summary(record: DecisionRecord) -> Summary:
+    passing, held = 0 if record.error else record.offered, 0
+    if (answered := record.answered) is not None:
+        found = np.bincount(answered.codes, minlength=len(answered.verdicts)).tolist()
+        pairs = list(zip(answered.verdicts, found, strict=True))
+        held = sum(nodes for verdict, nodes in pairs if isinstance(verdict, HeldBack))
+        passing = held + sum(nodes for verdict, nodes in pairs if isinstance(verdict, Feasible))
+    return Summary(
+        number=record.number,
+        pod=f"{record.namespace}/{record.name}",
+        at=record.at.to_second(),
+        nodes=record.offered,
+        passing=passing,
+        heldBack=held,
+        governing=record.policies.governing,
+        problem=record.error or None,
+        seconds=None if record.error else round(record.seconds, 6),
+        scoredSeconds=None if record.scored is None else round(record.scored_seconds, 6),
+    )
+
+
+def decided(replica: str, record: DecisionRecord, generation: int, log: AuditLog) -> PodDecision:
+    """The decision of a record; `generation` is the journal's now."""
+    known = msgspec.structs.asdict(summary(record))
+    del known["governing"]
+    audits = [_audit(address, pod) for address, pod in log.of(record.uid)]
+    return PodDecision(
+        **known,
+        replica=replica,
+        uid=record.uid,
+        generation=record.generation,
+        policiesChanged=record.generation != generation,
+        policies=_policies(record.policies),
+        groups=_groups(record),
+        audits=audits,
+        scores=_scores(record),
+        counts=[ClauseCounts(*each.by_group()) for each in record.counts],
+        preemption=record.preempted,
+        parts=[each.part for each in audits],
+    )
+
+
+def _policies(concerned: ConcernedPolicies) -> list[ConcernedPolicy]:
+    winner = concerned.governing
+    parts: tuple[tuple[Applies, str, Sequence[str]], ...] = (
+        ("as a guardrail", "", concerned.guardrails),
+        ("governs", "", () if winner is None else (winner,)),
+        ("gives way", f"`{winner}` governs", concerned.gave_way),
+        ("in audit", "", concerned.audited),
+    )
+    return [
+        ConcernedPolicy(address, applies, because, concerned.digests.get(address, ""))
+        for applies, because, addresses in parts
+        for address in addresses
+    ]
+
+
+def _groups(record: DecisionRecord) -> list[NodeGroup]:
+    """The nodes by their verdicts."""
+    if (answered := record.answered) is None:
+        return []
+    found: dict[int, list[str]] = {}
+    for code, name in zip(answered.codes.tolist(), answered.nodes.names(), strict=True):
+        found.setdefault(code, []).append(name)
+    return in_order([_group(answered.verdicts[code], found[code]) for code in found])
+
+
+def _group(verdict: Verdict, names: list[str]) -> NodeGroup:
+    names = sorted(names)
+    if isinstance(verdict, Feasible):
+        return NodeGroup([], len(names), names)
+    text = full_reason(verdict.policy, verdict.clause, verdict.reason)
+    if isinstance(verdict, HeldBack):
+        return NodeGroup([], len(names), names, text)
+    text = f"{text}: {verdict.error}" if verdict.error else text
+    return NodeGroup([RejectingClause(verdict.policy, verdict.clause, text)], len(names), names)
+
+
+def _scores(record: DecisionRecord) -> Sequence[ScoredNode] | None:
+    if record.scored is None:
+        return None
+    pairs = zip(record.scored.nodes.names(), record.scored.points.tolist(), strict=True)
+    return [ScoredNode(n, s) for n, s in sorted(pairs, key=lambda pair: (-pair[1], pair[0]))]
+
+
+# ---- what policies in audit mode would have done
+
+
+def _audit(address: str, pod: AuditedPod) -> PolicyAudit:
+    since = pod.since if pod.wouldWait else None
+    return PolicyAudit(address, pod.rejected, pod.clauses, pod.offered - pod.rejected, since)
+
+
+class AuditList(msgspec.Struct, frozen=True):
+    """The policies in audit mode of a replica, by address."""
+
+    replica: str
+    at: str
+    policies: Sequence[PolicyAudits]

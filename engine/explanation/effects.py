@@ -106,7 +106,7 @@ def effects(
 def _ask(seen: _Seen, engine: Engine, pod: bytes, names: Sequence[str]) -> None:
     """Adds what the policies do with a pod; one that cannot be decided adds nothing."""
     try:
-        inspection = Inspection.of(engine, pod, names)
+        inspection = Inspection(engine, pod, names)
         applying = _add_selection(seen, inspection.selection)
         if all(each.asked >= MOST_OF_A_POLICY for each in applying):
             return

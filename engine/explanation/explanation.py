@@ -11,7 +11,6 @@ offered nodes, what strict clauses counted, and the time. `changes` says which a
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -23,10 +22,9 @@ from engine.cache.cluster_copy import NamedPod
 from engine.cache.node_table import KnownRows, without
 from engine.counting.bounds import Mask
 from engine.counting.groups import Headroom
-from engine.decision.audit_log import AuditedClause
 from engine.decision.journal import recorded_counts
 from engine.decision.plugin_filters import unknown_resources
-from engine.decision.registry import Registry, Selection
+from engine.decision.registry import Selection
 from engine.decision.verdict import HeldBack, full_reason
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
@@ -44,14 +42,12 @@ from engine.explanation.document import (
     ClauseCounts,
     ClauseSummary,
     ConcernedPolicy,
-    GangExplanation,
     NearestMiss,
     NodeExplanation,
     NodeGroup,
     PodAnswer,
     PodDecision,
     PodExplanation,
-    PolicyAudit,
     RejectingClause,
     Requirement,
     ScoredNode,
@@ -61,13 +57,12 @@ from engine.explanation.document import (
 )
 from engine.explanation.evidence import clauses_on, scores_on
 from engine.explanation.inspection import ClauseResults, Inspection, Objection
+from engine.explanation.parts import PARTS
 from engine.explanation.written import Values, WrittenClauses
-from engine.gangs.gang import GangOfPod
-from engine.gangs.gangs import Gangs
+from engine.facts import ExplainedPart
 from engine.objects.codec import Pod
 from engine.objects.eligibility import unfit as unfit_reasons
 from engine.objects.peer import key_of
-from engine.objects.request_pod import form_versions
 from engine.program.frame import Frame
 from engine.program.program import CardsProgram, Program
 from engine.work import Work, finished
@@ -81,7 +76,6 @@ _Differs = tuple[str, T | None, T | None]
 _MOST_NEAREST = 20
 # The most names in the text of a difference.
 _NAMED = 4
-_MOST_MEMBERS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,15 +160,14 @@ class Analyst:
     def _told(self, question: PodQuestion) -> Work[Told]:
         # What is in force may change while this works.
         registry, pod = self._engine.registry, question.pod
-        inspection = Inspection.of(self._engine, pod.body, clock=self._clock)
+        places = question.places
+        inspection = Inspection(self._engine, pod.body, clock=self._clock, places=places)
         table, selection = inspection.table, inspection.selection
         if question.node is not None and question.node not in table.rows:
             raise UnknownNodeError(f"there is no node `{shown(question.node)}`")
         objections = yield from inspection.objections()
-        gangs, (call, _) = self._engine.part(Gangs), self._engine.opened(pod.body)
-        gang = None if gangs is None else gangs.of_pod(call, places=question.places)
-        if gang is not None:
-            objections.append(inspection.gang_objection(gang))
+        made = [found for part in PARTS if (found := part(inspection)) is not None]
+        objections += [objection for against, _ in made for objection in against]
         scored = ClauseResults(inspection, objections).passing()
         given = yield from inspection.contributions(scored)
         results = ClauseResults(inspection, objections, given, scored)
@@ -183,6 +176,11 @@ class Analyst:
         unfit = yield from _unfit(inspection, pod)
         known_rows = KnownRows(table.find(inspection.names), table.rows)
         counts = recorded_counts(inspection.headrooms, known_rows)
+        parts, data = list[ExplainedPart](), dict[str, Any]()
+        for _, work in made:
+            more, known = yield from work(results)
+            parts += more
+            data |= known
         explained = msgspec.structs.replace(
             self._begun(pod, inspection.frame.now),
             exempt=selection.exempt or None,
@@ -191,9 +189,9 @@ class Analyst:
             heldBack=len(held),
             clauses=clauses,
             nearest=nearest,
-            audits=(yield from self._audits(results)),
             counts=[ClauseCounts(*c.by_group()) for c in counts],
-            gang=None if gang is None else _gang(gang, inspection, places=question.places),
+            parts=parts,
+            **data,
         )
         node = None
         if (name := question.node) is not None:
@@ -213,7 +211,6 @@ class Analyst:
                     for p in own
                 ],
                 otherPolicies=len(registry.programs) - len(own),
-                toldToOthers=list(_told_to_others(pod.body, registry)),
                 groups=_groups(results, held),
                 unfit=_by_reason(unfit),
                 scores=_scores(results),
@@ -248,27 +245,6 @@ class Analyst:
                 hold(headroom, kept)
         return found
 
-    def _audits(self, results: ClauseResults) -> Work[list[PolicyAudit]]:
-        """What each policy in audit mode would reject, and since when it leaves the pod no node."""
-        inspection, passing = results.inspection, ~results.refused.any(axis=0)
-        audited = inspection.selection.audited
-        known = self._engine.audits.log.of(inspection.peer.uid) if audited else ()
-        since = {address: pod.since for address, pod in known if pod.wouldWait}
-        audits = []
-        for program in audited:
-            against = yield from inspection.objections_of(program)
-            would = ClauseResults(inspection, against).refused.any(axis=0)
-            audits.append(
-                PolicyAudit(
-                    program.address,
-                    int(would.sum()),
-                    [AuditedClause(o.name, n) for o in against if (n := int(o.refused.sum()))],
-                    int((passing & ~would).sum()),
-                    since.get(program.address),
-                )
-            )
-        return audits
-
     # ---- clauses and nodes
 
     def _clauses(
@@ -301,6 +277,7 @@ class Analyst:
                     objection.message,
                     objection.program.counts_pods,
                     requires,
+                    objection.opening or msgspec.UNSET,
                 )
             )
         return clauses, nearest
@@ -412,28 +389,6 @@ def _unfit(inspection: Inspection, pod: NamedPod) -> Work[Mapping[str, Sequence[
     return found
 
 
-def _gang(gang: GangOfPod, inspection: Inspection, *, places: bool) -> GangExplanation:
-    # Who gives places has placed the gang only now.
-    fits = gang.state == "gathering" and places
-    number = Counter(member.presence for member in gang.members)
-    return GangExplanation(
-        gang.program.policy,
-        gang.program.name,
-        gang.name,
-        inspection.gang_message(gang.program),
-        gang.quorum,
-        "fits" if fits else gang.state,
-        "it fits now" if fits else gang.text,
-        round(gang.seconds, 1) if gang.state == "gathering" and not fits else None,
-        round(gang.again, 1) if gang.state == "given up" else None,
-        len(gang.members),
-        number["placed"] + number["held"],
-        number["held"],
-        number["bound"],
-        gang.members[:_MOST_MEMBERS],
-    )
-
-
 # ---- the policies
 
 
@@ -478,22 +433,6 @@ def _unselected(program: Program, frame: Frame) -> str:
     except EvaluationError as error:
         return f"its `for` has no value: {error}"
     return "its `for` is false"
-
-
-def _told_to_others(body: bytes, registry: Registry) -> Iterator[str]:
-    """What portable policies have put into the spec of a pod, and whether it is still true."""
-    pod = msgspec.json.decode(body)
-    told = form_versions(pod.get("metadata", {}).get("annotations") or {})
-    if not told:
-        return
-    now = {program.address: program.digest for program in registry.programs}
-    for address, digest in told.items():
-        if now.get(address) == digest:
-            yield f"others know policy {address} from the spec of the pod"
-        else:
-            what = "another version of policy" if address in now else "policy"
-            why = "" if address in now else ", which is not in force,"
-            yield f"others know {what} {address}{why} from the spec of the pod; create it again"
 
 
 # ---- the difference of two answers

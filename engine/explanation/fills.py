@@ -15,8 +15,8 @@ from engine.cache.node_table import KnownRows
 from engine.counting.bounds import LARGEST, Floats, GroupCounts, fullness
 from engine.counting.groups import CountHeadroom
 from engine.decision.journal import recorded_counts
-from engine.explanation.document import NamedClause
 from engine.explanation.inspection import Inspection
+from engine.facts import NamedClause
 from engine.objects.peer import Peer, placed_pod
 from engine.program.frame import Frame
 from engine.program.operations import THOUSANDTHS

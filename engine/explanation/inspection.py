@@ -21,14 +21,11 @@ from engine.cache.node_table import NodeRows
 from engine.counting.bounds import GroupCounts, Mask
 from engine.counting.count_clauses import CountClauses
 from engine.counting.groups import CountGroups, CountHeadroom, PodInGroup
-from engine.counting.pod_counter import PodCounter
 from engine.decision import filtering, scoring
 from engine.decision.filtering import Rejection
-from engine.decision.verb_call import VerbCall
 from engine.decision.verdict import full_reason
 from engine.engine import Engine
 from engine.errors import DeadlineExceededError
-from engine.gangs.gang import GangOfPod
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation, Floats, Frame, unhurried
 from engine.program.policy_time import CallTime
@@ -59,7 +56,8 @@ class Objection:
     """An objection of one clause: the nodes that it rejects, of the nodes in question.
 
     `errors` are the evaluations that failed, by index; `message` is the text of a rejection.
-    `is_mutual` says that the limit belongs to pods that are there, or may end there.
+    `is_mutual` says that the limit belongs to pods that are there, or may end there. `opening` is
+    how the message begins, if the rest of it changes.
     """
 
     policy: str
@@ -69,6 +67,7 @@ class Objection:
     errors: Mapping[int, str]
     message: str
     is_mutual: bool = False
+    opening: str = ""
 
     @property
     def text(self) -> str:
@@ -136,6 +135,11 @@ class ClauseResults:
         points = scoring.scores([(each.weight, each.points) for each in self.given])
         return dict(zip(self.scored, points.tolist(), strict=True))
 
+    def rejects_alone(self, objection: Objection) -> bool:
+        """Whether nothing but one of the objections rejects some node."""
+        alone = objection.refused & (self.refused.sum(axis=0) == 1)
+        return bool(alone.any()) and not self.inspection.selection.unselectable
+
     def passing(self) -> list[str]:
         return [n for n, ok in zip(self.names, self.passes.tolist(), strict=True) if ok]
 
@@ -149,15 +153,26 @@ class ClauseResults:
 
 
 class Inspection:
-    """An inspection of one pod on some nodes, in one snapshot. Only one at a time is valid."""
+    """An inspection of one pod on these sorted nodes, or on all. Only one at a time is valid.
+
+    Nothing is offered or recorded. A clock that stands still makes one portion of each step. With
+    `places` the gang of the pod may get its places on paper. Raises EngineError where there would
+    be no decision.
+    """
 
     def __init__(
         self,
-        call: VerbCall,
-        counter: PodCounter,
-        names: Sequence[str] | None,
-        clock: Callable[[], float],
+        engine: Engine,
+        pod: bytes,
+        names: Sequence[str] | None = None,
+        clock: Callable[[], float] = lambda: 0.0,
+        *,
+        places: bool = False,
     ) -> None:
+        call, self._counter = engine.opened(pod)
+        self.engine = engine
+        self.call = call
+        self.places = places
         self.table = call.snapshot.table
         self.names = sorted(self.table.rows) if names is None else names
         self.selection = call.plan.selection
@@ -167,8 +182,7 @@ class Inspection:
         self.headrooms: list[CountHeadroom] = []
         self.kept_out: list[CountHeadroom] = []
         self._mutual = call.plan.counts.mutual
-        self._counter = counter
-        self._seen = counter, self.table
+        self._seen = self._counter, self.table
         self._rows = self.table.find(self.names)
         self._clock = clock
         self._ends = clock() + PORTION_SECONDS
@@ -176,21 +190,6 @@ class Inspection:
         self._groups: dict[CountClause, CountGroups] = {}
         self._counts: dict[CountClause, CountClauses] = {}
         self._counted: dict[tuple[CountClause, tuple[int, ...]], list[PodInGroup]] = {}
-
-    @classmethod
-    def of(
-        cls,
-        engine: Engine,
-        pod: bytes,
-        names: Sequence[str] | None = None,
-        clock: Callable[[], float] = lambda: 0.0,
-    ) -> Inspection:
-        """The inspection of a pod on these sorted nodes, or on all; nothing is offered or recorded.
-
-        A clock that stands still makes one portion of each step. Raises EngineError where there
-        would be no decision.
-        """
-        return cls(*engine.opened(pod), names, clock)
 
     @property
     def peer(self) -> Peer:
@@ -222,7 +221,7 @@ class Inspection:
                 if each.program is headroom.clause:
                     refused &= ~each.refused
             if refused.any():
-                found.append(self._objection(headroom.clause, count, refused, is_mutual=True))
+                found.append(self.objection(headroom.clause, count, refused, is_mutual=True))
         return found
 
     def objections_of(self, program: Program) -> Work[list[Objection]]:
@@ -231,11 +230,11 @@ class Inspection:
         for clause in program.of(FilterProgram):
             rejections = yield from self._rejections(clause)
             errors = {i: r.error for i, r in enumerate(rejections) if r is not None and r.error}
-            found.append(self._objection(clause, clause, _mask_of(rejections), errors))
+            found.append(self.objection(clause, clause, _mask_of(rejections), errors))
         for counted in program.counts:
             # Nodes that are full without pods in flight.
             headrooms = yield from self._count(counted)
-            found += [self._objection(counted, counted.count, ~h.hopeful) for h in headrooms]
+            found += [self.objection(counted, counted.count, ~h.hopeful) for h in headrooms]
         return found
 
     def headrooms_of_pod(self) -> Work[None]:
@@ -254,29 +253,20 @@ class Inspection:
             found += [_mask_of((yield from self._rejections(part)))]
         return found
 
-    def gang_objection(self, gang: GangOfPod) -> Objection:
-        """The objection of a gang to the nodes that it does not leave to the pod."""
-        allowed = self.names if gang.allowed is None else gang.allowed
-        refused = np.array([name not in allowed for name in self.names], np.bool_)
-        program = gang.program
-        message = f"{self.gang_message(program)}: {gang.refusal}"
-        return Objection(program.policy, program.name, program, refused, {}, message)
-
-    def gang_message(self, gang: PartProgram) -> str:
-        """The beginning of the texts of a gang."""
-        return gang.message(self._unhurried)
-
-    def _objection(
+    def objection(
         self,
-        program: FilterProgram | CountClause,
-        said: FilterProgram | CountProgram,
+        program: RejectingProgram,
+        said: FilterProgram | CountProgram | PartProgram,
         refused: Mask,
         errors: Mapping[int, str] = MappingProxyType({}),
         *,
+        rest: str = "",
         is_mutual: bool = False,
     ) -> Objection:
+        """The objection of a clause to some nodes; `rest` is what its message goes on with."""
         text = said.message(self._unhurried)
-        return Objection(said.policy, said.name, program, refused, errors, text, is_mutual)
+        opening, text = (text, f"{text}: {rest}") if rest else ("", text)
+        return Objection(said.policy, said.name, program, refused, errors, text, is_mutual, opening)
 
     def _rejections(self, clause: FilterProgram) -> Work[list[Rejection | None]]:
         found: list[Rejection | None] = []

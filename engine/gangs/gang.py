@@ -9,10 +9,11 @@ at the release, or when nobody asks about members any more.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
+from typing import Literal, assert_never
 from weakref import ReferenceType
 
 import msgspec
@@ -24,6 +25,7 @@ from engine.clauses.gang import GangProgram
 from engine.counting.domains import shared_value
 from engine.decision.part import EndOfHold
 from engine.decision.verb_call import VerbCall
+from engine.facts import Cause, ExplainedPart, NamedClause
 from engine.objects.peer import Peer, key_of
 from engine.program.frame import Frame
 from grammar.values.errors import EvaluationError
@@ -275,8 +277,9 @@ def given_up(why: str) -> str:
 
 # ---- the gang of one pod
 
+_MOST_MEMBERS = 1000
 # How far a gang is, and how a member is there.
-GangState = Literal["waiting", "gathering", "given up", "begun", "not tried"]
+GangProgress = Literal["waiting", "fits", "gathering", "given up", "begun", "not tried"]
 Presence = Literal["bound", "held", "placed", "waiting"]
 
 # What is said of nodes to a pod whose gang has its places.
@@ -296,26 +299,44 @@ class GangMember(msgspec.Struct, frozen=True):
     seconds: float = 0.0
 
 
+class GangExplanation(NamedClause, frozen=True):
+    """The gang of the pod, as its clause sees it.
+
+    `name` is what its members have in common, after the namespace. `message` is what its texts in
+    the pod's events begin with. `quorum` members are placed together; it is null where it cannot be
+    told. `state` is `waiting`, `gathering` for so many `seconds`, `given up`, `begun` once a member
+    is on a node, or `not tried`; a command, which knows of nobody who gathers, says `fits`. `text`
+    says what the gang waits for, or how far it is. After `againIn` seconds it is tried again.
+    `exist`, `held`, `placed` and `bound` are numbers of members; the held ones have a place, too.
+    `members` are the first thousand.
+    """
+
+    name: str
+    message: str
+    quorum: int | None
+    state: GangProgress
+    text: str
+    seconds: float | None
+    againIn: float | None
+    exist: int
+    placed: int
+    held: int
+    bound: int
+    members: Sequence[GangMember]
+
+
 @dataclass(frozen=True, slots=True)
 class GangOfPod:
-    """The gang of one pod. `quorum` is None where it cannot be told.
+    """The gang of one pod, and its account for people.
 
-    A gang is `begun` once a member is on a node; `not tried` means that nobody has asked whether it
-    fits. `text` says the reason to wait, or the progress. It has gathered for so many `seconds`,
-    and is tried `again` after some, 0 at once. `allowed` are the nodes that it leaves to the pod,
-    None for all; `refusal` is the text for all other nodes.
+    `allowed` are the nodes that it leaves to the pod, None for all; `refusal` is the text for all
+    other nodes.
     """
 
     program: GangProgram
-    name: str
-    quorum: int | None
-    members: Sequence[GangMember]
-    state: GangState
-    text: str
+    told: GangExplanation
     refusal: str
     allowed: Collection[str] | None = ()
-    seconds: float = 0.0
-    again: float = 0.0
 
 
 def gang_of_pod(
@@ -326,35 +347,63 @@ def gang_of_pod(
     bound: Iterable[tuple[str, Peer]],
     waiting: Iterable[Peer],
     now: float,
+    message: str,
+    *,
+    places: bool,
 ) -> GangOfPod:
     """The gang of a pod, none of whose members is bound; `gang` is None if it is not known yet.
 
     `quorum` may be the reason why it cannot be told. `bound` are the members on nodes, each with
-    its node, also those that are held there.
+    its node, also those that are held there. With `places` it was placed only for the question.
     """
     members = list(_members(gang, pod, bound, waiting, now))
-    shown, number = (
-        f"{name.namespace}/{_shared(name, pod)}",
-        quorum if isinstance(quorum, int) else None,
-    )
-    found = partial(GangOfPod, name.program, shown, number, members)
-    if on_nodes := sum(member.presence == "bound" for member in members):
+    number = Counter(member.presence for member in members)
+
+    def found(
+        state: GangProgress,
+        text: str,
+        refusal: str,
+        allowed: Collection[str] | None = (),
+        seconds: float | None = None,
+        again: float | None = None,
+    ) -> GangOfPod:
+        told = GangExplanation(
+            name.program.policy,
+            name.program.name,
+            f"{name.namespace}/{_shared(name, pod)}",
+            message,
+            quorum if isinstance(quorum, int) else None,
+            state,
+            text,
+            seconds,
+            again,
+            len(members),
+            number["placed"] + number["held"],
+            number["held"],
+            number["bound"],
+            members[:_MOST_MEMBERS],
+        )
+        return GangOfPod(name.program, told, refusal, allowed)
+
+    if on_nodes := number["bound"]:
         text = f"{on_nodes} of its members {'is' if on_nodes == 1 else 'are'} on nodes"
         return found("begun", text, ELSEWHERE, None)
     if isinstance(quorum, str):
         return found("waiting", quorum, quorum)
     if gang is not None and gang.gathers:
-        text, seconds = f"{len(gang.holds)} of {gang.quorum} members are here", now - gang.began
-        if (node := gang.places.get(pod.uid)) is None:
-            return found("gathering", text, ENOUGH, seconds=seconds)
-        return found("gathering", text, ELSEWHERE, {node}, seconds)
+        node = gang.places.get(pod.uid)
+        refusal, allowed = (ENOUGH, ()) if node is None else (ELSEWHERE, (node,))
+        if places:
+            return found("fits", "it fits now", refusal, allowed)
+        text = f"{len(gang.holds)} of {gang.quorum} members are here"
+        return found("gathering", text, refusal, allowed, seconds=round(now - gang.began, 1))
     if len(members) < quorum:
         text = f"{len(members)} of {quorum} members exist"
         return found("waiting", text, text)
     if gang is None or not gang.text:
         text = "whether it fits was not tried yet"
         return found("not tried", text, text, None)
-    again = max(0.0, gang.not_before - now)
+    again = round(max(0.0, gang.not_before - now), 1) if gang.state == "given up" else None
     return found(gang.state, gang.text, gang.text, again=again)
 
 
@@ -388,3 +437,74 @@ def _shared(name: GangName, pod: Peer) -> str:
     if isinstance(name.value, tuple):
         return str(name.value[1])
     return pod.workload.name if pod.workload is not None else pod.name
+
+
+# ---- the gang in an explanation
+
+# The members with a row.
+_MOST_ROWS = 50
+
+
+def part_of(gang: GangExplanation, pod: str, *, alone: bool) -> ExplainedPart:
+    """The gang of this pod for people; `alone` says that nothing else rejects some node."""
+    needed = "some" if gang.quorum is None else str(gang.quorum)
+    numbers = [f"{needed} needed", f"{gang.exist} exist", f"{gang.placed} have a place"]
+    others = (gang.held, "held"), (gang.bound, "on nodes")
+    numbers += [f"{number} {what}" for number, what in others if number]
+    shown, clause = gang.members[:_MOST_ROWS], f"{gang.policy}: {gang.clause}"
+    progress, cause, hint = _words(gang, next((m for m in gang.members if m.pod == pod), None))
+    is_cause = cause and (alone or gang.state in ("fits", "gathering"))
+    return ExplainedPart(
+        title=f"gang {gang.name} ({clause})",
+        texts=[", ".join(numbers), progress],
+        rows=[{"member": m.pod, "is": _presence(m), "node": m.node} for m in shown],
+        more=gang.exist - len(shown),
+        names={"member": "pod", "node": "node"},
+        cause=Cause("gang", f"{cause} ({clause})", hint) if is_cause else None,
+    )
+
+
+def _presence(member: GangMember) -> str:
+    held = member.presence == "held"
+    return f"held since {member.seconds:.0f} s" if held else member.presence
+
+
+def _words(gang: GangExplanation, own: GangMember | None) -> tuple[str, str, str]:
+    """How far the gang is, the cause if nothing else keeps its member waiting, and what to do."""
+    text, place = gang.text, f"`{own.node}`" if own is not None and own.node else ""
+    again = f" in {gang.againIn:.0f} s" if gang.againIn else ""
+    match gang.state:
+        case "gathering":
+            since = f"gathers since {gang.seconds:.0f} s"
+            has = f"a place on {place}" if place else "no place yet"
+            why = f"its gang {since}, and it has {has}"
+            if own is not None and own.presence == "held":
+                why = f"held on {place} since {own.seconds:.0f} s"
+            return f"it {since}: {text}", f"{why}: {text}", _GATHERS
+        case "given up":
+            tried = f"it is tried again{again}"
+            why = f"its gang was {text}"
+            return f"it was {text}{f'; {tried}' if again else ''}", why, f"nothing: {tried}"
+        case "waiting":
+            return f"it waits: {text}", f"its gang waits: {text}", _hint(gang)
+        case "fits":
+            why = f"its gang fits now{f', with this pod on {place}' if place else ''}"
+            return text, why, _FITS
+        case "begun" | "not tried":
+            return text, "", ""
+        case _:
+            assert_never(gang.state)
+
+
+_FITS = "`placet explain --decision` asks the running Placet whether it gathers"
+_GATHERS = "nothing: all members are bound together, or the gang is given up and tried again"
+
+
+def _hint(gang: GangExplanation) -> str:
+    if gang.text.startswith("PodGroup "):
+        return "create the PodGroup with its number, or write one with `at least`"
+    if gang.quorum is not None and gang.exist < gang.quorum:
+        return "create the other members, or ask for fewer with `at least`"
+    if gang.text.endswith(" fit") or " fit, in " in gang.text:
+        return "make room for all members at the same time, or ask for fewer with `at least`"
+    return ""

@@ -233,7 +233,7 @@ class Gangs(DecisionPart):
         found = self.of_pod(call)
         if found is None:
             return None
-        return Rejected(found.text, found.program.policy, found.program.name)
+        return Rejected(found.told.text, found.program.policy, found.program.name)
 
     def _release(self, gang: KnownGang) -> None:
         waiting = self._waiting(gang, self._calls.snapshot())
@@ -356,8 +356,10 @@ class Gangs(DecisionPart):
         quorum, placed = self._attempts.quorum(call, name), self._placed(call, name)
         bound = self._members.on_nodes(name, placed, snapshot)
         waiting = self._members.waiting(name, snapshot).values()
-        gang = self.known.find(name)
-        found = gang_of_pod(name, gang, quorum, pod, bound, waiting, self._clock())
+        gang, message = self.known.find(name), name.program.message(call.evaluation)
+        found = gang_of_pod(
+            name, gang, quorum, pod, bound, waiting, self._clock(), message, places=places
+        )
         if not placed:
             return found
         rows = np.fromiter(snapshot.table.rows.values(), np.intp, len(snapshot.table.rows))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import product
@@ -164,6 +164,18 @@ def patch(pod: RequestPod, addition: PortableAddition) -> list[Json]:
     else:
         named = _add(f"{annotations}/{FORM.replace('/', '~1')}", addition.annotation)
     return [named, *(_add(f"/spec/{name}", value) for name, value in addition.spec.items())]
+
+
+def told_to_others(told: Mapping[str, str], registry: Registry) -> Iterator[str]:
+    """Whether these versions of policies, which the spec of a pod has, are still in force."""
+    now = {program.address: program.digest for program in registry.programs}
+    for address, digest in told.items():
+        if now.get(address) == digest:
+            yield f"others know policy {address} from the spec of the pod"
+        else:
+            what = "another version of policy" if address in now else "policy"
+            why = "" if address in now else ", which is not in force,"
+            yield f"others know {what} {address}{why} from the spec of the pod; create it again"
 
 
 class _Adding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.decision.audit_log import AuditedPod, AuditLog, PolicyAudits
-from engine.explanation.decided import AuditList
+from engine.explanation.document import AuditList
 from engine.program.program import Program
 from grammar.values.errors import EvaluationError
 from grammar.values.time import SECOND, Timestamp

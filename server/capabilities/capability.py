@@ -24,11 +24,11 @@ from engine.decision.verb_call import ClusterState
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import ApiError
+from engine.facts import Facts
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer, key_of
 from engine.objects.request_pod import RequestPod
 from engine.program.policy_time import PolicyTimes
-from server.answers import Facts
 from server.capabilities.policy_statuses import StatusTopic
 from server.http.health import Readiness
 from server.metrics.families import Sample

@@ -14,10 +14,10 @@ from engine.cache.cache import Cache
 from engine.cache.node_table import Snapshot
 from engine.cards.fragmentation import CardShape
 from engine.cards.node_cards import TAKEN, Card
+from engine.facts import Facts, PartOf, Row
 from engine.given_cards import CardUse, GivenCards, taken_shapes
 from engine.objects.peer import key_of
 from engine.work import shared_pause
-from server.answers import Facts, PartOf, Row
 from server.capabilities.capability import Capability, Opened, Site
 from server.metrics.families import Sample
 

@@ -14,9 +14,9 @@ from engine.cluster.data_fetching import DataApi, PrometheusClient
 from engine.cluster.data_sources import DataKeeper, SourceParts
 from engine.decision.registry import Registry
 from engine.engine import Engine
+from engine.facts import Facts
 from engine.program.tables import SourceStatus, TableSpec, source_label
 from grammar.messages.texts import counted
-from server.answers import Facts
 from server.capabilities.capability import Capability, Opened, Site
 from server.capabilities.policy_statuses import ReportedPolicy, StatusPart, condition
 from server.http.health import ReadinessCheck

@@ -20,9 +20,9 @@ from engine.drift.drift_document import DriftDocument, PolicyRepair
 from engine.drift.repairs import Repairs
 from engine.drift.survey import Survey
 from engine.errors import ApiError, ApiUnreachableError, EngineError, why
+from engine.facts import Facts
 from engine.objects.kept_pods import KEY
 from engine.program.program import Program
-from server.answers import Facts
 from server.capabilities.capability import Capability, LedCluster, Opened, Site
 from server.capabilities.policy_statuses import ReportedPolicy, StatusPart, condition, reported
 from server.capabilities.repair import Repairer

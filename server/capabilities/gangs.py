@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from engine.clauses.gang import GangProgram
+from engine.facts import Facts, PartOf
 from engine.gangs.gang import KnownGang
 from engine.gangs.gangs import Gangs
-from server.answers import Facts, PartOf
 from server.capabilities.capability import Capability, Opened, Site
 from server.capabilities.policy_statuses import ReportedPolicy, StatusPart
 from server.metrics.families import Sample

@@ -40,6 +40,7 @@ from engine.decision.registry import Registry
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import NotSyncedError
+from engine.facts import Facts
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPod
@@ -47,7 +48,7 @@ from engine.program.policy_time import DecisionTime, PolicyTimes, WorkClock
 from engine.work import shared_pause
 from grammar.meaning.schema import Schema
 from grammar.values.time import SECOND, Timestamp
-from server.answers import ClusterStatus, Facts, LeaseStatus, WatchedResource
+from server.answers import ClusterStatus, LeaseStatus, WatchedResource
 from server.capabilities.capability import LedCluster, Site
 from server.capabilities.policy_statuses import Statuses
 from server.capabilities.table import CAPABILITIES

@@ -18,8 +18,7 @@ from engine.cache.cluster_copy import NamedPod
 from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
-from engine.explanation.decided import decided
-from engine.explanation.document import PodExplanation
+from engine.explanation.document import PodExplanation, decided
 from engine.explanation.explanation import Analyst, Asker, PodQuestion, Told
 from engine.explanation.fills import BoundFill, fills_of
 from engine.explanation.inspection import Inspection
@@ -72,7 +71,7 @@ class Explainer:
         """
         async with self._line.one():
             pod = await self._pod(namespace, name)
-            inspection = Inspection.of(self.engine, pod.body, clock=self.clock)
+            inspection = Inspection(self.engine, pod.body, clock=self.clock)
             return await done(fills_of(inspection, pod.node), _REST_SECONDS, self.clock)
 
     async def explain(

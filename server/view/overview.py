@@ -21,8 +21,8 @@ from engine.decision.registry import Registry
 from engine.decision.verb_call import ClusterState
 from engine.engine import Engine
 from engine.errors import EngineError
-from engine.explanation.document import Cause
 from engine.explanation.fills import BoundFill, fill_of_cards, selects
+from engine.facts import Cause
 from engine.objects.peer import Peer, key_of
 from engine.program.frame import Frame
 from engine.program.program import CardsProgram

@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from aiohttp import web
 
-from engine.explanation.decided import Listing
-from engine.explanation.document import PodDecision, PodExplanation
+from engine.explanation.document import Listing, PodDecision, PodExplanation
 from engine.simulation.result import SimulationAnswer
 from server.answers import (
     CheckedDraft,

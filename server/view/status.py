@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 from engine.decision.journal import Journal
 from engine.engine import Engine
+from engine.facts import Facts
 from grammar.values.time import Timestamp
 from server.answers import (
     CertificateInUse,
     ClauseRejections,
     ClusterStatus,
-    Facts,
     FailedCheck,
     InFlight,
     Latency,

@@ -287,7 +287,7 @@ class _Tried:
 def _answer(engine: Engine, body: bytes, names: Sequence[str]) -> _Tried:
     """What the policies answer about a pod and these sorted nodes, or why there is no answer."""
     try:
-        inspection = Inspection.of(engine, body, names, time.monotonic)
+        inspection = Inspection(engine, body, names, time.monotonic)
         objections = finished(inspection.objections())
         passing = ClauseResults(inspection, objections).passing()
         given = finished(inspection.contributions(passing)) if passing else []

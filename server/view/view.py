@@ -19,7 +19,7 @@ from aiohttp.typedefs import Handler
 from engine.decision.audit_log import AuditLog
 from engine.decision.journal import Journal
 from engine.errors import BadObjectError, EngineError, UnknownNodeError
-from engine.explanation.decided import Listing, decided, summary
+from engine.explanation.document import Listing, decided, summary
 from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import shown
 from server.answers import ReplicaStatus

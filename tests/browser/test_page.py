@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from cli.demo.demo_cluster import demo_cluster
 from engine.decision.journal import Journal
@@ -269,9 +269,8 @@ def test_the_members_of_a_gang_and_what_is_held(page: Page) -> None:
         page.goto(f"{found.urls[0]}/ui/#/pods/shop/a-0")
         expect(page.locator(".cause")).to_contain_text("Held on `n0` since 12 s")
         gang = page.locator("section", has=page.get_by_role("heading", name="Gang shop/a"))
-        expect(gang).to_contain_text("gathering")
-        expect(gang).to_contain_text("1 of 3 members are here. It gathers since 12 s.")
-        expect(gang).to_contain_text("3 are placed together: 3 exist, 3 have a place, 1 held")
+        expect(gang).to_contain_text("It gathers since 12 s: 1 of 3 members are here.")
+        expect(gang).to_contain_text("3 needed, 3 exist, 3 have a place, 1 held.")
         rows = gang.locator("tbody tr")
         expect(rows).to_have_count(3)
         expect(rows.nth(0)).to_contain_text("held since 12 s")
@@ -281,6 +280,36 @@ def test_the_members_of_a_gang_and_what_is_held(page: Page) -> None:
         expect(page.locator(".cause")).to_contain_text("it has a place on")
         rows.nth(0).get_by_role("link").last.click()
         expect(page.get_by_role("region", name="Node n0")).to_be_visible()
+
+
+def test_a_part_of_an_explanation_is_shown_by_its_shape(page: Page, demo: Demo) -> None:
+    """Of a capability that the page does not know: texts, numbers, bars, and links."""
+    row = {"pod": "shop/a", "where": "node-1", "seats": {"part": 3, "whole": 4}, "cost": 2.6}
+    seats = {
+        "title": "seats of <b>shop</b>",
+        "texts": ["3 of 4 are taken", "one is left"],
+        "rows": [row, row | {"pod": "shop/b", "seats": None}],
+        "more": 7,
+        "names": {"pod": "pod", "where": "node"},
+    }
+    note = {"texts": ["two seats would be enough"], "afterNodes": True}
+
+    def with_parts(route: Route) -> None:
+        found = route.fetch().json()
+        route.fulfill(json=found | {"parts": [seats, note]})
+
+    page.route("**/api/v1/explain/**", with_parts)
+    page.goto(f"{demo.view}/ui/#/pods/shop/reports-7d9c6b-0x")
+    part = page.locator("section", has=page.get_by_role("heading", name="Seats of <b>shop</b>"))
+    expect(part).to_contain_text("3 of 4 are taken.One is left.")
+    expect(part.locator("th.right")).to_have_text(["Cost"])
+    assert part.locator(".bar .part").get_attribute("width") == "75"
+    expect(part).to_contain_text("and 7 more")
+    assert part.get_by_role("link").first.get_attribute("href") == "#/pods/shop/a"
+    expect(page.get_by_text("two seats would be enough")).to_be_visible()
+    everybody_can_use_it(page, "part")
+    node = part.get_by_role("link", name="node-1").first
+    assert node.get_attribute("href") == "#/pods/shop/reports-7d9c6b-0x/node-1"
 
 
 def test_the_keyboard_reaches_everything(page: Page, demo: Demo) -> None:

@@ -125,7 +125,7 @@ def test_shares_and_anti_affinity_agree(pytestconfig: pytest.Config) -> None:
             cache = cache_of(made.nodes, [*made.pods, made.pod])
             engine = Engine(Registry(programs), Known(cache), CODEC, Silent())
             refused = dict.fromkeys(wanted, False)
-            inspection = Inspection.of(engine, raw(made.pod), [*wanted])
+            inspection = Inspection(engine, raw(made.pod), [*wanted])
             for objection in (o for p in programs for o in finished(inspection.objections_of(p))):
                 for name, is_refused in zip(wanted, objection.refused, strict=True):
                     refused[name] |= bool(is_refused)
@@ -218,7 +218,7 @@ class Comparison:
         """Whether the clauses for each plugin pass each node."""
         engine = Engine(Registry(programs), Known(cache), CODEC, Silent())
         names = [node["metadata"]["name"] for node in made.nodes]
-        inspection = Inspection.of(engine, raw(made.pod), names)
+        inspection = Inspection(engine, raw(made.pod), names)
         passing = {
             plugin: dict.fromkeys(names, True)
             for plugin in (
@@ -245,7 +245,7 @@ class Comparison:
         names = [node["metadata"]["name"] for node in made.nodes]
         addresses = {program.address: program.name for program in programs}
         preferred = dict.fromkeys(names, 0.0)
-        for given in finished(Inspection.of(engine, raw(made.pod), names).contributions()):
+        for given in finished(Inspection(engine, raw(made.pod), names).contributions()):
             policy, points = addresses[given.policy], dict(zip(names, given.points, strict=True))
             if policy == "preferred NodeAffinity":
                 for name in names:

@@ -86,7 +86,7 @@ def test_the_right_groups_are_chosen(name: str, pytestconfig: pytest.Config) -> 
     nodes = [node(group, labels=labels) for group, labels in GROUPS.items()]
     after = told(asked, registry).after
     engine = Engine(registry, Known(cache_of(nodes)), CODEC, Silent())
-    (objection,) = finished(Inspection.of(engine, raw(asked), [*GROUPS]).objections())
+    (objection,) = finished(Inspection(engine, raw(asked), [*GROUPS]).objections())
     refusals = dict(zip(GROUPS, objection.refused, strict=True))
     assert [group for group, refused in refusals.items() if not refused] == CHOSEN[name]
     with running(built_plugins(pytestconfig)) as plugins:

@@ -103,9 +103,7 @@ def _refused(registry: Registry, made: World) -> set[str]:
     """The nodes that Placet rejects for the pod as it was created."""
     cache = cache_of(made.nodes, [*made.pods, made.pod])
     names = [each["metadata"]["name"] for each in made.nodes]
-    inspection = Inspection.of(
-        Engine(registry, Known(cache), CODEC, Silent()), raw(made.pod), names
-    )
+    inspection = Inspection(Engine(registry, Known(cache), CODEC, Silent()), raw(made.pod), names)
     return {
         name
         for objection in finished(inspection.objections())

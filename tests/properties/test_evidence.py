@@ -97,7 +97,7 @@ def outcome(expr: Expr, environment: Environment, variables: dict[str, Any]) -> 
 def analysed(world: World) -> tuple[ClauseResults, WrittenClauses]:
     """The results of every clause for the asked pod, and the clauses that they are about."""
     engine = offline_engine(world.policies.registry, world.cluster, world.codec)
-    inspection = Inspection.of(engine, world.cluster.pod("shop/p-1").body)
+    inspection = Inspection(engine, world.cluster.pod("shop/p-1").body)
     objections = finished(inspection.objections())
     passing = ClauseResults(inspection, objections).passing()
     given = finished(inspection.contributions(passing))

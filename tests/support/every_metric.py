@@ -14,9 +14,9 @@ from prometheus_client.metrics_core import Metric
 
 from engine.decision.journal import Journal
 from engine.decision.recent_answers import RejectedStatus
+from engine.facts import PartOf
 from server.answers import (
     InFlight,
-    PartOf,
     PolicyInForce,
     ReplicaStatus,
     WatchedResource,

@@ -29,7 +29,7 @@ from engine.drift.drift_document import DriftDocument
 from engine.enforced import EnforcedPolicies, enforced
 from engine.engine import Engine
 from engine.errors import EngineError
-from engine.explanation.decided import AuditList
+from engine.explanation.document import AuditList
 from engine.program.policy_time import DecisionTime
 from grammar.tree.source import Source
 from grammar.values.time import Timestamp

@@ -119,8 +119,10 @@ export function Problem({ error, status, remedy }) {
   return html`<div class="problem" role="alert"><strong>${sentence(error)}</strong> ${remedy ?? usual}</div>`;
 }
 
+export const titled = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
 export const sentence = (text) => {
-  const whole = text.charAt(0).toUpperCase() + text.slice(1);
+  const whole = titled(text);
   return /[.!?]$/.test(whole) ? whole : `${whole}.`;
 };
 
@@ -142,6 +144,23 @@ export const Table = ({ label, head, children, ...more }) => html`
   <div class="scroll" tabindex="0" role="region" aria-label=${label}><table ...${more}><thead><tr>${head.map((text) =>
     html`<th scope="col" class=${text[0] === ">" ? "right" : undefined}>${text.replace(/^>/, "")}</th>`)}</tr></thead>
   <tbody>${children}</tbody></table></div>`;
+
+// Named values by their columns; `link` gives the address of what a column names, if it names something.
+export function Rows({ label, rows, link = () => null }) {
+  const columns = [...new Set(rows.flatMap(Object.keys))];
+  const right = (column) => rows.every((row) => row[column] === null || typeof row[column] === "number");
+  return html`<${Table} label=${label} head=${columns.map((each) => (right(each) ? ">" : "") + titled(each))}>${rows.map((row, index) => html`
+    <tr key=${index}>${columns.map((each) => html`<td class=${right(each) ? "right" : undefined}><${Cell} value=${row[each]}
+      to=${row[each] && link(each, row[each])} /></td>`)}</tr>`)}<//>`;
+}
+
+function Cell({ value, to }) {
+  if (to) return html`<a href=${to}>${value}</a>`;
+  if (typeof value === "number") return Math.round(value).toLocaleString("en");
+  if (!value || typeof value !== "object") return value;
+  if (Array.isArray(value)) return value.join(", ");
+  return html`${value.part} of ${value.whole}<${Bar} part=${value.part} whole=${value.whole} kind="good" />`;
+}
 
 // The colours of the page are those of the system, and it says when they change.
 export function useScheme() {

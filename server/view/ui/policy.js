@@ -1,6 +1,6 @@
 // Policy: the pods that it selects, how full its bounds are, what capabilities know of it, and its drift.
 import { html } from "./vendor/preact-htm.js";
-import { API, Badge, Bar, Table, Waiting, ago, count, podAddress, useAnswer } from "./parts.js";
+import { API, Badge, Rows, Table, Waiting, ago, count, podAddress, titled, useAnswer } from "./parts.js";
 import { Fill, boundKey } from "./home.js";
 
 export function Selected({ policy }) {
@@ -29,21 +29,9 @@ export function Facts({ facts, policy }) {
   const about = (row) => row.policy === policy || (row.policies || []).includes(policy);
   const tables = Object.entries(facts).map(([name, every]) => [name, every.filter(about)]);
   return tables.filter(([, rows]) => rows.length).map(([name, rows]) => {
-    const columns = [...new Set(rows.flatMap(Object.keys))].filter((each) => !["policy", "policies"].includes(each));
-    const right = (column) => rows.every((row) => row[column] === null || typeof row[column] === "number");
-    return html`<section key=${name}><h2>${title(name)}</h2>
-      <${Table} label=${name} head=${columns.map((each) => (right(each) ? ">" : "") + title(each))}>${rows.map((row, index) => html`
-        <tr key=${index}>${columns.map((each) => html`<td class=${right(each) ? "right" : undefined}><${Cell} value=${row[each]} /></td>`)}</tr>`)}<//></section>`;
+    const others = rows.map(({ policy: _, policies: __, ...row }) => row);
+    return html`<section key=${name}><h2>${titled(name)}</h2><${Rows} label=${name} rows=${others} /></section>`;
   });
-}
-
-const title = (text) => text.charAt(0).toUpperCase() + text.slice(1);
-
-function Cell({ value }) {
-  if (typeof value === "number") return Math.round(value).toLocaleString("en");
-  if (!value || typeof value !== "object") return value;
-  if (Array.isArray(value)) return value.join(", ");
-  return html`${value.part} of ${value.whole}<${Bar} part=${value.part} whole=${value.whole} kind="good" />`;
 }
 
 // What breaks its clauses where it is, and where a repair would move it.

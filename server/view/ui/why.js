@@ -2,7 +2,7 @@
 import { html } from "./vendor/preact-htm.js";
 import {
   API, Badge, Bar, Empty, Names, Problem, Waiting, clock, count, encodedPath, podAddress, policyAddress,
-  Table, sentence, useAnswer,
+  Rows, Table, sentence, titled, useAnswer,
 } from "./parts.js";
 
 export function Why({ namespace, name, node }) {
@@ -37,7 +37,7 @@ export function Now({ found, chosen, one, link }) {
     <p class="quiet">${found.on ? html`The pod runs on <a href=${link(found.on)}>${found.on}</a>. ` : "The pod has no node. "}
       Asked at ${clock(found.at)} of replica ${found.replica}.</p>
     <${Concerned} found=${found} />
-    ${found.gang && html`<${Gang} gang=${found.gang} link=${link} />`}
+    <${Parts} parts=${found.parts} link=${link} />
     ${found.notInForce.length > 0 && html`<${NotInForce} policies=${found.notInForce} />`}
     ${chosen && html`<section class="node" aria-label=${`Node ${chosen}`}>
       <h2>Node ${chosen} <a class="close" href=${link()}>close</a></h2>
@@ -52,6 +52,7 @@ export function Now({ found, chosen, one, link }) {
     ${found.unfit.length > 0 && html`<section><h2>kube-scheduler's own reasons</h2>
       ${found.unfit.map((each) => html`<${Group} key=${each.text} nodes=${found.nodes} link=${link}
         group=${{ rejectedBy: [each], nodes: each.nodes, names: each.names }} />`)}</section>`}
+    <${Parts} parts=${found.parts} after=${true} link=${link} />
     ${found.nearest.length > 0 && html`<section><h2>Nearest misses</h2>
       <p class="quiet">Few clauses reject these nodes.</p>
       <${Table} label="Nearest misses" head=${["Node", "Why"]}>${found.nearest.map((miss) => html`<tr key=${miss.node}><td><a href=${link(miss.node)}>${miss.node}</a></td>
@@ -110,28 +111,21 @@ const APPLIES = { governs: "good", "as a guardrail": "good", "in audit": "part",
 const Concerned = ({ found }) => html`<section><h2>Policies</h2>
   ${found.exempt && html`<p class="quiet">${sentence(found.exempt)} No policy applies to the pod.</p>`}
   ${!found.policies.length && html`<p class="quiet">No policy concerns this pod.</p>`}
-  ${found.toldToOthers.map((line) => html`<p class="quiet">${line}</p>`)}
   <ul class="lines">${found.policies.map(({ address, applies, because }) => html`<li key=${address}>
     <a href=${policyAddress(address)}>${address}</a>
     <${Badge} kind=${APPLIES[applies] || "plain"}>${applies === "no" ? "does not apply" : applies}<//>
     <span>${because}</span></li>`)}</ul></section>`;
 
-const GANG = { gathering: "part", waiting: "bad", "given up": "bad", begun: "good" };
-
-function Gang({ gang, link }) {
-  const numbers = [[gang.exist, "exist"], [gang.placed, "have a place"], [gang.held, "held"], [gang.bound, "on nodes"]];
-  const since = gang.seconds === null ? "" : ` It gathers since ${Math.round(gang.seconds)} s.`;
-  const again = gang.againIn ? ` It is tried again in ${Math.ceil(gang.againIn)} s.` : "";
-  const shown = gang.members.slice(0, 50);
-  return html`<section><h2>Gang ${gang.name}</h2>
-    <p><${Badge} kind=${GANG[gang.state] || "plain"}>${gang.state}<//> ${sentence(gang.text)}${since}${again}</p>
-    <p class="quiet">${gang.policy}: ${gang.clause}. ${gang.quorum === null ? "Some" : gang.quorum} are placed together:
-      ${" "}${numbers.map(([number, what]) => `${number} ${what}`).join(", ")}.</p>
-    <${Table} label="Members" head=${["Member", "Is", "Node"]}>${shown.map((each) => html`<tr key=${each.pod}><td><a href=${podAddress(each.pod)}>${each.pod}</a></td>
-      <td>${each.presence}${each.presence === "held" ? ` since ${Math.round(each.seconds)} s` : ""}</td>
-      <td>${each.node && html`<a href=${link(each.node)}>${each.node}</a>`}</td></tr>`)}<//>
-    ${gang.exist > shown.length && html`<p class="quiet">and ${gang.exist - shown.length} more</p>`}</section>`;
-}
+// What capabilities say, before what is said of nodes or after it; the first rows have links to what they name.
+const MOST_ROWS = 50;
+const Parts = ({ parts, after = false, link }) => parts.filter((part) => Boolean(part.afterNodes) === after).map((part) => {
+  const { title, texts = [], rows = [], more = 0, names = {} } = part, left = more + Math.max(0, rows.length - MOST_ROWS);
+  if (!title) return texts.map((text) => html`<p class="quiet">${text}</p>`);
+  return html`<section key=${title}><h2>${titled(title)}</h2>${texts.map((text) => html`<p>${sentence(text)}</p>`)}
+    ${rows.length > 0 && html`<${Rows} label=${title} rows=${rows.slice(0, MOST_ROWS)}
+      link=${(column, name) => names[column] && (names[column] === "pod" ? podAddress : link)(name)} />`}
+    ${left > 0 && html`<p class="quiet">and ${left} more</p>`}</section>`;
+});
 
 const NotInForce = ({ policies }) => html`<section><h2>Not in force as written</h2>
   <ul class="lines">${policies.map((each) => html`<li key=${each.policy}><a href=${policyAddress(each.policy)}>${each.policy}</a>
@@ -237,4 +231,5 @@ const Then = ({ then }) => html`<h2>Then, at ${clock(then.at)}</h2>
   <${InShort} found=${then} />
   ${then.policies.map((each) => html`<p><a href=${policyAddress(each.address)}>${each.address}</a> ${each.applies}.</p>`)}
   ${then.groups.map((group, index) => html`<${Group} key=${index} group=${group} nodes=${then.nodes} link=${(node) => podAddress(then.pod, node)} />`)}
-  <${Preempted} found=${then.preemption} />`;
+  <${Preempted} found=${then.preemption} />
+  <${Parts} parts=${then.parts} after=${true} />`;

@@ -136,7 +136,7 @@ def test_an_inspection_says_whose_limit_it_is() -> None:
     cache = cache_of(NODES, [db("db-0", on="n1"), web("web-0", on="n2"), web("web-1", on="n2")])
     engine = engine_over(text, cache)
     for asked, whose in ((web("web-2"), [(True, ["n1"])]), (db("db-1"), [(False, ["n1", "n2"])])):
-        found = finished(Inspection.of(engine, raw(asked)).objections())
+        found = finished(Inspection(engine, raw(asked)).objections())
         names = [[f"n{i + 1}" for i in o.refused.nonzero()[0]] for o in found]
         assert list(zip((o.is_mutual for o in found), names, strict=True)) == whose
 
@@ -338,7 +338,7 @@ def test_equals_a_plain_model(seed: int) -> None:
             engine.in_flight.offer(flying, table, rows, 0, is_narrow=False)
             places[name] = made, offered
         asked = _pod(random, f"asked-{step}", None)
-        inspection = Inspection.of(engine, raw(asked), names)
+        inspection = Inspection(engine, raw(asked), names)
         refused = {
             n
             for o, n in product(finished(inspection.objections()), names)

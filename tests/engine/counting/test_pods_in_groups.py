@@ -118,7 +118,7 @@ def test_the_pods_whose_mutual_limit_keeps_the_pod_out() -> None:
     cache = cache_of(NODES, [*there, waiting, pod("db-3", labels=db)])
     engine = engine_over(alone, cache)
     engine.filter(raw(pod("db-3", labels=db)), ["n3"], None, math.inf)
-    inspection = Inspection.of(engine, raw(ASKED))
+    inspection = Inspection(engine, raw(ASKED))
     (objection,) = finished(inspection.objections())
     assert objection.is_mutual
     clause = objection.program

@@ -9,13 +9,13 @@ import pytest
 from engine.enforced import PolicyNotInForce
 from engine.explanation.cause import cause_of, reasons_of
 from engine.explanation.document import (
-    CauseKind,
     ClauseSummary,
     NodeGroup,
     PodExplanation,
     RejectingClause,
     UnfitNodes,
 )
+from engine.facts import CauseKind
 from tests.support.builders import pod
 
 ZONE = ClauseSummary("shop/a", "zone", 3, 3, 0, "zone", counts=False)

@@ -238,7 +238,7 @@ def test_a_portion_is_a_few_nodes_of_one_clause() -> None:
     text = re.sub(r"limit .*?strict\s*}", "", POLICIES, flags=re.DOTALL)
     ticks = itertools.count()
     engine = engine_of(text, nodes)
-    work = Inspection.of(engine, raw(web()), clock=lambda: float(next(ticks)))
+    work = Inspection(engine, raw(web()), clock=lambda: float(next(ticks)))
     # Three filters and two scores, eight nodes at a time.
     steps = (work.objections(), work.contributions())
     assert sum(1 for step in steps for _ in step) == 5 * 40 / 8

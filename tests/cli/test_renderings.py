@@ -15,7 +15,7 @@ import yaml
 
 from cli.commands.repl import asked
 from cli.console import Part, put, put_document
-from cli.explanation.layout import (
+from cli.explanation import (
     analysis,
     cause_lines,
     every_node,
@@ -35,7 +35,7 @@ from tests.cli import shop
 from tests.cli.conftest import Placet
 from tests.support.builders import kubectl_list, raw
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "explanation"
+GOLDEN = Path(__file__).parents[1] / "golden" / "explanation"
 SAID = "0/4 nodes are available: 1 node(s) had untolerated taint(s), 3 policy shop: zone."
 THEN = PodDecision(
     number=1,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, assert_never
+from typing import Any
 
 import msgspec
 from rich.table import Table
@@ -13,31 +13,25 @@ from cli.console import Part, lines, table
 from engine.enforced import PolicyNotInForce
 from engine.explanation.cause import event_time, pod_scheduled
 from engine.explanation.document import (
-    Cause,
     ClauseOnNode,
-    GangExplanation,
     NodeExplanation,
     PodAnswer,
     PodDecision,
     PodExplanation,
-    PolicyAudit,
     ReadValue,
     ScoreTerm,
     TracedExpression,
 )
 from engine.explanation.evidence import count_lines
-from engine.objects.codec import ObjectCodec
-from engine.portable.portable_clauses import portability
-from engine.selectors.label_conditions import Frozen
-from grammar.checker.policy_checker import Checked
+from engine.facts import Cause, Cell, ExplainedPart, Row
 from grammar.messages.texts import counted, cut, excerpt, named
 
 # The most names in a row.
 NAMED = 4
 # Of more nodes than these there is a row for each only if it is asked for.
 _LISTED = 20
-# The most members of a gang in a table.
-_MEMBERS = 20
+# The most rows of a part, and names in a cell.
+_ROWS, _NAMED = 20, 5
 # The most rows of a trace: a loop over the pods of a node has steps for each pod.
 _STEPS = 40
 # The longest value in a trace.
@@ -48,13 +42,10 @@ FAIL, _FAILS = Text("fail", "red"), Text("fails", "red")
 
 def not_in_force(broken: Sequence[PolicyNotInForce]) -> Iterator[Part]:
     """A row for each policy that is not in force as it is written."""
-    if not broken:
-        return
-    rows = table("not in force", "instead", "because")
-    for each in broken:
-        rows.add_row(each.policy, each.instead, each.because)
-    yield rows
-    yield ""
+    if broken:
+        rows = [(each.policy, each.instead, each.because) for each in broken]
+        yield table("not in force", "instead", "because", rows=rows)
+        yield ""
 
 
 def head(found: PodExplanation) -> Iterator[Part]:
@@ -70,11 +61,8 @@ def head(found: PodExplanation) -> Iterator[Part]:
         yield "no policy applies to the namespace of the pod"
     if found.otherPolicies:
         yield f"and {counted(found.otherPolicies, 'policy', 'policies')} of other namespaces"
-    yield from found.toldToOthers
+    yield from parts_of(found)
     yield ""
-    if found.gang is not None:
-        yield from gang_of_pod(found.gang)
-        yield ""
     if found.problem:
         yield f"kube-scheduler would get an error and retry: {found.problem}"
         yield ""
@@ -82,42 +70,36 @@ def head(found: PodExplanation) -> Iterator[Part]:
 
 def concerned(found: PodAnswer) -> Table:
     """A row for each policy."""
-    rows = table("policy", "applies", "because")
-    for each in found.policies:
-        rows.add_row(each.address, each.applies, each.because)
-    return rows
+    rows = [(each.address, each.applies, each.because) for each in found.policies]
+    return table("policy", "applies", "because", rows=rows)
 
 
-def gang_of_pod(gang: GangExplanation) -> Iterator[Part]:
-    """The gang of a pod, and a row for each member."""
-    needed = "some" if gang.quorum is None else str(gang.quorum)
-    numbers = [f"{gang.exist} exist", f"{gang.placed} have a place"]
-    others = (gang.held, "held"), (gang.bound, "on nodes")
-    numbers += [f"{number} {what}" for number, what in others if number]
-    yield f"gang {gang.name} ({gang.policy}: {gang.clause}): {needed} needed, {', '.join(numbers)}"
-    yield f"  {_gang_state(gang)}"
-    rows = table("member", "is", "node")
-    for each in gang.members[:_MEMBERS]:
-        since = f" since {each.seconds:.0f} s" if each.presence == "held" else ""
-        rows.add_row(each.pod, f"{each.presence}{since}", each.node)
-    yield rows
-    if gang.exist > _MEMBERS:
-        yield f"and {gang.exist - _MEMBERS} more"
+def parts_of(found: PodAnswer, *, after: bool = False) -> Iterator[Part]:
+    """The parts of capabilities that come before the nodes, or `after` them."""
+    for part in found.parts:
+        if part.afterNodes == after:
+            yield from explained_part(part)
 
 
-def _gang_state(gang: GangExplanation) -> str:
-    match gang.state:
-        case "gathering":
-            return f"it gathers since {gang.seconds or 0:.0f} s: {gang.text}"
-        case "given up":
-            again = f"; it is tried again in {gang.againIn:.0f} s" if gang.againIn else ""
-            return f"it was {gang.text}{again}"
-        case "waiting":
-            return f"it waits: {gang.text}"
-        case "begun" | "fits" | "not tried":
-            return gang.text
-        case _:
-            assert_never(gang.state)
+def explained_part(part: ExplainedPart) -> Iterator[Part]:
+    """The texts of a part, set apart if it has a title, and its first rows."""
+    if part.title:
+        first, *others = part.texts
+        yield ""
+        yield f"{part.title}: {first}"
+        yield from (f"  {text}" for text in others)
+    else:
+        yield from part.texts
+    if part.rows:
+        yield row_table(part.rows[:_ROWS])
+    if (more := part.more + len(part.rows[_ROWS:])) > 0:
+        yield f"and {more} more"
+
+
+def row_table(found: Sequence[Row]) -> Table:
+    """A table with the columns of all rows."""
+    columns = list(dict.fromkeys(column for row in found for column in row))
+    return table(*columns, rows=([row.get(column) for column in columns] for row in found))
 
 
 def every_node(found: PodExplanation, *, wide: bool = False) -> Iterator[Part]:
@@ -127,18 +109,7 @@ def every_node(found: PodExplanation, *, wide: bool = False) -> Iterator[Part]:
     yield ""
     passing = passed(found.passing, found.nodes, found.heldBack)
     yield from _beside_unfit(found, passing, reasons=not has_rows)
-    for audit in found.audits:
-        yield audited(audit)
-
-
-def audited(audit: PolicyAudit) -> str:
-    """What a policy in audit mode would do."""
-    by = ", ".join(f"`{each.clause}` {each.nodes}" for each in audit.clauses)
-    left = "" if audit.passing else ", and leave none that passes"
-    since = f", as since {audit.since}" if audit.since else ""
-    nodes = counted(audit.nodes, "node")
-    would = f"would reject {nodes}{f' ({by})' if by else ''}{left}{since}"
-    return f"{audit.policy}, in audit, {would}"
+    yield from parts_of(found, after=True)
 
 
 def _beside_unfit(found: PodExplanation, passing: str, *, reasons: bool = True) -> Iterator[Part]:
@@ -147,11 +118,9 @@ def _beside_unfit(found: PodExplanation, passing: str, *, reasons: bool = True) 
     yield f"{passing}; kube-scheduler's own plugins reject {unfit} of them" if unfit else passing
     if not reasons or not found.unfit:
         return
-    rows = table("nodes", "kube-scheduler's own reason", "which", right=("nodes",))
-    for each in found.unfit:
-        rows.add_row(str(each.nodes), each.text, named(each.names, NAMED))
+    rows = [(each.nodes, each.text, named(each.names, NAMED)) for each in found.unfit]
     yield ""
-    yield rows
+    yield table("nodes", "kube-scheduler's own reason", "which", rows=rows)
 
 
 def one_node(found: PodExplanation) -> Iterator[Part]:
@@ -220,10 +189,10 @@ def trace_rows(shown: TracedExpression) -> Iterator[Part]:
     if not shown.values:
         yield f"  {shown.text}"
         return
-    grid = table("", "")
+    steps = shown.values[:_STEPS]
+    rows = ((f"  {'  ' * each.depth}{each.expression}", f"= {_value(each)}") for each in steps)
+    grid = table("", "", rows=rows)
     grid.show_header = False
-    for each in shown.values[:_STEPS]:
-        grid.add_row(f"  {'  ' * each.depth}{each.expression}", f"= {_value(each)}")
     yield grid
     if len(shown.values) > _STEPS:
         yield f"  … and {len(shown.values) - _STEPS} more parts"
@@ -282,10 +251,7 @@ def then_and_now(found: PodExplanation) -> Iterator[Part]:
     if not found.changes:
         yield "policies, nodes, counts and time are the same"
     else:
-        rows = table("changed", "how")
-        for change in found.changes:
-            rows.add_row(change.what, change.text)
-        yield rows
+        yield table("changed", "how", rows=((each.what, each.text) for each in found.changes))
     yield from preemption(then)
 
 
@@ -321,14 +287,12 @@ def analysis(found: PodExplanation) -> Iterator[Part]:
 
 
 def _clauses(found: PodExplanation) -> Iterator[Part]:
-    numbers = ("passes", "fails", "fails only this")
-    listed = table("clause", *numbers, right=numbers)
+    rows: list[Sequence[Cell]] = []
     for each in found.clauses:
-        row = (found.nodes - each.fails, each.fails, each.failsOnlyThis)
-        listed.add_row(f"{each.policy}: {each.clause}", *map(str, row))
-        for part in each.requires:
-            listed.add_row(f"  {part.text}", str(found.nodes - part.fails), str(part.fails), "")
-    yield listed
+        name, passes = f"{each.policy}: {each.clause}", found.nodes - each.fails
+        rows.append((name, passes, each.fails, each.failsOnlyThis))
+        rows += [(f"  {p.text}", found.nodes - p.fails, p.fails, None) for p in each.requires]
+    yield table("clause", "passes", "fails", "fails only this", rows=rows)
     yield ""
     yield from _beside_unfit(found, passed(found.passing, found.nodes))
 
@@ -446,21 +410,3 @@ def readable_policies(policies: Mapping[str, bytes]) -> Iterator[Part]:
         why = "" if ready.get("status") == "True" else ready.get("message", "")
         rows.add_row(name.partition("/")[2], ready.get("status", "unknown"), *shown, why)
     yield rows
-
-
-def portability_lines(checked: Checked, codec: ObjectCodec, frozen: Frozen) -> Iterator[str]:
-    """Which clauses of a policy autoscalers can be told of."""
-    policy = checked.policy
-    said = "portable" if policy.portable else "not `portable`, so nobody is told"
-    yield f"policy {policy.address} ({said})"
-    verdicts = portability(checked, codec, frozen)
-    if not verdicts:
-        yield "  no clause rejects nodes"
-    for verdict in verdicts:
-        name = verdict.clause or "all clauses"
-        if verdict.reason:
-            yield f"  {name}: stays in Placet: {verdict.reason}"
-        elif verdict.exact:
-            yield f"  {name}: told as it is"
-        else:
-            yield f"  {name}: told in part; Placet rejects more nodes"

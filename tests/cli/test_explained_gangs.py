@@ -10,13 +10,13 @@ import pytest
 
 from cli.commands.repl import asked
 from cli.console import put
-from cli.explanation.layout import gang_of_pod
+from cli.explanation import parts_of
 from cli.repl.conversation import answer
 from cli.repl.session import ReplSession
 from engine.errors import own_text
 from engine.explanation.cause import cause_of
-from engine.explanation.document import GangExplanation, PodExplanation
-from engine.gangs.gang import GangMember
+from engine.explanation.document import PodExplanation
+from engine.gangs.gang import GangExplanation, GangMember, part_of
 from tests.cli.conftest import Placet
 from tests.cli.shop import snapshot
 from tests.support.builders import kubectl_list, node, pod, raw
@@ -134,7 +134,7 @@ def test_one_node_says_that_the_gang_has_another(placet: Placet) -> None:
 # ---- what a replica tells
 
 
-def told(state: Any, text: str, **more: Any) -> PodExplanation:
+def told(state: Any, text: str, name: str = "shop/a-0", **more: Any) -> PodExplanation:
     members = [
         GangMember("shop/a-0", "held", "node-3", 12.0),
         GangMember("shop/a-1", "placed", "node-4"),
@@ -152,7 +152,8 @@ def told(state: Any, text: str, **more: Any) -> PodExplanation:
         members=members,
         **{**fields, **more},
     )
-    return PodExplanation(replica="placet-0", pod="shop/a-0", at="", on=None, gang=found)
+    part = part_of(found, name, alone=False)
+    return PodExplanation(replica="placet-0", pod=name, at="", on=None, gang=found, parts=[part])
 
 
 def waiting(name: str) -> dict[str, Any]:
@@ -169,8 +170,7 @@ def waiting(name: str) -> dict[str, Any]:
 )
 def test_a_member_of_a_gang_that_gathers_says_how_far_it_is(name: str, where: str) -> None:
     text = f"{where}: 1 of 2 members are here (gangs: together)"
-    found = told("gathering", "1 of 2 members are here", seconds=14.0)
-    found = msgspec.structs.replace(found, pod=f"shop/{name}")
+    found = told("gathering", "1 of 2 members are here", f"shop/{name}", seconds=14.0)
     cause = cause_of(waiting(name), (), found, ())
     assert cause is not None
     assert (cause.kind, cause.text) == ("gang", text)
@@ -189,12 +189,10 @@ def test_without_bind_the_cause_is_that_of_placet_and_not_of_the_gang() -> None:
 
 
 def test_the_members_of_a_gang_that_gathers_have_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    found = told("gathering", "1 of 2 members are here", seconds=14.0).gang
-    assert found is not None
-    put(gang_of_pod(found))
+    put(parts_of(told("gathering", "1 of 2 members are here", seconds=14.0)))
     assert (
         capsys.readouterr().out
-        == """\
+        == """
 gang shop/a (gangs: together): 2 needed, 3 exist, 2 have a place, 1 held
   it gathers since 14 s: 1 of 2 members are here
 member    is               node

@@ -11,7 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from cli.console import put
 from cli.demo.demo_cluster import demo_cluster
+from cli.explanation import parts_of
 from cli.sources import AskedCluster
 from cli.world import World, explained
 from engine.decision.journal import CountedGroup
@@ -25,12 +27,13 @@ from engine.explanation.document import (
     RejectingClause,
 )
 from engine.explanation.explanation import changes
+from engine.facts import ExplainedPart, PartOf, Row
 from engine.offline import offline_engine
 from grammar.values.time import Timestamp
 from tests.cli import shop
 from tests.support.builders import raw
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 NOW = Timestamp.parse("2026-11-21T10:00:00Z")
 
 
@@ -181,3 +184,27 @@ def test_a_policy_that_does_not_select_the_pod_is_no_change() -> None:
     """It can apply to pods of the namespace, so an explanation names it."""
     others = [*now().policies, ConcernedPolicy("other", "no", "its `for` is false", "ddd")]
     assert changes(THEN, msgspec.structs.replace(now(), policies=others)) == []
+
+
+def test_a_part_of_a_capability_is_shown_by_its_shape(capsys: pytest.CaptureFixture[str]) -> None:
+    """Layout knows no capability: texts, and a table of what its rows have."""
+    rows: list[Row] = [
+        {"pod": f"shop/{n}", "seats": PartOf(n, 30), "cost": 1.6 * n} for n in range(22)
+    ]
+    seats = ExplainedPart(title="seats", texts=["3 are taken", "one is left"], rows=rows, more=3)
+    note = ExplainedPart(texts=["two would be enough"], afterNodes=True)
+    found = PodExplanation(pod="shop/a", at="", on=None, parts=[note, seats])
+    put(parts_of(found))
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.rstrip() for line in shown[:6]] == [
+        "",
+        "seats: 3 are taken",
+        "  one is left",
+        "pod         seats  cost",
+        "shop/0    0 of 30     0",
+        "shop/1    1 of 30     2",
+    ]
+    assert len(shown) == 4 + 20 + 1
+    assert shown[-1] == "and 5 more"
+    put(parts_of(found, after=True))
+    assert capsys.readouterr().out == "two would be enough\n"

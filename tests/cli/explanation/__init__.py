@@ -1,1 +1,0 @@
-"""Tests of `cli.explanation`: an explanation is what the engine decides."""
