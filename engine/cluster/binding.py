@@ -407,8 +407,8 @@ class Binder:
     def _held(self, binding: Binding) -> Mapping[str, str]:
         """The annotations of an earlier Binding to the node, which may have been created.
 
-        They say which cards the pod has. Raises WaitingError where it was to another node: the pod
-        may have its cards there, so it gets none here. A GET tells soon.
+        They say what the pod was given. Raises WaitingError where it was to another node: the pod
+        may have that there, so it gets nothing here. A GET tells soon.
         """
         held = self._cache.assumption(f"{binding.namespace}/{binding.name}", binding.uid)
         if held is None or not held[1]:
@@ -420,7 +420,7 @@ class Binder:
         return annotations
 
     def _learn(self, binding: Binding, pod: Peer) -> None:
-        """Takes the cards of a pod that is bound: the first of its Bindings gives them."""
+        """Takes what a pod that is bound was given: the first of its Bindings says it."""
         held = self._cache.assumption(key_of(pod), binding.uid)
         if held is not None and held[1]:
             until = self._clock() + HOLD_SECONDS
