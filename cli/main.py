@@ -96,7 +96,21 @@ def _main(arguments: Sequence[str]) -> int:
     if args.command is None:
         parser.print_help(sys.stderr)
         return Exit.ERROR
-    return _run(parser, args, arguments)
+    command = module_of(args.command)
+    try:
+        if "config" in args:
+            args = _configured(parser, args, arguments)
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+            # Everything is imported: from now on a command ends in its own way.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        return command.run(args)
+    except OutputError:
+        raise
+    except UserError as error:
+        print_error(error.message, error.hint)
+        return Exit.ERROR
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
 
 
 def _misused(parser: argparse.ArgumentParser, message: str, hint: str) -> int:
@@ -153,26 +167,6 @@ def parser_of(name: str, wanted: Container[str]) -> argparse.ArgumentParser:
 def module_of(command: str) -> CommandModule:
     """The module of a command; only those that are asked for are imported."""
     return cast("CommandModule", import_module(f"cli.commands.{command.replace('-', '_')}"))
-
-
-def _run(
-    parser: argparse.ArgumentParser, args: argparse.Namespace, arguments: Sequence[str]
-) -> int:
-    command = module_of(args.command)
-    try:
-        if "config" in args:
-            args = _configured(parser, args, arguments)
-        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-            # Everything is imported: from now on a command ends in its own way.
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        return command.run(args)
-    except OutputError:
-        raise
-    except UserError as error:
-        print_error(error.message, error.hint)
-        return Exit.ERROR
-    except KeyboardInterrupt:
-        return Exit.INTERRUPTED
 
 
 def _configured(

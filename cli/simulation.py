@@ -23,11 +23,10 @@ from engine.objects.codec import ObjectCodec
 from engine.objects.workload_pods import KnownUid
 from engine.simulation.cycle import PodOutcome, SimulationOptions
 from engine.simulation.pod_list import PodList, PodReader, hint, pods_in
-from engine.simulation.result import KINDS, OutcomeChange, SimulationAnswer, changes
+from engine.simulation.result import KINDS, SimulationAnswer, changes
 from engine.simulation.what_if import (
     NodesToAdd,
     Prepared,
-    SimulatedDrain,
     WhatIf,
     prepared,
 )
@@ -133,8 +132,12 @@ def print_result(found: SimulationAnswer) -> None:
         print(found.summary)
     else:
         print(f"{found.placed} of {pods} placed on {nodes}, {found.pending} pending")
-    if found.drained is not None:
-        _print_drain(found, found.drained)
+    if (drained := found.drained) is not None:
+        moved = [(it.pod, it.leaves, it.node or "(no place)") for it in found.pods if it.leaves]
+        _print_rows(("pod", "leaves", "goes to"), moved)
+        _print_rows(("left", "on", "because"), [(it.pod, it.node, it.why) for it in drained.left])
+        budgets = [(its.budget, str(its.allowed), str(its.pods)) for its in drained.budgets or ()]
+        _print_rows(("budget", "allows now", "would be evicted"), budgets)
     if found.pending:
         print()
         _print_reasons(found)
@@ -166,7 +169,14 @@ def print_difference(names: Sequence[str], *answers: SimulationAnswer) -> None:
         if answer.pending:
             _print_reasons(answer)
     print()
-    _print_changes(names, changes(*answers))
+    if not (moves := changes(*answers)):
+        print("no pod moves")
+        return
+    by_kind = {kind: [c for c in moves if c.kind == kind] for kind in KINDS}
+    print(", ".join(f"{counted(len(some), 'pod')} {kind}" for kind, some in by_kind.items()))
+    ordered = [change for some in by_kind.values() for change in some]
+    moved = [(each.new.pod, each.kind, _where(each.old), _where(each.new)) for each in ordered]
+    _print_rows(("pod", "", *names), moved)
 
 
 def _print_rows(head: Sequence[str], rows: Sequence[Sequence[str]], most: int = _MAX_ROWS) -> None:
@@ -194,25 +204,6 @@ def _print_reasons(found: SimulationAnswer) -> None:
     show(table("pending", "nodes", "because", rows=rows, right=_NUMBERS))
     if len(found.because) > _MAX_ROWS:
         print(f"and {len(found.because) - _MAX_ROWS} more reasons; -o json has them all")
-
-
-def _print_drain(found: SimulationAnswer, drained: SimulatedDrain) -> None:
-    moved = [(it.pod, it.leaves, it.node or "(no place)") for it in found.pods if it.leaves]
-    _print_rows(("pod", "leaves", "goes to"), moved)
-    _print_rows(("left", "on", "because"), [(it.pod, it.node, it.why) for it in drained.left])
-    budgets = [(its.budget, str(its.allowed), str(its.pods)) for its in drained.budgets or ()]
-    _print_rows(("budget", "allows now", "would be evicted"), budgets)
-
-
-def _print_changes(names: Sequence[str], found: Sequence[OutcomeChange]) -> None:
-    if not found:
-        print("no pod moves")
-        return
-    by_kind = {kind: [c for c in found if c.kind == kind] for kind in KINDS}
-    print(", ".join(f"{counted(len(some), 'pod')} {kind}" for kind, some in by_kind.items()))
-    ordered = [change for some in by_kind.values() for change in some]
-    rows = [(each.new.pod, each.kind, _where(each.old), _where(each.new)) for each in ordered]
-    _print_rows(("pod", "", *names), rows)
 
 
 def _where(outcome: PodOutcome) -> str:

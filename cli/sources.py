@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cli.command import CommandError
+from cli.render import put_problem
 from cli.streams import put_line
 from cli.world import (
     Found,
@@ -29,7 +30,6 @@ from cli.world import (
     sources_of,
     undeclared,
     warn_of_lacks,
-    warn_without_rows,
 )
 from engine.cache.cluster_copy import (
     ClusterCopy,
@@ -48,6 +48,7 @@ from engine.objects.workload_pods import kind_called
 from engine.program.tables import TableSpec
 from grammar.meaning.schema import load_schema
 from grammar.messages.diagnostics import nearest
+from grammar.messages.texts import LINES, escaped
 from policies.disk import expanded
 
 if TYPE_CHECKING:
@@ -119,7 +120,15 @@ class AskedCluster:
         given = read_data(self.args)
         lacking = [table for table in tables if table.name not in given]
         read, failed = self.live.data(lacking) if self.live is not None and lacking else ({}, {})
-        warn_without_rows(lacking, read, failed)
+        without = {
+            each.name: failed.get(each.digest) for each in lacking if each.digest not in read
+        }
+        for name, why in sorted(without.items()):
+            rows = (
+                f'warning: `data "{name}"` has no rows here: {why or "what reads it finds nothing"}'
+            )
+            hint = f"  = help: give its rows with `--data {name}=FILE`"
+            put_problem(escaped(f"{rows}\n{hint}", LINES), "warning")
         return {**read, **given}
 
     def data(self, sets: Iterable[EnforcedPolicies]) -> Mapping[str, DataText]:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cli.command import CommandError, read_file
-from cli.render import Finding, put_findings, put_problem
+from cli.render import Finding, put_findings
 from cli.streams import put_line
 from engine.cache.cluster_copy import (
     ClusterCopy,
@@ -28,11 +28,10 @@ from engine.explanation.document import PodExplanation
 from engine.explanation.explanation import NOBODY, Analyst, Asker, PodQuestion
 from engine.objects.codec import ObjectCodec
 from engine.offline import offline_engine
-from engine.program.tables import TableSpec
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.catalogue import listed
 from grammar.messages.diagnostics import nearest
-from grammar.messages.texts import LINES, counted, escaped
+from grammar.messages.texts import counted
 from grammar.tree.source import Source
 from policies.admission import StoredObject, check_stored
 from policies.loader import load
@@ -115,24 +114,6 @@ def undeclared(name: str, declared: Collection[str]) -> CommandError | None:
     similar = nearest(name, sorted(declared))
     hint = f"write `{similar}`" if similar else "leave it out"
     return CommandError(f'no policy here has `data "{name}"`', hint)
-
-
-def warn_without_rows(
-    tables: Iterable[TableSpec],
-    read: Collection[str],
-    failed: Mapping[str, str],
-) -> None:
-    """Says on standard error which tables have no rows.
-
-    `read` has the digests of those that were read from their sources, and `failed` says by the
-    digest why others could not be.
-    """
-    lacking = {t.name: failed.get(t.digest) for t in tables if t.digest not in read}
-    for name in sorted(lacking):
-        why = lacking[name] or "what reads it finds nothing"
-        rows = f'warning: `data "{name}"` has no rows here: {why}'
-        hint = f"  = help: give its rows with `--data {name}=FILE`"
-        put_problem(escaped(f"{rows}\n{hint}", LINES), "warning")
 
 
 def read_policies(paths: Sequence[Path], schema: Schema) -> EnforcedPolicies:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import stat
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import fields
 from functools import partial
 from importlib.resources import files
@@ -145,27 +144,13 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
     if args.demo and not args.policies and not args.verbose:
         log.addFilter(quiet)
     try:
-        with _told_to_the_user():
-            tls = None
-            if options.tls is not None and file is None:
-                tls = Credentials(options.tls, metrics, log)
-            asyncio.run(serve(options, load_schema(), metrics, tls, log, started))
+        tls = None
+        if options.tls is not None and file is None:
+            tls = Credentials(options.tls, metrics, log)
+        asyncio.run(serve(options, load_schema(), metrics, tls, log, started))
     except KeyboardInterrupt:
         log.info("stopped before it served")
         raise
-    else:
-        log.info("stopped")
-        return Exit.OK
-    finally:
-        log.removeFilter(quiet)
-        finish_log()
-
-
-@contextmanager
-def _told_to_the_user() -> Iterator[None]:
-    """Raises CommandError for what keeps a server from starting."""
-    try:
-        yield
     except HistoryError as error:
         raise CommandError(str(error), "name another file with --history FILE") from None
     except CannotListenError as error:
@@ -175,6 +160,12 @@ def _told_to_the_user() -> Iterator[None]:
         raise CommandError(str(error), hint) from None
     except ClusterConfigurationError as error:
         raise CommandError(str(error), error.hint) from None
+    else:
+        log.info("stopped")
+        return Exit.OK
+    finally:
+        log.removeFilter(quiet)
+        finish_log()
 
 
 def _options(args: argparse.Namespace, file: Path | None) -> Options:

@@ -95,7 +95,10 @@ class StandInApi:
         if request.query.get("sendInitialEvents") == "true":
             for each in self.objects.get(resource, {}).values():
                 lines.put_nowait(_event("ADDED", each))
-            lines.put_nowait(_event("BOOKMARK", self._bookmark(resource)))
+            annotations = {_INITIAL_END: "true"}
+            metadata = {"resourceVersion": str(self._version), "annotations": annotations}
+            end = {"kind": _KINDS.get(resource, ""), "apiVersion": "v1", "metadata": metadata}
+            lines.put_nowait(_event("BOOKMARK", end))
         watch = (resource, lines)
         self._watches.append(watch)
         try:
@@ -105,13 +108,6 @@ class StandInApi:
             return response
         finally:
             self._watches.remove(watch)
-
-    def _bookmark(self, resource: str) -> Json:
-        metadata = {
-            "resourceVersion": str(self._version),
-            "annotations": {_INITIAL_END: "true"},
-        }
-        return {"kind": _KINDS.get(resource, ""), "apiVersion": "v1", "metadata": metadata}
 
     def _store(self, resource: str, key: str, item: Json, event: str) -> None:
         self._version += 1

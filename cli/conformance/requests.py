@@ -144,19 +144,14 @@ def read_cluster(paths: Sequence[Path], asked: Sequence[Path]) -> ConformanceClu
         pending = _objects(read_documents(asked), "Pod")
         if not pending:
             raise CommandError("the files of `--pod` have no pods", "give manifests of pods")
-    others = _others(read)
-    running = bound or (() if paths else own.bound)
-    return ConformanceCluster(nodes, pending or own.pods, running, others)
-
-
-def _others(read: ClusterDocuments) -> list[Json]:
-    """The objects that are neither nodes nor pods."""
-    return [
+    others = [
         {**msgspec.json.decode(body), "kind": head.kind}
         for file, document in read.contents
         for head, body in objects_in(document, file)
         if head.kind not in ("Node", "Pod")
     ]
+    running = bound or (() if paths else own.bound)
+    return ConformanceCluster(nodes, pending or own.pods, running, others)
 
 
 def _objects(read: ClusterDocuments, kind: str) -> list[Json]:
@@ -189,7 +184,8 @@ def body(case: Case, cluster: ConformanceCluster, pod: Json, *, names: bool) -> 
         made = {"Pod": _sent(pod), "Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
     if case.change:
         made = merge_patched(made, case.change)
-    return lower_case(made) if case.lower_case else made
+    # Callers wrote the keys of the protocol so before Kubernetes 1.9.
+    return {key.lower(): value for key, value in made.items()} if case.lower_case else made
 
 
 def merge_patched(value: Any, patch: Any) -> Any:
@@ -203,11 +199,6 @@ def merge_patched(value: Any, patch: Any) -> Any:
         else:
             made[key] = merge_patched(made.get(key), each)
     return made
-
-
-def lower_case(request: Json) -> Json:
-    """The request with the keys of the protocol as callers wrote them before Kubernetes 1.9."""
-    return {key.lower(): value for key, value in request.items()}
 
 
 def _sent(item: Json) -> Json:

@@ -143,7 +143,12 @@ def _answered(session: ReplSession, text: str) -> int:
                 raise CommandError(f"`{command.name}` takes no arguments", "")
             return command.run(session, rest.strip())
         case "expression":
-            return _value(session, text.strip())
+            # As `placet eval`: a row per node if the expression reads the node and none is chosen.
+            expression = session.expression(text.strip())
+            session.decode(expression.annotations)
+            if "node" in expression.names and session.node is None:
+                return put_values(expression, session.subject(), session.required_cluster())
+            return put_value(expression, session.subject())
         case "rules":
             return _type(session, Source(NAME, text))
         case "file":
@@ -151,15 +156,6 @@ def _answered(session: ReplSession, text: str) -> int:
             raise CommandError("policies and tests cannot be typed", hint)
         case _:
             return Exit.OK
-
-
-def _value(session: ReplSession, text: str) -> int:
-    """As `placet eval`: one row per node if the expression reads the node and none is chosen."""
-    expression = session.expression(text)
-    session.decode(expression.annotations)
-    if "node" in expression.names and session.node is None:
-        return put_values(expression, session.subject(), session.required_cluster())
-    return put_value(expression, session.subject())
 
 
 def _type(session: ReplSession, line: Source) -> int:

@@ -27,7 +27,7 @@ from cli.expressions import (
 from cli.flag_table import Flag
 from cli.render import Finding
 from cli.sources import AskedCluster
-from cli.world import World, stored_objects
+from cli.world import World, sources_of, stored_objects
 from engine.cache.cluster_copy import NO_DATA, ClusterCopy, ClusterDocuments, NamedPod
 from engine.enforced import enforced
 from engine.objects.codec import ObjectCodec
@@ -40,7 +40,6 @@ from grammar.tree.clauses import Def, File, ForPods, Item, Let, Policy, Setting,
 from grammar.tree.data import Count, Group
 from grammar.tree.source import Source
 from policies.admission import StoredObject
-from policies.loader import load
 from policies.validation import CheckedFile, Validation, Validator, checked_file
 
 # The name of the policy that typed clauses form.
@@ -138,16 +137,14 @@ class ReplSession:
 
         The chosen pod and node stay chosen if they still exist. Raises UserError and FindingsError.
         """
-        loaded = load(self.files)
-        for problem in loaded.problems:
-            raise CommandError(problem.message, problem.hint)
+        sources = sources_of(self.files)
         documents = None
         if self._source is not None:
             with self._source() as source:
                 documents = source.read()
         before = self._sources, self._stored
         objects = documents.policies() if documents is not None else {}
-        self._sources, self._stored = loaded.sources, stored_objects(objects, load_schema())
+        self._sources, self._stored = sources, stored_objects(objects, load_schema())
         try:
             files = self._adopt(self.typed)
         except FindingsError:
@@ -160,7 +157,7 @@ class ReplSession:
         if self.pod_file is None and self.pod is not None:
             cluster, key = self.required_cluster(), self.pod.key
             self.pod = cluster.pod(key) if key in cluster.pod_bodies else None
-        return [f for f in files if f.source in loaded.sources and not f.private]
+        return [f for f in files if f.source in sources and not f.private]
 
     def type(self, line: Source, items: Iterable[TypedItem]) -> Sequence[Finding]:
         """Adds the items of a line; its warnings. Raises FindingsError."""

@@ -115,21 +115,18 @@ def _keys() -> KeyBindings:
         """Accepts the chosen completion, continues an unfinished text, or answers the text."""
         buffer = event.current_buffer
         text = buffer.document.text
+        _, newline, last = text.rpartition("\n")
+        # An empty line ends an unfinished text.
+        is_ended = newline and not last.strip()
         if buffer.complete_state is not None and buffer.complete_state.current_completion:
             buffer.complete_state = None
-        elif buffer.document.is_cursor_at_the_end and _continues(text):
+        elif buffer.document.is_cursor_at_the_end and not is_ended and unfinished(text):
             depth = sum(map(text.count, "{[(")) - sum(map(text.count, "}])"))
             buffer.insert_text(f"\n{_INDENT * max(depth, 0)}")
         else:
             buffer.validate_and_handle()
 
     return keys
-
-
-def _continues(text: str) -> bool:
-    """Whether Enter adds a line. An empty line ends an unfinished text."""
-    _, newline, last = text.rpartition("\n")
-    return not (newline and not last.strip()) and unfinished(text)
 
 
 @dataclass(eq=False, slots=True)

@@ -13,7 +13,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Any
 
 from cli.command import CommandError, address, lease, pause, read_text, size
 from cli.doctor.configuration_text import read
@@ -337,22 +336,18 @@ def placet_configuration(
 
     Raises CommandError for a mistake in the environment or in the file.
     """
-    typed = _typed(words)
+    parser = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    for flag in FLAGS:
+        kept = {k: v for k, v in flag.options().items() if k in ("action", "nargs")}
+        parser.add_argument(*flag.names, **kept)
+    # What is on the command line, as it is written there.
+    typed = vars(parser.parse_args(words))
     given: dict[str, Given] = {}
     if (file := typed.get("config")) is not None:
         given |= {each.flag.key: each for each in _in_file(file)}
     given |= {each.flag.key: each for each in _in_environment(environment)}
     given |= {f.key: Given(f, typed[f.key], f"flag {f.name}") for f in FIELDS if f.key in typed}
     return PlacetConfiguration(given)
-
-
-def _typed(words: Sequence[str]) -> dict[str, Any]:
-    """What is on the command line, as it is written there."""
-    parser = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
-    for flag in FLAGS:
-        kept = {k: v for k, v in flag.options().items() if k in ("action", "nargs")}
-        parser.add_argument(*flag.names, **kept)
-    return vars(parser.parse_args(words))
 
 
 def _in_environment(environment: Mapping[str, str]) -> Iterator[Given]:

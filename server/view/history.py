@@ -25,7 +25,7 @@ from engine.enforced import EnforcedPolicies
 from engine.errors import NotSyncedError
 from grammar.messages.texts import os_reason
 from server.answers import FillList, NumberHistory, PolicyEdit
-from server.view.policy_yaml import EditedObject
+from server.view.policy_yaml import EditedObject, FieldsManager
 from server.view.routes import Answer, ViewQuestion
 from server.view.status import latency
 
@@ -208,7 +208,9 @@ def _author(content: str | bytes) -> tuple[bytes, str, str]:
     if isinstance(content, str):
         return hashlib.sha256(content.encode()).digest(), "", ""
     found = msgspec.json.decode(content, type=EditedObject)
-    writer = found.last_writer
+    # Who has written last, the status aside.
+    writers = [each for each in found.metadata.managedFields if not each.subresource]
+    writer = max(writers, key=lambda each: each.time, default=FieldsManager())
     mark = hashlib.sha256(found.metadata.uid.encode() + bytes(found.spec)).digest()
     return mark, writer.manager, writer.time or found.metadata.creationTimestamp or ""
 

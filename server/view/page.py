@@ -56,7 +56,10 @@ def only_own_pages(*, shared: bool) -> Middleware:
         origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site", "none")
         own = f"{'https' if shared else 'http'}://{host}"
         is_own = origin in (None, own) and site in ("none", "same-origin")
-        if not is_own and not _opens_page(request):
+        # A browser that follows a link to the page shows it in a window of its own.
+        mode, into = (request.headers.get(f"Sec-Fetch-{name}", "") for name in ("Mode", "Dest"))
+        is_link = request.method == "GET" and (mode, into) == ("navigate", "document")
+        if not is_own and not (is_link and request.path in ("/", ROOT, f"{ROOT}/")):
             text = "the view answers no pages of other sites\n"
             raise web.HTTPForbidden(text=text, headers=HEADERS)
         try:
@@ -71,13 +74,6 @@ def only_own_pages(*, shared: bool) -> Middleware:
         return response
 
     return answer
-
-
-def _opens_page(request: web.Request) -> bool:
-    """Whether a browser follows a link to the page, which goes into a window of its own."""
-    mode, into = (request.headers.get(f"Sec-Fetch-{name}", "") for name in ("Mode", "Dest"))
-    is_page = request.path in ("/", ROOT, f"{ROOT}/")
-    return is_page and request.method == "GET" and (mode, into) == ("navigate", "document")
 
 
 def _host_name(host: str) -> str:

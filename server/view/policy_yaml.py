@@ -45,12 +45,6 @@ class EditedObject(msgspec.Struct, frozen=True):
     metadata: _EditedMetadata = _EditedMetadata()
     spec: msgspec.Raw = msgspec.Raw(b"{}")
 
-    @property
-    def last_writer(self) -> FieldsManager:
-        """Who has written last, the status aside."""
-        writers = [each for each in self.metadata.managedFields if not each.subresource]
-        return max(writers, key=lambda each: each.time, default=FieldsManager())
-
 
 def as_written(raw: bytes) -> str:
     """The object as YAML, with what its author writes and nothing else. For a thread."""
