@@ -156,6 +156,7 @@ _SERVICE_ACCOUNT = "system:serviceaccount:"
 _RBAC = "deploy/rbac"
 _RIGHTS = {
     "pods/binding": f"{_RBAC}/bind",
+    "pods/eviction": f"{_RBAC}/repair",
     "secrets": f"{_RBAC}/certificates",
     "mutatingwebhookconfigurations": f"{_RBAC}/certificates",
     "validatingwebhookconfigurations": f"{_RBAC}/certificates",

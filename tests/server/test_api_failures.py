@@ -115,6 +115,13 @@ def denied(user: str, resource: str = "nodes") -> ApiError:
             ),
         ),
         (
+            denied("system:serviceaccount:kube-system:placet", "pods/eviction"),
+            (
+                "cannot list nodes: the service account `kube-system/placet` may not list"
+                " pods/eviction: run `kubectl apply -f deploy/rbac/repair/placet.yaml`"
+            ),
+        ),
+        (
             ApiError(401, "Unauthorized", "Unauthorized"),
             (
                 "cannot list nodes: the API server does not accept the credentials of Placet: "
