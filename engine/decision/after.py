@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from operator import itemgetter
 
 import numpy as np
@@ -47,7 +48,7 @@ Clause = tuple[str, str]
 # Runs work that no answer has to wait for, in order.
 Later = Callable[[Callable[[], None]], object]
 # Is told of an answer: the pod, and the policy that rejects most nodes; None if one is offered.
-Told = Callable[[RequestPod, str | None], object]
+Told = Callable[[RequestPod, str | None], None]
 
 
 def at_once(work: Callable[[], None]) -> None:
@@ -95,8 +96,8 @@ class AfterDecision:
     """What decisions leave behind.
 
     The `journal` records what filter and prioritize answer. `rejected` takes the pods that filter
-    rejects, and `answers` keeps the nodes that it offers; others are `told` of each answer. `later`
-    runs work after it. The `clock`, in seconds, is that of the engine: pods are damped by it.
+    rejects, and `answers` keeps the nodes that it offers. `later` runs work after an answer, and
+    others are `told` then. The `clock`, in seconds, is that of the engine: pods are damped by it.
     """
 
     def __init__(
@@ -142,7 +143,7 @@ class AfterDecision:
         policy = culprit if offered or decided is None else _rejecting(decided)
         if self._rejected is not None:
             self._rejected.answered(pod, offered=offered, policy=policy)
-        self._told(pod, None if offered else policy)
+        self.later(partial(self._told, pod, None if offered else policy))
         if self._answers is not None:
             self._answers.answered(pod, names, decided)
         return offered

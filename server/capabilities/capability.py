@@ -108,7 +108,7 @@ class Opened:
     """An opened capability: functions that the server calls, and tasks that it runs.
 
     `adopted` takes the policies at the start and after each change. `pod_changed` hears of the pods
-    of the cache, and `answered` of each answer of filter before it is sent: both must be quick.
+    of the cache, and `answered` of each answer of filter, after it: both must be quick.
     `hold` raises BriefWaitError for a pod that filter does not decide about yet. `status` is a part
     of the statuses of policies, `facts` are tables in the status of the replica, `samples` metrics,
     and `checks` lines of `/readyz`. `events` are those since the last call, which the leader
