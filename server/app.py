@@ -14,7 +14,7 @@ from aiohttp.typedefs import Handler, Middleware
 from server.admission.webhooks import AdmissionWebhooks, WebhookParts
 from server.http.bodies import BodyReader, ByteBudget
 from server.http.connections import AnswerAtOnce, Connections
-from server.http.health import Health, Readiness, health_routes
+from server.http.health import Readiness, health_routes
 from server.http.middleware import (
     CallRecorder,
     MisconfigurationWarnings,
@@ -103,7 +103,7 @@ def create_app(parts: AppParts) -> web.Application:
     app = web.Application(middlewares=[plain_errors, *guards])
     app[CONNECTIONS] = Connections(settings, budget, metrics, limited, at_once)
     app.add_routes(routes.values())
-    app.add_routes(health_routes(Health(parts.readiness, parts.version), metrics))
+    app.add_routes(health_routes(parts.readiness, parts.version, metrics))
     if parts.webhooks is not None:
         alone = app[WEBHOOKS] = web.Application(middlewares=[plain_errors])
         alone[CONNECTIONS] = Connections(settings, budget, metrics, limited)

@@ -83,7 +83,12 @@ def _policy(
     if elsewhere:
         yield f"would have sent {counted(elsewhere, 'pod')} to another node"
     yield ""
-    yield _rows(pods[:_MOST_ROWS])
+    rows = []
+    for pod in pods[:_MOST_ROWS]:
+        would = "waited" if pod.wouldWait else "gone elsewhere"
+        by, of = ", ".join(each.clause for each in pod.clauses), PartOf(pod.rejected, pod.offered)
+        rows.append((pod.pod, pod.workload, would, by, of, pod.since, pod.node))
+    yield table("pod", "of", "would have", "by", "nodes", "since", "is on", rows=rows)
     if len(pods) > _MOST_ROWS:
         yield f"{len(pods) - _MOST_ROWS} others are in: placet audit {policy} -o json"
 
@@ -94,12 +99,3 @@ def _pods(found: Iterable[PolicyAudits], after: int, namespace: str | None) -> S
     recent = (pod for pod in every if Timestamp.parse(pod.at).nanos >= after)
     wanted = [p for p in recent if namespace in (None, p.pod.partition("/")[0])]
     return sorted(wanted, key=lambda pod: pod.at, reverse=True)
-
-
-def _rows(pods: Sequence[AuditedPod]) -> Part:
-    rows = []
-    for pod in pods:
-        would = "waited" if pod.wouldWait else "gone elsewhere"
-        by, of = ", ".join(each.clause for each in pod.clauses), PartOf(pod.rejected, pod.offered)
-        rows.append((pod.pod, pod.workload, would, by, of, pod.since, pod.node))
-    return table("pod", "of", "would have", "by", "nodes", "since", "is on", rows=rows)

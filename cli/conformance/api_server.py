@@ -73,20 +73,18 @@ class StandInApi:
             return web.json_response(found) if found is not None else _status(404, "NotFound")
         if request.query.get("watch") in ("true", "1"):
             return await self._watch(request, resource)
-        return web.json_response(self._list(resource))
-
-    def _object(self, path: str, resource: str, name: str) -> Json | None:
-        return self.objects.get(resource, {}).get(name) or self._written.get(path)
-
-    def _list(self, resource: str) -> Json:
         items = list(self.objects.get(resource, {}).values())
         kind = items[0]["kind"] if items else _KINDS.get(resource, "")
-        return {
+        listed = {
             "kind": f"{kind}List",
             "apiVersion": items[0].get("apiVersion", "v1") if items else "v1",
             "metadata": {"resourceVersion": str(self._version)},
             "items": items,
         }
+        return web.json_response(listed)
+
+    def _object(self, path: str, resource: str, name: str) -> Json | None:
+        return self.objects.get(resource, {}).get(name) or self._written.get(path)
 
     async def _watch(self, request: web.Request, resource: str) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})

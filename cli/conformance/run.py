@@ -142,20 +142,17 @@ class Conformance:
             )
         found: list[CaseResult] = []
         for case in contract.cases:
+            reason = self._not_applicable(case)
             if contract.id != _ANSWERS and self._unanswered.get(case.ask):
                 reason = f"`{case.ask}` is not answered, see {_ANSWERS}"
+            if reason:
                 found.append(CaseResult(case.name, case.ask, "not applicable", reason=reason))
                 continue
-            found += await self._of_case(case)
+            pods = self.cluster.pods if case.way in ("once", "repeated", "apart") else ()
+            found += [await self._judged(case, pod) for pod in pods or self.cluster.pods[:1]]
         result = min((each.result for each in found), key=_ORDER.index)
         lacks = found[0].reason if result == "not applicable" else ""
         return ContractResult(contract.id, contract.says, result, lacks, tuple(found))
-
-    async def _of_case(self, case: Case) -> list[CaseResult]:
-        if reason := self._not_applicable(case):
-            return [CaseResult(case.name, case.ask, "not applicable", reason=reason)]
-        pods = self.cluster.pods if case.way in ("once", "repeated", "apart") else ()
-        return [await self._judged(case, pod) for pod in pods or self.cluster.pods[:1]]
 
     def _not_applicable(self, case: Case) -> str:
         if case.ask not in self.caller.paths:

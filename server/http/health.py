@@ -35,35 +35,28 @@ class ReadinessCheck:
 Readiness = Callable[[], Sequence[ReadinessCheck]]
 
 
-class Health:
-    """The health paths: `/livez` and `/readyz` with `verbose` and `exclude=NAME`; `/version`."""
+def health_routes(
+    readiness: Readiness, version: str, metrics: Metrics, liveness: Readiness = lambda: ()
+) -> list[web.RouteDef]:
+    """The routes for probes and scrapers; `/livez` and `/readyz` take `verbose`, `exclude=NAME`."""
+    named = msgspec.json.encode({"version": version})
 
-    def __init__(
-        self, readiness: Readiness, version: str, liveness: Readiness = lambda: ()
-    ) -> None:
-        self._readiness = readiness
-        self._liveness = liveness
-        self._version = msgspec.json.encode({"version": version})
-
-    async def live(self, request: web.Request) -> web.Response:
+    async def live(request: web.Request) -> web.Response:
         # `ping` always holds: the event loop has reached this line.
-        return _report("livez", [ReadinessCheck("ping"), *self._liveness()], request)
+        return _report("livez", [ReadinessCheck("ping"), *liveness()], request)
 
-    async def ready(self, request: web.Request) -> web.Response:
-        return _report("readyz", [ReadinessCheck("ping"), *self._readiness()], request)
+    async def ready(request: web.Request) -> web.Response:
+        return _report("readyz", [ReadinessCheck("ping"), *readiness()], request)
 
-    async def version(self, _request: web.Request) -> web.Response:
-        return web.Response(body=self._version, content_type="application/json")
+    async def versions(_request: web.Request) -> web.Response:
+        return web.Response(body=named, content_type="application/json")
 
-
-def health_routes(health: Health, metrics: Metrics) -> list[web.RouteDef]:
-    """The routes for probes and scrapers."""
     return [
-        web.get("/livez", health.live),
-        web.get("/healthz", health.live),
-        web.get("/readyz", health.ready),
+        web.get("/livez", live),
+        web.get("/healthz", live),
+        web.get("/readyz", ready),
         web.get("/metrics", metrics.expose),
-        web.get("/version", health.version),
+        web.get("/version", versions),
     ]
 
 

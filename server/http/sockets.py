@@ -26,7 +26,7 @@ from aiohttp import web
 from grammar.messages.texts import os_reason
 from server.http.bodies import ByteBudget
 from server.http.connections import Connection, Connections, connection_options
-from server.http.health import Health, Heartbeat, ReadinessCheck, health_routes
+from server.http.health import Heartbeat, ReadinessCheck, health_routes
 from server.http.tls import Credentials
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
@@ -370,8 +370,8 @@ def health_server(
 
     async def serve() -> None:
         app = web.Application()
-        health = Health(heartbeat.readiness, version, heartbeat.liveness)
-        app.add_routes(health_routes(health, metrics))
+        checks = heartbeat.readiness, version, metrics, heartbeat.liveness
+        app.add_routes(health_routes(*checks))
         # It reads no bodies, and has as many connections again as the main server.
         budget = ByteBudget(settings.bytes_of_bodies)
         app[CONNECTIONS] = Connections(settings, budget, metrics, LimitedLog(log))
