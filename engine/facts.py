@@ -65,7 +65,7 @@ class ExplainedPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     Its `texts` stand by themselves if there is no `title`. `more` rows are left out, and `names`
     says which columns name pods or nodes. A part may come `afterNodes`. `cause` is why the pod
-    waits, if nothing else keeps it from a node.
+    waits, if nothing else keeps it from a node. It is `decided` by who answers, so that others ask.
     """
 
     title: str = ""
@@ -75,3 +75,4 @@ class ExplainedPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     names: Mapping[str, OneOf["pod", "node"]] = {}
     afterNodes: bool = False
     cause: Cause | None = None
+    decided: bool = False

@@ -157,7 +157,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     cluster: ClusterStatus | None
     podsInFlight: int
     inFlight: Sequence[InFlight]
-    facts: Facts
+    facts: Facts = {}
     latency: Sequence[Latency]
     rejections: Sequence[ClauseRejections]
     decisions: int

@@ -383,14 +383,14 @@ async def last_decisions(
 
 
 async def waiting_explanation(found: Sequence[Replica], pod: str) -> PodExplanation | None:
-    """The explanation of the replica that knows of a part why the pod waits, or None.
+    """The explanation of the replica that decides about a part of it, or None.
 
     Only the leader does. Raises CommandError.
     """
     namespace, _, name = pod.partition("/")
     answers, _ = await ask_all(found, lambda replica: replica.explanation(namespace, name))
     known = (answer for _, answer in answers if answer is not None)
-    return next((each for each in known if any(part.cause for part in each.parts)), None)
+    return next((each for each in known if any(part.decided for part in each.parts)), None)
 
 
 def _key(pod: str, listings: Sequence[Listing]) -> str:

@@ -461,6 +461,7 @@ def part_of(gang: GangExplanation, pod: str, *, alone: bool) -> ExplainedPart:
         more=gang.exist - len(shown),
         names={"member": "pod", "node": "node"},
         cause=Cause("gang", f"{cause} ({clause})", hint) if is_cause else None,
+        decided=gang.state not in ("not tried", "fits"),
     )
 
 

@@ -410,12 +410,14 @@ class Simulation:
         uid = bound.uid
         self._held[uid] = pod, placed, bound
         self._cache.assume(pod.peer, node, math.inf, bound.annotations)
-        (part,) = waits
-        part.hold(uid, partial(self._end, uid))
+        self._hold(uid, waits, "")
         return None
 
-    def _end(self, uid: str, reason: str) -> None:
-        """Ends the hold of a pod, which is bound if there is no reason against it."""
+    def _hold(self, uid: str, waits: Sequence[DecisionPart], reason: str) -> None:
+        """Has one part after another hold a pod, which is bound if none has a reason against it."""
+        if waits and not reason:
+            waits[0].hold(uid, partial(self._hold, uid, waits[1:]))
+            return
         pod, placed, bound = self._held.pop(uid)
         if reason:
             self._cache.forget(pod.key)

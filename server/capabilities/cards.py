@@ -122,7 +122,7 @@ class CardReport:
             {
                 "clause": clause,
                 **{state: sums.states[state] for state in _STATES},
-                **{name: PartOf(sums.used[name], has) for name, has in sums.capacity.items()},
+                **{f"used {a}": PartOf(sums.used[a], has) for a, has in sums.capacity.items()},
             }
             for clause, sums in sorted(self._found.items())
         ]

@@ -92,13 +92,20 @@ def gang_facts(policies: Sequence[str], known: Known) -> Facts:
             {
                 "gang": gang.shown,
                 "policy": gang.clause.policy,
-                "state": gang.state + (f": {gang.text}" if gang.text and not gang.gathers else ""),
+                "state": _state(gang),
                 "for (s)": round(seconds, 1),
                 "held": PartOf(len(gang.holds), gang.quorum),
+                "places": sorted(set(gang.places.values())),
             }
             for gang, seconds in ranked[:_MOST_NAMED]
         ],
     }
+
+
+def _state(gang: KnownGang) -> str:
+    if gang.gathers or not gang.text:
+        return gang.state
+    return gang.text if gang.text.startswith(gang.state) else f"{gang.state}: {gang.text}"
 
 
 def gang_samples(policies: Sequence[str], known: Known) -> Iterator[Sample]:

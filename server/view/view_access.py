@@ -208,10 +208,18 @@ def _of_namespace(value: Any, prefix: str) -> Any:
     pods.
     """
     if isinstance(value, dict):
+        if "rows" in value and "names" in value:
+            value = value | {"rows": _own_rows(value["rows"], value["names"], prefix)}
         return {key: _of_namespace(each, prefix) for key, each in value.items()}
     if isinstance(value, list):
         return [_of_namespace(each, prefix) for each in value if not _is_other(each, prefix)]
     return value
+
+
+def _own_rows(rows: Any, names: Any, prefix: str) -> Any:
+    """The rows of a part of an explanation that name no pod of another namespace."""
+    pods = [column for column, of in names.items() if of == "pod"]
+    return [row for row in rows if not any(_is_other({"pod": row.get(c)}, prefix) for c in pods)]
 
 
 def _is_other(value: Any, prefix: str) -> bool:

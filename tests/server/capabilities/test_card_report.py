@@ -62,7 +62,7 @@ async def test_cards_in_use() -> None:
     put(known, "other", 500, "n2")
     engine = Engine(registry_of(POLICY), Known(known), CODEC, Silent())
     report = await watched(engine, known)
-    cards = {"clause": "gpu", "idle": 3, "split": 2, "full": 1, "milli": PartOf(2100, 6000)}
+    cards = {"clause": "gpu", "idle": 3, "split": 2, "full": 1, "used milli": PartOf(2100, 6000)}
     bound = {"clause": "gpu", "pods": 1, "are": _GUESSED, "first": ["ml/other"]}
     assert report.facts() == {"cards": [cards], "pods on cards": [bound]}
     found = {(name, *labels): value for name, labels, value in report.samples()}

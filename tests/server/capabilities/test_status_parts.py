@@ -80,7 +80,12 @@ def test_gangs_are_told_and_counted_by_policy_and_state() -> None:
     facts = gang_facts(["shop/none", "shop/web"], known)
     numbers = {"waiting": 1, "gathering": 1, "given up": 1, "longest wait (s)": 1.0}
     assert facts["gangs"][1] == {"policy": "shop/web"} | numbers
-    assert [row["gang"] for row in facts["some gangs"]] == ["shop/b", "shop/a", "shop/c"]
+    shown = [(row["gang"], row["state"], row["places"]) for row in facts["some gangs"]]
+    assert shown == [
+        ("shop/b", "gathering", ["n1"]),
+        ("shop/a", "waiting", []),
+        ("shop/c", given_up("late"), []),
+    ]
     assert gang_facts([], known) == {}
     found = {(name, *labels): value for name, labels, value in gang_samples(["shop/web"], known)}
     assert found["placet_known_gangs", "shop/web", "given_up"] == 1

@@ -17,6 +17,12 @@ from server.view.routes import API
 from server.view.view_access import ViewAccess, guard
 
 PODS = {
+    "parts": [
+        {
+            "names": {"member": "pod"},
+            "rows": [{"member": "bank/a"}, {"member": "shop/a"}],
+        }
+    ],
     "pod": "shop/web-1",
     "rows": [
         {"name": "n-1", "counts": {"pods": [
@@ -198,6 +204,7 @@ async def test_pods_of_other_namespaces_are_left_out(view: Asked) -> None:
     assert found["rows"][0]["counts"]["pods"] == [{"name": "shop/web-2", "presence": "bound"}]
     assert [each["pod"] for each in found["extended"][0]["added"]] == ["shop/web-3"]
     assert found["rows"][0]["name"] == "n-1"
+    assert found["parts"][0]["rows"] == [{"member": "shop/a"}]
     values = found["rows"][0]["expressions"][0]["values"]
     assert [each["expression"] for each in values] == ["pod.name", 'node.labels["disk"]']
 
