@@ -53,7 +53,7 @@ class PartOf(msgspec.Struct, frozen=True):
     whole: int
 
 
-Cell = str | int | float | bool | PartOf | Sequence[str] | None
+Cell = str | int | float | PartOf | Sequence[str] | None
 # Named tables for people: each row by its columns. A row with a `policy` is about that one. A
 # float is rounded, and its column names the unit.
 Row = Mapping[str, Cell]

@@ -131,7 +131,8 @@ def ask(args: argparse.Namespace, world: World, live: LiveCluster | None = None)
 def _running_placet(found: PodExplanation, known: PodExplanation) -> Iterator[Part]:
     """The last decision of the running Placet, and what else it knows more of."""
     yield from then_and_now(known)
-    if parts := [each for each in known.parts if each not in found.parts]:
+    # What comes after the nodes is printed there.
+    if parts := [p for p in known.parts if p not in found.parts and not p.afterNodes]:
         yield ""
         if known.cause is not None:
             yield from cause_lines(known.cause)
@@ -206,7 +207,7 @@ def _without_rights(args: argparse.Namespace, live: LiveCluster, error: Forbidde
 async def _running(
     args: argparse.Namespace, found: PodExplanation
 ) -> tuple[PodDecision, PodExplanation | None]:
-    """The last decision of the running Placet about a pod, and its explanation of a gang.
+    """The last decision of the running Placet about a pod, and its explanation, if it has parts.
 
     It is found by the same kubeconfig as the cluster. Raises CommandError.
     """

@@ -318,8 +318,8 @@ class PodExplanation(PodAnswer, frozen=True, kw_only=True):
     def as_known_by(self, other: PodExplanation) -> PodExplanation:
         """The explanation with the parts of another one, and with the cause of a part."""
         cause = other.cause if other.cause in [part.cause for part in other.parts] else None
-        new = {"parts": other.parts, "gang": other.gang, "cause": cause or self.cause}
-        return msgspec.structs.replace(self, **new)
+        told = {name: getattr(other, name) for name in ("parts", "gang", "audits", "toldToOthers")}
+        return msgspec.structs.replace(self, **told, cause=cause or self.cause)
 
     @property
     def is_decided(self) -> bool:

@@ -82,7 +82,7 @@ _NAMED = 4
 class PodQuestion:
     """A question about a pod, and how much of it is to be explained.
 
-    `node` is the node to show in full. With `places` the gang of the pod gets its places; only for
+    `node` is the node to show in full. With `places` those that wait together get places; only for
     an engine that serves nobody else.
     """
 

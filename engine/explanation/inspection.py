@@ -156,7 +156,7 @@ class Inspection:
     """An inspection of one pod on these sorted nodes, or on all. Only one at a time is valid.
 
     Nothing is offered or recorded. A clock that stands still makes one portion of each step. With
-    `places` the gang of the pod may get its places on paper. Raises EngineError where there would
+    `places` those that wait together may get places on paper. Raises EngineError where there would
     be no decision.
     """
 

@@ -126,8 +126,7 @@ class CardReport:
             }
             for clause, sums in sorted(self._found.items())
         ]
-        tables = {"cards": cards, "pods on cards": wrong}
-        return {name: rows for name, rows in tables.items() if rows}
+        return {"cards": cards, "pods on cards": wrong}
 
     def samples(self) -> Iterator[Sample]:
         for clause, sums in self._found.items():

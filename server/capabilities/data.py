@@ -208,7 +208,7 @@ def data_facts(sources: Sequence[SourceStatus]) -> Facts:
         }
         for each in sources
     ]
-    return {"data": rows} if rows else {}
+    return {"data": rows}
 
 
 def _state(each: SourceStatus) -> str:

@@ -158,8 +158,7 @@ class DriftWatch:
             }
             for each in self.repairs
         ]
-        tables = {"drift": drift, "repairs": repairs}
-        return {name: rows for name, rows in tables.items() if rows}
+        return {"drift": drift, "repairs": repairs}
 
     def samples(self) -> Iterator[Sample]:
         for policy, kinds in sorted((self.by_policy() or {}).items()):

@@ -75,8 +75,6 @@ def gang_facts(policies: Sequence[str], known: Known) -> Facts:
 
     Those that gather come first, then those that wait longest.
     """
-    if not policies:
-        return {}
     number, longest = _numbers(known)
     ranked = sorted(known, key=lambda each: (not each[0].gathers, -each[1], each[0].shown))
     return {

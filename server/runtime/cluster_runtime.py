@@ -506,7 +506,8 @@ class Deciding:
         return [o for e in self.opened if e.patch is not None for o in e.patch(body)]
 
     def facts(self) -> Facts:
-        return {name: rows for each in self.opened for name, rows in each.facts().items()}
+        """The tables of all capabilities that have rows."""
+        return {name: rows for e in self.opened for name, rows in e.facts().items() if rows}
 
     def samples(self) -> Iterator[Sample]:
         for each in self.opened:

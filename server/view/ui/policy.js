@@ -41,9 +41,9 @@ export function Drift({ policy }) {
   const own = data.pods.filter((pod) => pod.clauses.some((each) => each.policy === policy));
   if (!own.length) return null;
   const place = (pod) => pod.kept ? `stays: ${pod.kept}` : pod.places[0] || `nowhere: ${pod.reason}`;
-  return html`<section aria-labelledby="drift"><h2 id="drift">Drift</h2>
+  return html`<section aria-labelledby="drift"><h2 id="drift">Drifted pods</h2>
     <p><strong>${count(own.length, "pod")}</strong> on a node that its clauses would not allow now.</p>
-    <${Table} label="Drift" head=${["Pod", "Is on", "Breaks", "Since", "Would go to"]}>${own.slice(0, 20).map((pod) => html`<tr key=${pod.uid}>
+    <${Table} label="Drifted pods" head=${["Pod", "Is on", "Breaks", "Since", "Would go to"]}>${own.slice(0, 20).map((pod) => html`<tr key=${pod.uid}>
         <td><a href=${podAddress(pod.pod)}>${pod.pod}</a></td><td>${pod.node}</td>
         <td>${pod.clauses.filter((each) => each.policy === policy).map((each) => each.clause).join(", ")}</td>
         <td><time datetime=${pod.clauses[0].since} title=${pod.clauses[0].since}>${ago(pod.clauses[0].since)}</time></td>

@@ -118,9 +118,9 @@ const Concerned = ({ found }) => html`<section><h2>Policies</h2>
 
 // What capabilities say, before what is said of nodes or after it; the first rows have links to what they name.
 const MOST_ROWS = 50;
-const Parts = ({ parts, after = false, link }) => parts.filter((part) => Boolean(part.afterNodes) === after).map((part) => {
+const Parts = ({ parts, after = false, link = () => null }) => parts.filter((part) => Boolean(part.afterNodes) === after).map((part) => {
   const { title, texts = [], rows = [], more = 0, names = {} } = part, left = more + Math.max(0, rows.length - MOST_ROWS);
-  if (!title) return texts.map((text) => html`<p class="quiet">${text}</p>`);
+  if (!title) return html`<section>${texts.map((text) => html`<p class="quiet">${text}</p>`)}</section>`;
   return html`<section key=${title}><h2>${titled(title)}</h2>${texts.map((text) => html`<p>${sentence(text)}</p>`)}
     ${rows.length > 0 && html`<${Rows} label=${title} rows=${rows.slice(0, MOST_ROWS)}
       link=${(column, name) => names[column] && (names[column] === "pod" ? podAddress : link)(name)} />`}

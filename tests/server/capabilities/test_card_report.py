@@ -84,7 +84,7 @@ async def test_pods_on_cards_that_are_gone() -> None:
     for number in range(12):
         put(known, f"p{number:02}", 100, "n1", 1)
     engine = Engine(registry_of(POLICY), Known(known), CODEC, Silent())
-    assert "pods on cards" not in (await watched(engine, known)).facts()
+    assert (await watched(engine, known)).facts()["pods on cards"] == []
     nodes(known, cards=1)
     (found,) = (await watched(engine, known, looks=3)).facts()["pods on cards"]
     assert found["pods"] == 12
@@ -96,7 +96,7 @@ async def test_without_a_policy_with_cards_there_is_nothing() -> None:
     nodes(known, cards=1)
     plain = "policy p { for pods where true }"
     engine = Engine(registry_of(plain), Known(known), CODEC, Silent())
-    assert (await watched(engine, known)).facts() == {}
+    assert (await watched(engine, known)).facts() == {"cards": [], "pods on cards": []}
 
 
 # ---- the usual pods of a server: those that have cards, the last ones of each clause

@@ -86,7 +86,6 @@ def test_gangs_are_told_and_counted_by_policy_and_state() -> None:
         ("shop/a", "waiting", []),
         ("shop/c", given_up("late"), []),
     ]
-    assert gang_facts([], known) == {}
     found = {(name, *labels): value for name, labels, value in gang_samples(["shop/web"], known)}
     assert found["placet_known_gangs", "shop/web", "given_up"] == 1
     assert found["placet_gang_longest_wait_seconds", "shop/web"] == 1.0
@@ -179,7 +178,7 @@ def test_sources_of_one_name_are_as_bad_as_the_worst() -> None:
         "ok",
         "stale: 1 left out: x",
     ]
-    assert data_facts([]) == {}
+    assert data_facts([]) == {"data": []}
     found = {name: (*labels, value) for name, labels, value in data_samples([one, two])}
     assert found == {
         "placet_data_rows": ("racks (configmap)", 4),
