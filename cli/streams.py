@@ -1,7 +1,7 @@
 """Standard streams: those of a `placet` process, which take any text, and may be closed or full.
 
-The launcher opens them once, before a command runs. A text that standard output does not take is an
-error of the command. A text that standard error does not take is lost: nobody can be told.
+`cli/__main__.py` opens them once, before a command runs. A text that standard output does not take
+is an error of the command. A text that standard error does not take is lost: nobody can be told.
 
 While a command runs, whatever is written is escaped, so that no text of a cluster can steer the
 terminal. Only what has control sequences of our own goes past that, by `beneath`: its texts are
