@@ -28,13 +28,14 @@ from engine.program.policy_time import DecisionTime
 from engine.program.tables import Table
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
-from grammar.clauses.filter import Filter
+from grammar.clauses import KINDS
 from grammar.meaning.environment import FUNCTIONS, Environment
 from grammar.meaning.evaluator import evaluate
 from grammar.meaning.schema import Schema, load_schema
 from grammar.syntax.expression_builder import MACRO_VARIABLES, RESERVED
 from grammar.syntax.parser import parse_expression, parse_file
 from grammar.tree.ast import Expr
+from grammar.tree.clause_parts import AnyClause
 from grammar.tree.clauses import File, Setting
 from grammar.tree.source import Source
 from grammar.values.errors import EvaluationError, MissingError
@@ -56,7 +57,7 @@ _WARNING = re.compile(r"(?m)^# warning\[(P\d{4})\]: (.+)$")
 _CODE = re.compile(r"P\d{4}")
 _WHOLE = re.compile(r"(?:#[^\n]*\n)*(?:policy|cluster policy|test) ")
 _CALLED = re.compile(r"(?<!\w)((?:[a-z]\w*\.)?[A-Za-z]\w*)\(")
-# The parts of a file: a policy's settings and items, and `bind`, which is a kind of filter.
+# The parts of a file: a policy's settings and items, and its clauses by their words.
 _ITEMS = (
     *(
         "description",
@@ -72,7 +73,7 @@ _ITEMS = (
         "Group",
         "Test",
     ),
-    *("Filter", "bind", "Score", "Share", "Spread", "Limit", "Gang", "Preempt"),
+    *KINDS,
 )
 
 
@@ -311,6 +312,13 @@ def test_every_clause_and_part_has_an_example() -> None:
     assert [name for name in _ITEMS if name not in seen] == []
 
 
+def test_every_kind_of_clause_has_its_row() -> None:
+    page = (DOCS / "language" / "clauses.md").read_text(encoding="utf-8")
+    missing = [f"docs/language/clauses.md needs the row `| [{w}](…) | … |`" for w in KINDS]
+    missing = [text for text, w in zip(missing, KINDS, strict=True) if f"\n| [{w}](" not in page]
+    assert not missing, "\n".join(missing)
+
+
 def names_in(file: File) -> Iterator[str]:
     for block in file.blocks:
         yield type(block).__name__
@@ -318,8 +326,8 @@ def names_in(file: File) -> Iterator[str]:
             match item:
                 case Setting(name):
                     yield name
-                case Filter(at_bind=True):
-                    yield "bind"
+                case AnyClause():
+                    yield item.keyword
                 case _:
                     yield type(item).__name__
 

@@ -47,7 +47,7 @@ _LONGEST_UID = 64
 Clause = tuple[str, str]
 # Runs work that no answer has to wait for, in order.
 Later = Callable[[Callable[[], None]], object]
-# Is told of an answer: the pod, and the policy that rejects most nodes; None if one is offered.
+# Is told of an answer: the pod; the policy that rejects most, or fails, or ""; None if one passes.
 Told = Callable[[RequestPod, str | None], None]
 
 

@@ -181,7 +181,8 @@ class Moves:
             for each in self._headrooms(call, rows, moved):
                 if not each.open[0] and not each.hopeful[0]:
                     rule, text = each.rule, each.rule.message(call.evaluation)
-                    found.append(BrokenRule(rule.policy, rule.name, each.clause.kind, text))
+                    word = each.clause.count.word
+                    found.append(BrokenRule(rule.policy, rule.name, word, text))
         return found
 
     def others(self, pod: RequestPod, there: Peer, moved: MovedPods) -> OtherNodes:

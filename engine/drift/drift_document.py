@@ -12,7 +12,6 @@ from typing import Literal as OneOf
 import msgspec
 
 VERSION = 1
-ClauseKind = OneOf["filter", "share", "spread", "limit", "cards", "gang"]
 RepairMode = OneOf["off", "dry-run", "on"]
 RepairState = OneOf[
     "idle", "off", "dry run", "waiting", "moving", "no place", "stopped", "may not evict"
@@ -20,11 +19,11 @@ RepairState = OneOf[
 
 
 class BrokenClause(msgspec.Struct, frozen=True):
-    """A clause that would not let the pod on its node now; `since` is when that was seen first."""
+    """A clause that would not let the pod on its node now, with its word; `since` it was seen."""
 
     policy: str
     clause: str
-    kind: ClauseKind
+    kind: str
     text: str
     since: str
 
@@ -68,7 +67,7 @@ class ClauseDrift(msgspec.Struct, frozen=True):
 
     policy: str
     clause: str
-    kind: ClauseKind
+    kind: str
     pods: int
     movable: int
     stuck: int

@@ -16,7 +16,7 @@ import heapq
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import msgspec
 
@@ -26,7 +26,6 @@ from engine.decision.part import Breach, DecisionPart
 from engine.decision.verb_call import ClusterState
 from engine.drift.drift_document import (
     BrokenClause,
-    ClauseKind,
     DriftDocument,
     DriftedPod,
     clauses_of,
@@ -327,8 +326,7 @@ class Survey:
     def _clause(self, pod: Peer, rule: BrokenRule, at: str) -> BrokenClause:
         key = pod.uid, rule.policy, rule.clause
         since = self._since.setdefault(key, self._before.get(rule.policy, at))
-        kind = cast("ClauseKind", rule.kind)
-        return BrokenClause(rule.policy, rule.clause, kind, rule.text, since)
+        return BrokenClause(rule.policy, rule.clause, rule.kind, rule.text, since)
 
     # ---- steps
 

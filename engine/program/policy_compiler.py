@@ -161,6 +161,7 @@ class PolicyCompiler:
         return CountProgram(
             policy=self.policy.address,
             name=clause.name,
+            word=clause.keyword,
             when=self.condition(clause.when),
             peers=Peers() if clause.pods is None else self._peers(clause.pods),
             weight=weight,
@@ -288,6 +289,7 @@ class PolicyCompiler:
                 count=CountProgram(
                     policy=self.policy.address,
                     name=item.name,
+                    word="count",
                     peers=self._peers(item.pods),
                     message=self.message(None, item.name),
                 ),

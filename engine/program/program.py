@@ -195,11 +195,12 @@ class CountProgram:
     of groups of nodes. `needs_workloads` says that counts need the workloads of pods. `tables` has
     the digests of the tables that the bound and the groups read. `time_dependent` says that the
     number or the groups may change with the time alone. `of_nodes` says that its groups are the
-    same for every pod and at any time, and its number a constant.
+    same for every pod and at any time, and its number a constant. `word` is that of its clause.
     """
 
     policy: str
     name: str
+    word: str
     peers: Peers
     message: Message
     when: Condition | None = None

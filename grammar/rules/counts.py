@@ -65,9 +65,6 @@ def bad_number(tree: Tree) -> Iterator[Diagnostic]:
 def _numbers(policy: Policy) -> Iterator[tuple[float | ast.Expr | None, bool, str, int, Span]]:
     """Numbers of pods and the like: percentage or not, the name in a message, the least one."""
     items = policy.items
-    bounds = [limit.bound for limit in of_kind(items, Limit) if limit.added is None]
-    for bound in (*(share.bound for share in of_kind(items, Share)), *bounds):
-        yield bound.amount, bound.percent, "number of pods", 0, bound.span
     for spread in of_kind(items, Spread):
         yield spread.skew, False, "skew", 1, spread.name_span
         yield spread.min_domains, False, "number of domains", 1, spread.name_span

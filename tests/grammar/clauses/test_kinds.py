@@ -27,8 +27,8 @@ def test_the_shape_of_a_kind_is_read_checked_and_printed(word: str) -> None:
 
 def test_kinds_begin_with_keywords() -> None:
     assert set(CLAUSE_WORDS) <= set(keywords().values())
-    named = ", ".join(f"`{word}`" for word in CLAUSE_WORDS[:-1])
-    assert f"the clauses are {named} and `bind`" == CLAUSES_ARE
+    *named, last = (f"`{word}`" for word in CLAUSE_WORDS)
+    assert f"the clauses are {', '.join(named)} and {last}" == CLAUSES_ARE
 
 
 def test_a_rule_of_the_grammar_is_read_in_one_way() -> None:
