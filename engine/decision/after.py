@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from operator import itemgetter
 
 import numpy as np
@@ -96,8 +95,8 @@ class AfterDecision:
     """What decisions leave behind.
 
     The `journal` records what filter and prioritize answer. `rejected` takes the pods that filter
-    rejects, and `answers` keeps the nodes that it offers. `later` runs work after an answer, and
-    others are `told` then. The `clock`, in seconds, is that of the engine: pods are damped by it.
+    rejects, and `answers` keeps the nodes that it offers. `later` runs work after an answer, of
+    which others are `told`. The `clock`, in seconds, is that of the engine: pods are damped by it.
     """
 
     def __init__(
@@ -143,7 +142,7 @@ class AfterDecision:
         policy = culprit if offered or decided is None else _rejecting(decided)
         if self._rejected is not None:
             self._rejected.answered(pod, offered=offered, policy=policy)
-        self.later(partial(self._told, pod, None if offered else policy))
+        self._told(pod, None if offered else policy)
         if self._answers is not None:
             self._answers.answered(pod, names, decided)
         return offered

@@ -120,7 +120,7 @@ class Opened:
     adopted: Callable[[Registry], None] = _ignored
     pod_changed: PodEventHandler = _ignored
     hold: Callable[[RequestPod], None] = _ignored
-    answered: Told = _ignored
+    answered: Told | None = None
     status: StatusTopic | None = None
     facts: Callable[[], Facts] = dict
     samples: Callable[[], Iterable[Sample]] = tuple

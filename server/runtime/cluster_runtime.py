@@ -481,6 +481,7 @@ class Deciding:
             self.reloader.catch_up,
         )
         self.opened = [each.open(site) for each in CAPABILITIES]
+        self._told = [each.answered for each in self.opened if each.answered is not None]
         self._adopted(policies.enforced.registry)
         self.binder = cluster.binder(self.engine, schedulers) if cluster is not None else None
 
@@ -494,8 +495,8 @@ class Deciding:
             each.hold(pod)
 
     def _answered(self, pod: RequestPod, policy: str | None) -> None:
-        for each in self.opened:
-            each.answered(pod, policy)
+        for told in self._told:
+            asyncio.get_running_loop().call_soon(told, pod, policy)
 
     def events(self) -> Iterator[PodEvent]:
         for each in self.opened:
