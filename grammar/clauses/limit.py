@@ -37,7 +37,6 @@ class Limit(ClauseThatCounts):
 
     @property
     def added(self) -> Expr | None:
-        """What is added up of each pod, or of each node; None where these are counted."""
         return self.per.amount or (None if self.pods is None else self.pods.amount)
 
     @property

@@ -45,7 +45,6 @@ DOMAIN_BOUND = COUNT_BOUND | {"domain"}
 N = TypeVar("N", int, float)
 NUMBERS: tuple[str, ...] = ("int", "double", "dyn", "error")
 _AMOUNTS, _AN_AMOUNT = (*NUMBERS, "quantity"), "an amount: a number or a quantity"
-_A_NUMBER = "", "number of pods", "a whole number from 0"
 
 
 def number_line(head: str, number: float | Expr, span: Span | None, unit: str = "") -> Line:
@@ -114,14 +113,8 @@ def bound_lines(bound: Bound) -> Iterator[Line]:
 def checked_bound(
     bound: Bound, clause: str, allowed: Names, by: ClauseChecker, added: Expr | None = None
 ) -> Bound:
-    where, percent = f"the bound of a {clause}", bound.percent
-    amount = checked_number(bound.amount, where, allowed, by, added)
-    value = by.constant(amount) if isinstance(amount, Expr) and added is None else None
-    if isinstance(value, int | float) and (value < 0 or (value > 100 if percent else value % 1)):
-        wrong = ("%", "percentage of pods", "a number from 0 to 100") if percent else _A_NUMBER
-        span = amount.span if isinstance(amount, Expr) and not percent else bound.span
-        by.found.append(catalogue.bad_number(f"{value}{wrong[0]}", *wrong[1:], span))
-    return replace(bound, amount=amount)
+    where = f"the bound of a {clause}"
+    return replace(bound, amount=checked_number(bound.amount, where, allowed, by, added))
 
 
 def _read_strength(c: list[Child]) -> Strength:

@@ -25,7 +25,7 @@ from grammar.messages.plain_words import DOMAINS
 from grammar.rules.ranges import MIRRORED, NEGATED, Fact, conjuncts
 from grammar.rules.rule import Tree, finding, instead, rule
 from grammar.tree import ast
-from grammar.tree.clause_parts import Bound
+from grammar.tree.clause_parts import Bound, ClauseThatCounts
 from grammar.tree.clauses import Policy, of_kind
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
@@ -65,6 +65,10 @@ def bad_number(tree: Tree) -> Iterator[Diagnostic]:
 def _numbers(policy: Policy) -> Iterator[tuple[float | ast.Expr | None, bool, str, int, Span]]:
     """Numbers of pods and the like: percentage or not, the name in a message, the least one."""
     items = policy.items
+    # What a sum is bounded by may be an amount.
+    plain = [each for each in of_kind(items, ClauseThatCounts) if each.added is None]
+    for bound in of_kind([getattr(each, "bound", None) for each in plain], Bound):
+        yield bound.amount, bound.percent, "number of pods", 0, bound.span
     for spread in of_kind(items, Spread):
         yield spread.skew, False, "skew", 1, spread.name_span
         yield spread.min_domains, False, "number of domains", 1, spread.name_span

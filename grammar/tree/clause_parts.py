@@ -296,6 +296,11 @@ class ClauseThatCounts(ClauseThatRejects):
         return self.pods
 
     @property
+    def added(self) -> Expr | None:
+        """What is added up of each pod, or of each node; None where these are counted."""
+        return None
+
+    @property
     def needs_workloads(self) -> bool:
         return self.counts_by_workload
 
