@@ -123,11 +123,7 @@ SCORE = ClauseKind(
             fields=("weight",),
             in_head=True,
         ),
-        expression(
-            "value",
-            lambda e, by: by.check(e, None, parts.ON_NODE, "`value`"),
-            needed=_VALUE,
-        ),
+        expression("value", _checked_value, needed=_VALUE),
         ClausePart("range", _read_range, _range_lines),
     ),
     _checked,
