@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 from logging import Logger
 
+import msgspec
 from aiohttp import web
 
 from engine.cache.informers import Needs
@@ -24,6 +25,7 @@ from grammar.values.time import Timestamp
 from policies.admission import Examiner
 from server.admission.checking_process import CheckingProcess
 from server.admission.webhooks import WebhookParts
+from server.answers import ReplicaStatus
 from server.app import WEBHOOKS, AppParts, create_app
 from server.capabilities.table import CAPABILITIES, CAPABILITY_ROUTES
 from server.http import sockets as running
@@ -225,9 +227,12 @@ class _Server:
         watched = source if isinstance(source, ClusterRuntime) else None
         own = states.answers, explainer.answers, overview.answers, history.answers, checked.answers
         answers = [*own, *(each.answers for each in deciding.opened)]
-        return View(
-            replica, status, watched, journal, engine.audits.log, answers, CAPABILITY_ROUTES
-        )
+
+        def whole() -> ReplicaStatus:
+            return msgspec.structs.replace(status(), facts=deciding.facts())
+
+        log = engine.audits.log
+        return View(replica, whole, watched, journal, log, answers, CAPABILITY_ROUTES)
 
     def _status(self, deciding: Deciding, credentials: Credentials | None) -> StatusReader:
         """What reads the status of the server."""
@@ -240,7 +245,6 @@ class _Server:
             deciding.journal,
             self._background.metrics,
             view.status if isinstance(view, ClusterRuntime) else lambda: None,
-            deciding.facts,
             lambda: credentials.in_use if credentials is not None else None,
             [each.name for each in CAPABILITIES],
         )

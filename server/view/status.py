@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from engine.decision.journal import Journal
 from engine.engine import Engine
-from engine.facts import Facts
 from grammar.values.time import Timestamp
 from server.answers import (
     CertificateInUse,
@@ -33,8 +32,8 @@ _MOST_NAMED = 20
 class StatusReader:
     """A reader of the status of a server; a call reads it.
 
-    `cluster` gives the state of what is watched, None without a watched cluster. `facts` gives what
-    `capabilities` know, and `certificate` that of new connections.
+    `cluster` gives the state of what is watched, None without a watched cluster, and `certificate`
+    that of new connections. What `capabilities` know is added for who asks.
     """
 
     replica: str
@@ -44,7 +43,6 @@ class StatusReader:
     journal: Journal
     metrics: Metrics
     cluster: Callable[[], ClusterStatus | None]
-    facts: Callable[[], Facts]
     certificate: Callable[[], CertificateInUse | None]
     capabilities: Sequence[str]
     started: str = field(default_factory=lambda: Timestamp.now().to_second())
@@ -67,7 +65,6 @@ class StatusReader:
                 InFlight(known.name, round(seconds, 1), known.offered)
                 for known, seconds in engine.in_flight.first(_MOST_NAMED)
             ],
-            facts=self.facts(),
             latency=[latency(*each) for each in sorted(self.metrics.durations().items())],
             rejections=[ClauseRejections(*names, n) for names, n in ranked[:_MOST_NAMED]],
             decisions=self.journal.number,
