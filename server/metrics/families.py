@@ -151,9 +151,8 @@ class Buckets:
 Sample = tuple[str, Sequence[str], float | Buckets]
 
 
-def families(samples: Iterable[Sample], table: Mapping[str, str]) -> Iterable[Metric]:
-    """The families of some samples, by a table of all metrics."""
-    rows = {key.partition("{")[0]: (key, text) for key, text in table.items()}
+def families(samples: Iterable[Sample], rows: Mapping[str, tuple[str, str]]) -> Iterable[Metric]:
+    """The families of some samples, by the rows of all metrics."""
     found: dict[str, Metric] = {}
     for name, values, value in samples:
         key, text = rows[name]

@@ -78,7 +78,8 @@ class Metrics(Collector, Observer):
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`more` are rows of the table of metrics. `clock` gives Unix seconds."""
-        self._table = {**TABLE, **more}
+        every = {**TABLE, **more}.items()
+        self._rows = {key.partition("{")[0]: (key, text) for key, text in every}
         self._registry = registry
         self._clock = clock
         self._pairs: set[tuple[str, str]] = set()
@@ -117,7 +118,7 @@ class Metrics(Collector, Observer):
             await shared_pause(LOOK_SECONDS)
 
     def collect(self) -> Iterable[Metric]:
-        return families(self._samples(), self._table)
+        return families(self._samples(), self._rows)
 
     def _samples(self) -> Iterator[Sample]:
         for (name, *labels), value in dict(self._values).items():
