@@ -332,7 +332,10 @@ class GivenCards(DecisionPart):
 
     def adopted(self) -> None:
         were_used, programs = self.are_used, self._calls.registry.programs
-        self._clauses = {c.name: c for p in programs for c in p.of(CardsProgram)}
+        every = [(p, c) for p in programs for c in p.of(CardsProgram)]
+        self._clauses = {clause.name: clause for _, clause in every}
+        # The policies that decide, by the names of their clauses.
+        self._policies = {c.name: c.policy for program, c in every if not program.audit}
         if were_used or self.are_used:
             self._take(self._facts.mixes)
 
@@ -406,10 +409,8 @@ class GivenCards(DecisionPart):
     def misplaced(self, node: NodeWithPods) -> Mapping[str, BrokenRule]:
         """The pods on cards that their node does not have any more."""
         found: dict[str, BrokenRule] = {}
-        programs = [p for p in self._calls.registry.programs if self.are_used and not p.audit]
-        policies = {c.name: c.policy for p in programs for c in p.of(CardsProgram)}
-        for name, its in self.uses(node).items() if policies else ():
-            if name in policies:
-                rule = BrokenRule(policies[name], name, "cards", _LOST)
+        for name, its in self.uses(node).items() if self._policies else ():
+            if name in self._policies:
+                rule = BrokenRule(self._policies[name], name, "cards", _LOST)
                 found.update((pod.uid, rule) for pod in its.lost)
         return found
