@@ -121,14 +121,14 @@ class Opened:
     pod_changed: PodEventHandler = _ignored
     hold: Callable[[RequestPod], None] = _ignored
     answered: Told | None = None
-    status: StatusTopic | None = None
+    status: StatusTopic = lambda: _ignored
     facts: Callable[[], Facts] = dict
     samples: Callable[[], Iterable[Sample]] = tuple
     checks: Readiness = tuple
     events: Callable[[], Iterable[PodEvent]] = tuple
     answers: Mapping[str, Answer] = field(default_factory=dict)
     work: Mapping[str, Work] = field(default_factory=dict)
-    patch: Callable[[bytes], Sequence[object]] | None = None
+    patch: Callable[[bytes], Sequence[object]] = lambda _: ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -217,7 +217,7 @@ class ClusterRuntime(ClusterSource):
         """Writes statuses and events, and requeues pods, while this replica leads."""
         engine, schedulers, observer = deciding.engine, deciding.schedulers, deciding.observer
         run, binds = self._background.run, schedulers.call_bind
-        topics = [each.status for each in deciding.opened if each.status is not None]
+        topics = [each.status for each in deciding.opened]
         self._statuses = Statuses(self.informers.cache, engine.portion, topics, binds=binds)
         requeuer = Requeuer(self.api, engine.looks, deciding.rejected, observer.gave_up, schedulers)
         reporter = StatusReporter(
@@ -504,7 +504,7 @@ class Deciding:
 
     def patch(self, body: bytes) -> Sequence[object]:
         """The JSON patch of a new pod by all capabilities. Raises BadObjectError."""
-        return [o for e in self.opened if e.patch is not None for o in e.patch(body)]
+        return [change for each in self.opened for change in each.patch(body)]
 
     def facts(self) -> Facts:
         """The tables of all capabilities that have rows."""
