@@ -53,7 +53,7 @@ def _open(site: Site) -> Opened:
     return Opened(
         pod_changed=ungated.pod_changed,
         status=lambda: part,
-        events=lambda: ungated.events(site.enforced().objects.items()),
+        events=lambda: ungated.events(site.enforced().objects.items() if led.leads() else ()),
     )
 
 
