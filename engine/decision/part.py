@@ -31,7 +31,7 @@ Suits = Callable[[VerbCall, NodeTable, NodeRows], Floats]
 class WokenPods:
     """Woken pods: rejected ones that kube-scheduler should ask about at once.
 
-    `wake` is called when there are more of them.
+    `wake` is called whenever there are some after an addition.
     """
 
     def __init__(self) -> None:
