@@ -355,7 +355,7 @@ def _quantity(cell: object) -> object:
         cell = str(_int(cell))
     if isinstance(cell, float):
         cell = repr(_double(cell))
-    return _parsed(cell, "a quantity", Quantity.parse)
+    return _parsed(cell, "a quantity", Quantity.written)
 
 
 def _parsed(cell: object, kind: str, parse: Callable[[str], object]) -> object:

@@ -36,7 +36,7 @@ from grammar.values.time import Duration, Timestamp
 # ---- types of constants
 
 _PARSERS: dict[Type, Callable[[str], object]] = {
-    QUANTITY: Quantity.parse,
+    QUANTITY: Quantity.written,
     DURATION: Duration.parse,
     TIMESTAMP: Timestamp.parse,
     SEMVER: Semver.parse,

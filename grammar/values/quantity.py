@@ -22,11 +22,14 @@ NANO = 10**9
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _QUANTITY = re.compile(
-    r"([+-]?)(\d+\.?\d*|\.\d+)(?:(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE])|[eE]([+-]?\d{1,3}))?\Z", re.ASCII
+    r"([+-]?)(\d*\.?\d*)(?:(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE])|[eE]([+-]?0*\d{1,18}))?\Z", re.ASCII
 )
+_DIGIT_FIRST = re.compile(r"[+-]?\.?\d", re.ASCII)
 _WRONG_SUFFIX = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*([A-Za-z]+)\Z", re.ASCII)
 _CANONICAL = re.compile(r"-?(\d+)([A-Za-z]*)(?:\d*)\Z", re.ASCII)
 _MOST_CHARACTERS = 200
+# With a larger exponent an amount is out of range, with a smaller one the least that there is.
+_MOST_EXPONENT = 400
 # What Go caps a binary quantity at, silently; decimal ones it does not.
 _LARGEST_BINARY = (2**63 - 1) * NANO
 # Far more than any resource, and still in the range of a double.
@@ -50,24 +53,37 @@ class Quantity:
     def parse(text: str) -> Quantity:
         """The quantity of a text; amounts finer than 10⁻⁹ round up, away from 0.
 
-        Raises EvaluationError for any other text; its message is a hint.
+        As in Go, a text without a digit is 0: `-`, `.` and `Ki`. Raises EvaluationError for any
+        other text; its message is a hint.
         """
-        match = _QUANTITY.match(text) if len(text) <= _MOST_CHARACTERS else None
+        match = _QUANTITY.match(text) if 0 < len(text) <= _MOST_CHARACTERS else None
         if match is None:
             raise EvaluationError(_advice(text))
         sign, digits, suffix, exponent = match.groups()
+        # Go reads no number where it has to be exact beyond 64 bits.
+        if digits in ("", ".") and (suffix in ("Pi", "Ei") or int(exponent or 0) < _DECIMAL["n"]):
+            raise EvaluationError(_advice(text))
+        power = max(-_MOST_EXPONENT, min(int(exponent or 0), _MOST_EXPONENT))
         scale = (
             Fraction(_BINARY[suffix])
             if suffix in _BINARY
-            else Fraction(10) ** (int(exponent or 0) + _DECIMAL.get(suffix or "", 0))
+            else Fraction(10) ** (power + _DECIMAL.get(suffix or "", 0))
         )
-        amount = Fraction(digits + "0" if digits.endswith(".") else digits) * scale * NANO
+        whole, _, part = digits.partition(".")
+        amount = Fraction(f"{whole or 0}.{part or 0}") * scale * NANO
         nanos = -(-amount.numerator // amount.denominator)
         kind = "decimal" if exponent is None else "exponent"
         if suffix in _BINARY:
             nanos = min(nanos, _LARGEST_BINARY)
             kind = "binary" if nanos >= NANO else "decimal"
         return Quantity.of(-nanos if sign == "-" else nanos, kind)
+
+    @staticmethod
+    def written(text: str) -> Quantity:
+        """The quantity of a text that somebody has written, with a digit; raises as `parse`."""
+        if not _DIGIT_FIRST.match(text):
+            raise EvaluationError(_advice(text))
+        return Quantity.parse(text)
 
     @staticmethod
     def of(nanos: int, suffix: str) -> Quantity:

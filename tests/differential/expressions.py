@@ -100,7 +100,7 @@ _CONSTANTS: Mapping[Type, Sequence[str]] = {
     TYPE: ("int", "double", "string", "bool", "list", "map", "null_type", "type"),
 }
 _QUANTITIES = """0 1 1Gi 500m 1.5 2k 1e3 -1Mi 1Ei 100Ti 1n 0.1Ki 12e-3 9223372036854775807 1E +5 1Pi
-999999999999999999 128974848 0.5 .5G""".split()
+999999999999999999 128974848 0.5 .5G - + . -. m Ki Ei e3 e-10 1e 1ee3""".split()
 _DURATIONS = "0s 1h 90m 1.5s -1h30m 1ms 1us 3ns 1h1m1s 2562047h 100h".split()
 _MOMENTS = """2026-11-21T12:00:00Z 1970-01-01T00:00:00Z 2024-02-29T23:59:59.999999999Z
 0001-01-01T00:00:00Z 9999-12-31T23:59:59Z 2026-03-01T00:30:00+01:30""".split()

@@ -154,6 +154,17 @@ CANONICAL = {
     "0.1Ki": "102400m",
     "8Ei": "9223372036854775807",
     "-8Ei": "-9223372036854775807",
+    "-": "0",
+    "+": "0",
+    ".": "0",
+    "-.": "0",
+    "m": "0",
+    "Ti": "0",
+    ".E": "0",
+    "e3": "0",
+    "e-9": "0",
+    "1e0000003": "1e3",
+    "1e-1000": "1e-9",
 }
 
 BAD = {
@@ -161,6 +172,12 @@ BAD = {
     "1 Gi": 'write a number with a suffix: `"500m"`, `"2"`, `"1.5Gi"`',
     "5x": "`x` is not a suffix: use n u m k M G T P E, Ki Mi Gi Ti Pi Ei",
     "": 'write a number with a suffix: `"500m"`, `"2"`, `"1.5Gi"`',
+    "1ee3": 'write a number with a suffix: `"500m"`, `"2"`, `"1.5Gi"`',
+    "1e": "`e` is not a suffix: use n u m k M G T P E, Ki Mi Gi Ti Pi Ei",
+    "e-10": 'write a number with a suffix: `"500m"`, `"2"`, `"1.5Gi"`',
+    "-Ei": 'write a number with a suffix: `"500m"`, `"2"`, `"1.5Gi"`',
+    "Pi": 'write a number with a suffix: `"500m"`, `"2"`, `"1.5Gi"`',
+    "--1": 'write a number with a suffix: `"500m"`, `"2"`, `"1.5Gi"`',
     "1e1e1": 'write a number with a suffix: `"500m"`, `"2"`, `"1.5Gi"`',
     "１": 'write a number with a suffix: `"500m"`, `"2"`, `"1.5Gi"`',  # noqa: RUF001 - a digit to `\d`
     "1" * 5000: 'write a number with a suffix: `"500m"`, `"2"`, `"1.5Gi"`',
@@ -180,6 +197,13 @@ def test_what_is_no_quantity_gets_a_hint(text: str, hint: str) -> None:
     with pytest.raises(EvaluationError) as failure:
         Quantity.parse(text)
     assert str(failure.value) == hint
+
+
+@pytest.mark.parametrize("text", ["-", "+", ".", "m", "Ki", "e3", ""])
+def test_what_somebody_writes_has_a_digit(text: str) -> None:
+    """As a constant of a policy, or in a table, where `-` means that there is nothing."""
+    with pytest.raises(EvaluationError, match="write a number"):
+        Quantity.written(text)
 
 
 def test_equality_and_order_are_by_amount() -> None:
@@ -222,6 +246,7 @@ def test_arithmetic_keeps_the_left_kind_of_suffix(expression: str, shown: str) -
         'quantity("2").isInteger() && quantity("2k").asInteger() == 2000',
         'int(quantity("2")) == 2',
         '!quantity("1500m").isInteger() && quantity("1500m").asApproximateFloat() == 1.5',
+        'isQuantity("-") && isQuantity(".") && !isQuantity("") && !isQuantity("1ee3")',
         'isQuantity("1.3Gi") && !isQuantity("1,3Gi") && !isQuantity("200K")',
         'string(quantity("1000m")) == "1" && double(quantity("500m")) == 0.5',
     ],
