@@ -16,6 +16,7 @@ from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 from grammar.checker.expression_checker import Checker
+from grammar.clauses.cards import Cards
 from grammar.meaning.constants import coerce
 from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
@@ -28,6 +29,7 @@ from grammar.tree.ast import (
     Comprehension,
     Expr,
     Ident,
+    Index,
     ListLiteral,
     Literal,
     MapLiteral,
@@ -617,10 +619,19 @@ def name_used(expr: Expr) -> str:
             return ""
 
 
-def reads_cards(expr: Expr) -> bool:
-    """Whether an unchecked expression may be written out with the parts of a `cards` clause."""
-    match expr:
-        case Select(name="cards" | "chosen") | Call("fragmentation", None):
-            return True
-        case _:
-            return False
+def names_used(part: object, clauses: Mapping[str, Cards]) -> Iterator[str]:
+    """The names that an unchecked part of a policy uses, also where cards are written out."""
+    parts, seen = [part], set[tuple[str, bool]]()
+    while parts:
+        for expr in walk(parts.pop()):
+            yield name_used(expr)
+            match expr:
+                case Index(Select(name="cards" | "chosen" as form), Literal(str() as name)):
+                    chosen = form == "chosen"
+                case Call("fragmentation", None, (Literal(str() as name),)):
+                    chosen = True
+                case _:
+                    continue
+            if name in clauses and (name, chosen) not in seen:
+                seen.add((name, chosen))
+                parts.append(clauses[name].read(chosen=chosen))

@@ -63,8 +63,8 @@ class Checker:
         # The expressions that are being checked, as they are written, outermost first.
         self._around: list[ast.Expr] = []
         self._quiet = False
-        # The `cards` clauses that are being written out, outermost first.
-        self._writing_out: list[tuple[str, bool]] = []
+        # The `cards` clauses that are being written out, each in a form, outermost first.
+        self._writing_out: list[tuple[str, str]] = []
         # Inside the arguments of `format`.
         self._formats = False
 
@@ -314,19 +314,19 @@ class Checker:
         if (clause := self._cards_clause(expr.index)) is None:
             return replace(expr, type=POISON)
         made = cards.chosen if form == "chosen" else cards.cards
-        return self._of_cards(clause, expr, lambda: made(clause, node, expr.span))
+        return self._of_cards(clause, form, expr, lambda: made(clause, node, expr.span))
 
     def _of_cards(
-        self, clause: Cards, expr: ast.Expr, made: Callable[[], ast.Expr], *, in_pick: bool = False
+        self, clause: Cards, form: str, expr: ast.Expr, made: Callable[[], ast.Expr]
     ) -> ast.Expr:
-        """What is read of cards written out, unless they are of what is read.
+        """What is read of cards in a form written out, unless it is made of that form itself.
 
-        What chosen cards are may read the clause once more: `in_pick`, of a single card.
+        What chosen cards are may read the clause once more, in another form.
         """
-        if (clause.name, in_pick) in self._writing_out:
+        if (clause.name, form) in self._writing_out:
             self.found.append(catalogue.recursion((clause.name, clause.name), expr.span))
             return replace(expr, type=POISON)
-        self._writing_out.append((clause.name, in_pick))
+        self._writing_out.append((clause.name, form))
         checked = self._check(made())
         self._writing_out.pop()
         return checked
@@ -343,9 +343,9 @@ class Checker:
         card = ast.Ident(CARD, False, expr.span) if in_pick else None
         return self._of_cards(
             clause,
+            "fragmentation" if in_pick else "chosen",
             expr,
             lambda: cards.fragmentation(clause, node, pod, card, expr.span),
-            in_pick=in_pick,
         )
 
     def _cards_clause(self, name: ast.Expr) -> Cards | None:

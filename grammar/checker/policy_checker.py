@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from grammar.checker import declarations
-from grammar.checker.declarations import Definition, name_used, reads_cards, too_deep
+from grammar.checker.declarations import Definition, name_used, names_used, too_deep
 from grammar.checker.expression_checker import Checker
 from grammar.clauses import KINDS
 from grammar.clauses.cards import FACTS, Cards
@@ -205,12 +205,9 @@ class _PolicyChecker:
                 self.environment = self.environment.defining(item)
             return
         self._open.append(item.name)
-        names = list(map(name_used, walk(item)))
+        names = list(names_used(item, self.environment.cards))
         if isinstance(item, Count):
             names.append(item.per.group)
-        if any(map(reads_cards, walk(item))):
-            for clause in self.environment.cards.values():
-                names += map(name_used, walk(clause))
         for name in names:
             if (used := self._named.get(name)) is not None:
                 self._define(used)

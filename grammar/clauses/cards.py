@@ -41,6 +41,11 @@ class Cards(ClauseThatRejects):
     writes: MapLiteral | None = None
     scheduler_needs = frozenset[SchedulerNeed]({"binding with cards"})
 
+    def read(self, *, chosen: bool) -> tuple[object, ...]:
+        """The parts that its cards are written out with, or those that a pod would take."""
+        cards = self.on, self.count
+        return (*cards, self.take, self.number, self.pick) if chosen else cards
+
 
 def _read_amounts(c: list[Child]) -> tuple[Expr | None, Expr]:
     """`[number of] amounts`."""

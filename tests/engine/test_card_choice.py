@@ -18,6 +18,8 @@ from engine.errors import WaitingError
 from engine.given_cards import shape
 from engine.objects.codec import ObjectCodec
 from engine.program.program import CardsProgram
+from grammar.tree.source import Source
+from policies.validation import check_source
 from tests.support import builders
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import (
@@ -136,6 +138,66 @@ def test_definitions_and_cards_can_use_each_other() -> None:
       filter "busy" { require busy || node.chosen["gpu"].size() == 1 }
     }"""
     assert [policy.diagnostics for policy in checked(text)] == [()]
+
+
+ISLAND = "filter(c, c.pods == 0 && c.index / 2 == card.index / 2).size()"
+
+
+@pytest.mark.parametrize(
+    ("definition", "pick", "more"),
+    [
+        ("", f'node.cards["gpu"].{ISLAND}', ""),
+        ('let every = node.cards["gpu"]', f"every.{ISLAND}", ""),
+        (
+            f'def idle(card: Card, on: Node): int = on.cards["gpu"].{ISLAND}',
+            "idle(card, node)",
+            "",
+        ),
+        (
+            'let taken = node.chosen["gpu"].size()',
+            f'node.cards["gpu"].{ISLAND}',
+            'write { "e.com/taken": string(taken) } detail "takes {taken}"',
+        ),
+    ],
+)
+def test_a_card_of_the_fullest_island_while_others_read_what_is_chosen(
+    definition: str, pick: str, more: str
+) -> None:
+    clauses = f"""
+      {definition}
+      cards "gpu" {{ on node 4 of {{"m": 10}} take {{"m": 10}} pick least {pick} {more} }}
+      score "any" weight 1 {{ value node.chosen["gpu"].map(c, c.index).sum() range 0 .. 3 }}
+    """
+    found = engine(clauses, on("a", "n1", 2, m=10))
+    assert given_to(found)["gpu"].cards == (3,)
+    scores = found.prioritize(builders.raw(builders.pod("new")), ["n1"], None, math.inf)
+    assert scores is not None
+    assert list(scores) == [10]
+
+
+def test_cards_that_are_picked_by_those_of_another_clause() -> None:
+    clauses = """
+      let taken = node.chosen["gpu"].map(c, c.index).sum()
+      cards "gpu" { on node 2 of {"m": 10} take {"m": 10} }
+      cards "nic" { on node 4 of {"vf": 8} take {"vf": 1} pick most card.index == taken ? 1 : 0 }
+    """
+    assert given_to(engine(clauses, on("a", "n1", 0, m=10)))["nic"].cards == (1,)
+
+
+@pytest.mark.parametrize(
+    "clauses",
+    [
+        'cards "gpu" { on node node.cards["gpu"].size() of {"m": 1} take {"m": 1} }',
+        'cards "gpu" { on node 2 of {"m": 1} take {"m": 1} pick least node.chosen["gpu"].size() }',
+        """let taken = node.chosen["gpu"].size()
+        cards "gpu" { on node 2 of {"m": 1} take {"m": 1} pick least taken }""",
+        """cards "gpu" { on node 2 of {"m": 1} take {"m": 1} pick least node.chosen["nic"].size() }
+        cards "nic" { on node 2 of {"m": 1} take {"m": 1} pick least node.chosen["gpu"].size() }""",
+    ],
+)
+def test_cards_that_are_made_of_themselves(clauses: str) -> None:
+    file = check_source(Source("p.policy", f"policy p {{ for pods where true {clauses} }}"), SCHEMA)
+    assert {found.code for found in file.diagnostics} == {"P0110"}
 
 
 def test_the_shape_of_a_pod() -> None:
