@@ -21,6 +21,8 @@ from grammar.tree.source import Source, Span
 from policies.manifest_text import ManifestText, Move, nearest_above
 
 MAX_DEPTH = 1_000
+# Aliases of a text may repeat its parts until it has so many values, or one for each byte.
+_FEW_VALUES = 100_000
 _BRACKET = re.compile(rb"[\[\]{}]")
 _LEAD = re.compile(rb"^[-?: \t]+", re.MULTILINE)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
@@ -63,10 +65,8 @@ def as_json(data: bytes, *, is_yaml: bool) -> Iterator[bytes]:
         if not is_yaml and data.lstrip().startswith((b"{", b"[")):
             yield data
             return
-        _check_depth(data)
-        for value in yaml.load_all(data, Loader=_Loader):
-            if value is not None:  # an empty document, such as a lone `---`
-                yield msgspec.json.encode(value)
+        for loader, node in _nodes(data):
+            yield msgspec.json.encode(loader.construct_document(node))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,17 +129,42 @@ def read(text: str) -> list[Document]:
     """
     found: list[Document] = []
     with _errors():
-        _check_depth(text.encode("utf-8", "surrogatepass"))
-        loader = _Loader(text)
-        try:
-            while loader.check_node():
-                node = loader.get_node()
-                # A lone `---` is a document of nothing.
-                if node is not None and node.tag != "tag:yaml.org,2002:null":
-                    found.append(_Builder(loader).document(node))
-        finally:
-            loader.dispose()
+        for loader, node in _nodes(text):
+            found.append(_Builder(loader).document(node))
     return found
+
+
+def _nodes(text: str | bytes) -> Iterator[tuple[_Loader, yaml.Node]]:
+    """The tree of each document with its loader, before any value is made of it."""
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    _check_depth(data)
+    loader = _Loader(text)
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            # A lone `---` is a document of nothing.
+            if node is not None and node.tag != "tag:yaml.org,2002:null":
+                if _values(node, {}) > max(len(data), _FEW_VALUES):
+                    raise DocumentError("repeats its parts too often by aliases")
+                yield loader, node
+    finally:
+        loader.dispose()
+
+
+def _values(node: yaml.Node, known: dict[int, int]) -> int:
+    """The values of a tree with each alias written out, of which no text has more than bytes."""
+    if isinstance(node, yaml.ScalarNode):
+        return 1
+    if id(node) not in known:
+        # An alias inside the node that it names finds this.
+        known[id(node)] = 1
+        parts = (
+            [each for pair in node.value for each in pair]
+            if isinstance(node, yaml.MappingNode)
+            else node.value
+        )
+        known[id(node)] = 1 + sum(_values(each, known) for each in parts)
+    return known[id(node)]
 
 
 def documents(source: Source) -> list[Document]:

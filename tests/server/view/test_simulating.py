@@ -7,6 +7,7 @@ import gc
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -191,8 +192,17 @@ async def test_what_is_no_question(view: Asked, case: str) -> None:
     assert (status, text) == (400, f"{said}\n")
 
 
+# Each line has the one before nine times, by aliases or by merges.
+LISTS = "a: &a [x]\n" + "".join(
+    f"{c}: &{c} [{', '.join(9 * [f'*{before}'])}]\n" for before, c in pairwise("abcdefgh")
+)
+MERGES = "a: &a {x: 1}\n" + "".join(
+    f"{c}: &{c} {{<<: [{', '.join(9 * [f'*{before}'])}]}}\n" for before, c in pairwise("abcdefgh")
+)
 READ: dict[str, tuple[Any, str]] = {
     "no YAML": ({"pods": "a: ["}, "`pods` cannot be read: "),
+    "lists of lists": ({"pods": LISTS}, "`pods` cannot be read: repeats its parts too often"),
+    "merges of merges": ({"pods": MERGES}, "`pods` cannot be read: repeats its parts too often"),
     "no pods": ({"pods": "kind: Service\n"}, "there are no pods to schedule in `pods`"),
     "no name": ({"pods": [{"kind": "Pod"}]}, "a pod in `pods` has no name"),
     "a wrong field": (
