@@ -19,6 +19,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from logging import Logger
 
 from engine.cache.reflector import Backoff, Timing
@@ -250,7 +251,7 @@ class Background:
         self.shutdown = Shutdown()
         self.failures = ApiFailures(log)
         self.report = self.failures.report
-        self.supervisor = Supervisor(log, metrics.task_restarted)
+        self.supervisor = Supervisor(log, partial(metrics.count, "placet_task_restarts_total"))
         metrics.api_failing(lambda: self.failures.failing)
         stack.push_async_callback(self.supervisor.stop)
         self._begun: Sequence[Readiness] = [lambda: [ReadinessCheck("start", "not started yet")]]

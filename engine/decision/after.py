@@ -46,8 +46,6 @@ _LONGEST_UID = 64
 Clause = tuple[str, str]
 # Runs work that no answer has to wait for, in order.
 Later = Callable[[Callable[[], None]], object]
-# Is told of an answer: the pod; the policy that rejects most, or fails, or ""; None if one passes.
-Told = Callable[[RequestPod, str | None], None]
 
 
 def at_once(work: Callable[[], None]) -> None:
@@ -95,8 +93,8 @@ class AfterDecision:
     """What decisions leave behind.
 
     The `journal` records what filter and prioritize answer. `rejected` takes the pods that filter
-    rejects, and `answers` keeps the nodes that it offers. `later` runs work after an answer, of
-    which others are `told`. The `clock`, in seconds, is that of the engine: pods are damped by it.
+    rejects, and `answers` keeps the nodes that it offers. `later` runs work after an answer. The
+    `clock`, in seconds, is that of the engine: pods are damped by it.
     """
 
     def __init__(
@@ -106,14 +104,12 @@ class AfterDecision:
         journal: Journal | None = None,
         rejected: RejectedPods | None = None,
         answers: LastAnswers | None = None,
-        told: Told = lambda _pod, _policy: None,
         later: Later = at_once,
     ) -> None:
         self.later = later
         self._journal = journal
         self._rejected = rejected
         self._answers = answers
-        self._told = told
         self._damper = Damper(clock)
         self.unmet = UnmetShares(clock)
 
@@ -139,10 +135,9 @@ class AfterDecision:
             self.unmet.offered(pod.uid)
         if offered and self._damper.known.peek(pod.uid) is not None:
             self._damper.passed(pod.uid)
-        policy = culprit if offered or decided is None else _rejecting(decided)
         if self._rejected is not None:
+            policy = culprit if offered or decided is None else _rejecting(decided)
             self._rejected.answered(pod, offered=offered, policy=policy)
-        self._told(pod, None if offered else policy)
         if self._answers is not None:
             self._answers.answered(pod, names, decided)
         return offered

@@ -17,7 +17,6 @@ from engine.cache.reflector import Report
 from engine.cluster.client import CORE, Api, path_of
 from engine.cluster.data_fetching import DataApi
 from engine.cluster.events import Events, PodEvent, regarding
-from engine.decision.after import Told
 from engine.decision.journal import Journal
 from engine.decision.registry import Registry
 from engine.decision.verb_call import ClusterState
@@ -108,19 +107,17 @@ class Opened:
     """An opened capability: functions that the server calls, and tasks that it runs.
 
     `adopted` takes the policies at the start and after each change. `pod_changed` hears of the pods
-    of the cache, and `answered` of each answer of filter, after it: both must be quick.
-    `hold` raises BriefWaitError for a pod that filter does not decide about yet. `status` is a part
-    of the statuses of policies, `facts` are tables in the status of the replica, `samples` metrics,
-    and `checks` lines of `/readyz`. `events` are those since the last call, which the leader
-    writes. `answers` are to questions of its routes, by their names. `work` has tasks by name,
-    which begin once the cluster is known. `patch` is the JSON patch of a new pod; it raises
-    BadObjectError.
+    of the cache, and must be quick. `hold` raises BriefWaitError for a pod that filter does not
+    decide about yet. `status` is a part of the statuses of policies, `facts` are tables in the
+    status of the replica, `samples` metrics, and `checks` lines of `/readyz`. `events` are those
+    since the last call, which the leader writes. `answers` are to questions of its routes, by their
+    names. `work` has tasks by name, which begin once the cluster is known. `patch` is the JSON
+    patch of a new pod; it raises BadObjectError.
     """
 
     adopted: Callable[[Registry], None] = _ignored
     pod_changed: PodEventHandler = _ignored
     hold: Callable[[RequestPod], None] = _ignored
-    answered: Told | None = None
     status: StatusTopic = lambda: _ignored
     facts: Callable[[], Facts] = dict
     samples: Callable[[], Iterable[Sample]] = tuple

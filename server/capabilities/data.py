@@ -139,7 +139,7 @@ class DataTables:
 
     def _noted(self, source: str, reason: str, error: str) -> None:
         if reason:
-            self._metrics.count("placet_data_failures_total", [source, reason])
+            self._metrics.count("placet_data_failures_total", source, reason, names=1)
         if reason != _LEFT_OUT:
             text = f"cannot read data {source}: {error}" if error else ""
             self._failures.report(_reading(source), text)

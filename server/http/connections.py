@@ -144,7 +144,7 @@ class Connections:
 
     def refused(self, reason: str, host: str, why: str = "") -> None:
         """Counts and logs a connection that is not let in or is closed; reasons are constants."""
-        self._metrics.connection_refused(reason)
+        self._metrics.count("placet_connections_refused_total", reason)
         fields = {"reason": reason, "client": host} | ({"err": why} if why else {})
         self._log.write(logging.WARNING, reason, LogEntry("refused connection", fields))
 

@@ -140,14 +140,14 @@ class MisconfigurationWarnings:
         if call.full_nodes:
             # Other clients, such as simulators or curl, may send whole nodes for good reasons.
             if call.agent.startswith("Go-http-client"):
-                self.metrics.full_nodes(call.verb)
+                self.metrics.count("placet_full_node_requests_total", call.verb)
                 self._warn(_FULL_NODES, verb=call.verb)
             return
         if call.verb != "filter" or call.offered < _LEAST_SAMPLE:
             return
         nodes = self.nodes()
         if call.offered == sample_size(nodes) < nodes:
-            self.metrics.sampled()
+            self.metrics.count("placet_sampled_requests_total")
             self._warn(_SAMPLED, offered=call.offered, nodes=nodes)
 
     def _warn(self, text: str, **fields: str | int) -> None:

@@ -110,7 +110,7 @@ class Credentials:
 
     def handshake_failed(self, host: str, error: ssl.SSLError) -> None:
         """Counts and logs a failed handshake with the client at this address."""
-        self._metrics.handshake_failed()
+        self._metrics.count("placet_tls_handshake_failures_total")
         reason = _reason(error)
         if isinstance(error, ssl.SSLCertVerificationError):
             reason = f"{reason}: {error.verify_message}"

@@ -20,7 +20,6 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from engine.decision.verb_call import Observer, Occurrence
 from engine.work import shared_pause
 from server.answers import ClusterStatus, ReplicaStatus
 from server.call import CallRecord, ReviewedObject
@@ -67,8 +66,8 @@ class _CallSums:
     sent: int = 0
 
 
-class Metrics(Collector, Observer):
-    """The metrics of a server, and an Observer of its engine."""
+class Metrics(Collector):
+    """The metrics of a server."""
 
     def __init__(
         self,
@@ -82,7 +81,7 @@ class Metrics(Collector, Observer):
         self._rows = {key.partition("{")[0]: (key, text) for key, text in every}
         self._registry = registry
         self._clock = clock
-        self._pairs: set[tuple[str, str]] = set()
+        self._names: set[tuple[str, ...]] = set()
         self._verbs: dict[str, _CallSums] = {}
         self._levels: dict[str, Level] = {}
         # The name of a metric and its labels, and its value.
@@ -176,63 +175,27 @@ class Metrics(Collector, Observer):
         """By verb: the upper bounds in seconds, and the calls that took no longer than each."""
         return {verb: sums.lasted.below() for verb, sums in self._verbs.copy().items()}
 
-    def full_nodes(self, verb: str) -> None:
-        self._values["placet_full_node_requests_total", verb] += 1
-
-    def sampled(self) -> None:
-        self._values["placet_sampled_requests_total",] += 1
-
     def reviewed(self, verb: str, reviewed: ReviewedObject) -> None:
         """A webhook has reviewed an object."""
         allowed = "true" if reviewed.allowed else "false"
         self._values["placet_admissions_total", verb, reviewed.operation, allowed] += 1
 
-    # ---- decisions
+    # ---- counters
 
-    def rejected(self, policy: str, clause: str, nodes: int) -> None:
-        self._values["placet_rejections_total", *self._pair(policy, clause)] += nodes
+    def count(self, name: str, *labels: str, number: float = 1, names: int = 0) -> None:
+        """Adds to a counter; of so many of its first labels there are many, as names are."""
+        named = labels[:names]
+        if named and named not in self._names:
+            if len(self._names) < MOST_LABELS:
+                self._names.add(named)
+            else:
+                named = (_OTHER,) * names
+        self._values[name, *named, *labels[names:]] += number
 
     def rejections(self) -> Mapping[tuple[str, str], int]:
         """The rejected nodes so far, by policy and clause."""
         every = dict(self._values).items()
         return {(k[1], k[2]): int(n) for k, n in every if k[0] == "placet_rejections_total"}
-
-    def held_back(self, policy: str, clause: str, nodes: int) -> None:
-        self._values["placet_held_back_nodes_total", *self._pair(policy, clause)] += nodes
-
-    def failed(self, policy: str, clause: str, error: str) -> None:  # noqa: ARG002
-        """The error is not a label: its text is unbounded."""
-        self._values["placet_evaluation_errors_total", *self._pair(policy, clause)] += 1
-
-    def would_reject(self, policy: str, clause: str, nodes: int) -> None:
-        self._values["placet_audit_rejections_total", *self._pair(policy, clause)] += nodes
-
-    def conflict(self, winner: str, loser: str) -> None:
-        self._values["placet_policy_conflicts_total", *self._pair(winner, loser)] += 1
-
-    def bypassed(self, pod: str, uid: str, reason: str) -> None:  # noqa: ARG002
-        """The pod is named in the log only."""
-        self._values["placet_bypasses_total",] += 1
-
-    def expensive(self, policy: str) -> None:
-        self._values["placet_expensive_policies_total", self._one(policy)] += 1
-
-    def charged(self, policy: str, seconds: float) -> None:
-        """Processor time that the clauses of a policy have taken."""
-        self._values["placet_policy_seconds_total", self._one(policy)] += seconds
-
-    def gave_up(self, work: str, about: str) -> None:  # noqa: ARG002
-        """The pod or policy is named in the log only."""
-        self._values["placet_background_gave_up_total", work] += 1
-
-    def occurred(self, occurrence: Occurrence) -> None:
-        for count in occurrence.counts:
-            self.count(*count)
-
-    def count(self, name: str, labels: Sequence[str], number: float = 1) -> None:
-        """Adds to a counter of a capability; the first label is one of many names."""
-        first, *others = labels
-        self._values[name, self._one(first), *others] += number
 
     # ---- the server
 
@@ -253,27 +216,6 @@ class Metrics(Collector, Observer):
     def certificate_expires(self, file: str, at: float) -> None:
         """The certificate of this file is in use and expires then, in Unix seconds."""
         self._values["placet_tls_certificate_expiry_timestamp_seconds", file] = at
-
-    def connection_refused(self, reason: str) -> None:
-        self._values["placet_connections_refused_total", reason] += 1
-
-    def handshake_failed(self) -> None:
-        self._values["placet_tls_handshake_failures_total",] += 1
-
-    def task_restarted(self, task: str) -> None:
-        """A background task of this name is started again after a failure."""
-        self._values["placet_task_restarts_total", task] += 1
-
-    def _one(self, policy: str) -> str:
-        return self._pair(policy, "")[0]
-
-    def _pair(self, first: str, second: str) -> tuple[str, str]:
-        pair = (first, second)
-        if pair not in self._pairs:
-            if len(self._pairs) >= MOST_LABELS:
-                return _OTHER, _OTHER
-            self._pairs.add(pair)
-        return pair
 
 
 # ---- the status of a replica

@@ -428,14 +428,14 @@ class Deciding:
     ) -> None:
         """`policies` have been read."""
         cluster = view if isinstance(view, ClusterRuntime) else None
-        metrics, codec = background.metrics, ObjectCodec(schema)
+        codec = ObjectCodec(schema)
         schedulers = self.schedulers = options.schedulers
-        self.journal, self.observer = Journal(), LogObserver(background.log, metrics)
+        self.journal, self.observer = Journal(), LogObserver(background.log, background.metrics)
         self.rejected = RejectedPods(time.monotonic, _FIRST_PAUSE, _MOST_PAUSE)
         work = WorkClock()
         background.stack.callback(work.close)
-        expensive = self.observer.expensive
-        times = PolicyTimes(time.monotonic, work, expensive, metrics.charged, view.node_count)
+        told = self.observer.expensive, self.observer.charged
+        times = PolicyTimes(time.monotonic, work, *told, view.node_count)
         self.engine = Engine(
             policies.enforced.registry,
             view,
@@ -454,7 +454,6 @@ class Deciding:
                 journal=self.journal,
                 rejected=self.rejected if cluster is not None else None,
                 answers=cluster.answers if cluster is not None else None,
-                told=self._answered,
                 later=asyncio.get_running_loop().call_soon,
             ),
         )
@@ -481,7 +480,6 @@ class Deciding:
             self.reloader.catch_up,
         )
         self.opened = [each.open(site) for each in CAPABILITIES]
-        self._told = [each.answered for each in self.opened if each.answered is not None]
         self._adopted(policies.enforced.registry)
         self.binder = cluster.binder(self.engine, schedulers) if cluster is not None else None
 
@@ -493,10 +491,6 @@ class Deciding:
         """Raises BriefWaitError for a pod that a capability holds."""
         for each in self.opened:
             each.hold(pod)
-
-    def _answered(self, pod: RequestPod, policy: str | None) -> None:
-        for told in self._told:
-            asyncio.get_running_loop().call_soon(told, pod, policy)
 
     def events(self) -> Iterator[PodEvent]:
         for each in self.opened:

@@ -22,6 +22,7 @@ from engine.decision.verb_call import Observer, Occurrence
 from grammar.messages.texts import LINES, MOST_WHOLE, escaped, escaped_json, shown
 from server.call import LogEntry
 from server.log_limit import LimitedLog, RecentNews
+from server.metrics.metrics import Metrics
 
 FORMATS = ("text", "json")
 _MOST_LINE = 2 * MOST_WHOLE
@@ -159,66 +160,68 @@ def _time(record: logging.LogRecord) -> str:
 
 
 class LogObserver(Observer):
-    """A log of what an engine reports, which another observer is told too."""
+    """A log of what an engine reports, which metrics count too."""
 
-    def __init__(self, log: Logger, other: Observer) -> None:
+    def __init__(self, log: Logger, metrics: Metrics) -> None:
         self._log = log
-        self._other = other
+        self._count = metrics.count
         # By the address of a policy, which one governs its pods instead.
         self.lost: dict[str, str] = {}
         self._news = RecentNews()
 
     def rejected(self, policy: str, clause: str, nodes: int) -> None:
-        self._other.rejected(policy, clause, nodes)
+        self._count("placet_rejections_total", policy, clause, number=nodes, names=2)
         self._log.debug("policy %s: %s rejected %d nodes", policy, clause, nodes)
 
     def held_back(self, policy: str, clause: str, nodes: int) -> None:
-        self._other.held_back(policy, clause, nodes)
+        self._count("placet_held_back_nodes_total", policy, clause, number=nodes, names=2)
         self._log.debug("policy %s: %s holds %d nodes back", policy, clause, nodes)
 
     def failed(self, policy: str, clause: str, error: str) -> None:
-        self._other.failed(policy, clause, error)
+        self._count("placet_evaluation_errors_total", policy, clause, names=2)
         if self._news.is_new("failed", policy, clause, error):
             self._log.warning("policy %s: %s could not be evaluated: %s", policy, clause, error)
 
     def would_reject(self, policy: str, clause: str, nodes: int) -> None:
-        self._other.would_reject(policy, clause, nodes)
+        self._count("placet_audit_rejections_total", policy, clause, number=nodes, names=2)
         if self._news.is_new("audit", policy, clause):
             text = "policy %s in audit mode: %s would have rejected %d nodes"
             self._log.info(text, policy, clause, nodes)
 
     def conflict(self, winner: str, loser: str) -> None:
-        self._other.conflict(winner, loser)
+        self._count("placet_policy_conflicts_total", winner, loser, names=2)
         self.lost[loser] = winner
         if self._news.is_new("conflict", winner, loser):
             text = "policies %s and %s select the same pods: the first one governs them"
             self._log.warning(text, winner, loser)
 
     def bypassed(self, pod: str, uid: str, reason: str) -> None:
-        self._other.bypassed(pod, uid, reason)
+        self._count("placet_bypasses_total")
         if self._news.is_new("bypass", uid, reason):
             # The reason is text from a pod, so it must be quoted.
             fields = {"pod": pod, "reason": reason}
             self._log.warning("%s", LogEntry("pod bypasses all policies", fields))
 
     def expensive(self, policy: str) -> None:
-        self._other.expensive(policy)
+        self._count("placet_expensive_policies_total", policy, names=1)
         if self._news.is_new("expensive", policy):
             text = "policy %s takes too much time to evaluate: its pods wait while it does"
             self._log.warning(text, policy)
 
+    def charged(self, policy: str, seconds: float) -> None:
+        """Processor time that the clauses of a policy have taken."""
+        self._count("placet_policy_seconds_total", policy, number=seconds, names=1)
+
     def gave_up(self, work: str, about: str) -> None:
-        self._other.gave_up(work, about)
+        self._count("placet_background_gave_up_total", work)
         if self._news.is_new("gave up", work, about):
             self._log.warning("%s of %s takes too long: gave up this time", work, about)
 
     def shortened(self, policy: str, clause: str, text: str) -> None:
-        self._other.shortened(policy, clause, text)
         if self._news.is_new("shortened", policy, clause):
             self._log.info("policy %s: %s has a long message: %s", policy, clause, text)
 
     def unnamed_scheduler(self, name: str) -> None:
-        self._other.unnamed_scheduler(name)
         if self._news.is_new("scheduler", name):
             text = (
                 "filter is asked about pods of scheduler `%s`, which no --scheduler-name names:"
@@ -227,6 +230,7 @@ class LogObserver(Observer):
             self._log.warning(text, shown(name, _MOST_LINE))
 
     def occurred(self, occurrence: Occurrence) -> None:
-        self._other.occurred(occurrence)
+        for name, labels, number in occurrence.counts:
+            self._count(name, *labels, number=number, names=1)
         # Names are texts from pods, so they must be quoted.
         self._log.info("%s", LogEntry(occurrence.text, occurrence.fields))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from server.call import CallRecord, ReviewedObject
 from server.capabilities.table import CAPABILITY_METRICS
 from server.metrics.families import Sample
 from server.metrics.metrics import Metrics
+from server.runtime.observers import LogObserver
 from server.settings import Settings
 from tests.support.view_server import status_of
 
@@ -90,22 +92,20 @@ def count_everything(metrics: Metrics) -> None:
     metrics.ended(CallRecord("preempt", 0.0, victims=(3, 1)), 200, 0.003, 200)
     metrics.configured(Settings())
     metrics.in_flight("filter").value += 1
-    metrics.full_nodes("filter")
-    metrics.sampled()
-    metrics.rejected("shop/web", "ssd", 40)
-    metrics.held_back("shop/web", "one", 2)
-    metrics.would_reject("shop/web", "ssd", 7)
-    metrics.failed("shop/web", "ssd", "no such key: `disk`")
-    metrics.conflict("shop/web", "shop/other")
-    metrics.bypassed("shop/web-1", "u1", "INC-1")
-    metrics.expensive("shop/web")
-    metrics.charged("shop/web", 0.02)
-    metrics.gave_up("audit", "shop/web")
+    metrics.count("placet_full_node_requests_total", "filter")
+    observer = LogObserver(logging.getLogger("placet.test"), metrics)
+    observer.rejected("shop/web", "ssd", 40)
+    observer.held_back("shop/web", "one", 2)
+    observer.would_reject("shop/web", "ssd", 7)
+    observer.failed("shop/web", "ssd", "no such key: `disk`")
+    observer.conflict("shop/web", "shop/other")
+    observer.expensive("shop/web")
+    observer.charged("shop/web", 0.02)
+    observer.gave_up("audit", "shop/web")
     metrics.reviewed("validate", ReviewedObject("CREATE", "shop/web", allowed=True))
-    metrics.connection_refused("too_many")
+    metrics.count("placet_connections_refused_total", "too_many")
     metrics.certificate_expires("tls.crt", 1e9)
-    metrics.handshake_failed()
-    metrics.task_restarted("events")
+    metrics.count("placet_task_restarts_total", "events")
     metrics.pod_seen(0.5)
     metrics.api_failing(lambda: {"bind pods": "cannot bind pods: no"})
 

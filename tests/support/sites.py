@@ -78,7 +78,7 @@ async def site(
             Options(**options),
             background,
             CODEC,
-            PolicyTimes(lambda: 0.0, work, Silent().expensive, metrics.charged, lambda: 1),
+            PolicyTimes(lambda: 0.0, work, Silent().expensive, lambda *_: None, lambda: 1),
             journal,
             lambda: enforced,
             catch_up,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 
@@ -15,6 +16,7 @@ from server.call import CallRecord
 from server.capabilities.table import CAPABILITY_METRICS
 from server.errors import Outcome
 from server.metrics.metrics import BUCKETS, MOST_LABELS, Metrics
+from server.runtime.observers import LogObserver
 from server.settings import Settings
 from tests.support.books import section
 from tests.support.every_metric import every_metric, full_status, look
@@ -78,10 +80,11 @@ def test_calls_add_up(metrics: Metrics, registry: CollectorRegistry) -> None:
 
 
 def test_reports_of_the_engine(metrics: Metrics, registry: CollectorRegistry) -> None:
-    metrics.rejected("shop/web", "ssd", 40)
-    metrics.would_reject("shop/web", "ssd", 7)
-    metrics.failed("shop/web", "ssd", "no such key: `disk`")
-    metrics.conflict("shop/web", "shop/other")
+    observer = LogObserver(logging.getLogger("placet.test"), metrics)
+    observer.rejected("shop/web", "ssd", 40)
+    observer.would_reject("shop/web", "ssd", 7)
+    observer.failed("shop/web", "ssd", "no such key: `disk`")
+    observer.conflict("shop/web", "shop/other")
     clause = {"policy": "shop/web", "clause": "ssd"}
     value = registry.get_sample_value
     assert value("placet_rejections_total", clause) == 40
@@ -93,9 +96,10 @@ def test_reports_of_the_engine(metrics: Metrics, registry: CollectorRegistry) ->
 
 
 def test_pairs_of_names_are_bounded(metrics: Metrics, registry: CollectorRegistry) -> None:
+    observer = LogObserver(logging.getLogger("placet.test"), metrics)
     for number in range(MOST_LABELS + 5):
-        metrics.rejected(f"shop/web-{number}", "ssd", 1)
-    metrics.rejected("shop/web-0", "ssd", 1)
+        observer.rejected(f"shop/web-{number}", "ssd", 1)
+    observer.rejected("shop/web-0", "ssd", 1)
     value = registry.get_sample_value
     assert value("placet_rejections_total", {"policy": "shop/web-0", "clause": "ssd"}) == 2
     assert value("placet_rejections_total", {"policy": "other", "clause": "other"}) == 5
@@ -128,8 +132,9 @@ def test_the_limits_that_others_are_compared_with(
 
 
 def test_what_policies_take_of_the_time(metrics: Metrics, registry: CollectorRegistry) -> None:
-    metrics.charged("shop/web", 0.02)
-    metrics.charged("shop/web", 0.03)
+    observer = LogObserver(logging.getLogger("placet.test"), metrics)
+    observer.charged("shop/web", 0.02)
+    observer.charged("shop/web", 0.03)
     value = registry.get_sample_value("placet_policy_seconds_total", {"policy": "shop/web"})
     assert value == pytest.approx(0.05)
 
