@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from grammar.checker.policy_checker import Checked
+from grammar.checker.policy_checker import Checked, check_policy
 from grammar.meaning.costs import LIMIT
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, Severity
-from grammar.tree.clauses import File
+from grammar.tree.clauses import File, Policy
 from grammar.tree.source import Source
 from policies import validation as uses
 from policies.manifest_text import RULES, object_page, report
@@ -179,8 +179,15 @@ def unchecked_object(
     return _with_substitutes(name, checked, manifest, schema)
 
 
+def unread_object(name: str, schema: Schema, message: str, hint: str) -> StoredObject:
+    """A stored object of which nothing is known yet: all pods that it may select wait."""
+    namespace, _, short = name.partition("/")[2].rpartition("/")
+    policy = Policy(short, (), namespace=namespace or None, cluster=not namespace)
+    return replace(stopped_object(name, message, hint), refusing=(check_policy(policy, schema),))
+
+
 def stopped_object(name: str, message: str, hint: str) -> StoredObject:
-    """A stored object of which nothing could be read in time."""
+    """A stored object that is too large to be read."""
     page = object_page(name, "")
     stopped = Diagnostic("P0504", "error", message, page.place(RULES), hint=hint)
     return StoredObject(CheckedObject(None, CheckedFile(page.source, False, (), (), (stopped,))))

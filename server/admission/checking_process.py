@@ -44,6 +44,9 @@ _KEPT_MIB = 96
 _IDLE_SECONDS = 30.0
 # The processor time of a check, however busy the machine is.
 PROCESSOR_SECONDS = 5
+# One that has not started by then has stopped.
+_START_SECONDS = 60.0
+_AGAIN = "try again"
 # Checks leave the processor to decisions.
 _NICENESS = 5
 # The pickle of a tree nests deeper than the tree, which has at most 100 levels.
@@ -54,8 +57,12 @@ class CheckStoppedError(UserError):
     """A check without a result; `hint` is the remedy."""
 
 
+class CheckLimitError(CheckStoppedError):
+    """A check that needs more processor time or memory than any may have, on every machine."""
+
+
 class CheckTimeoutError(CheckStoppedError):
-    """A check that was killed at its deadline, or could not begin before it."""
+    """A check that could not begin or end: the next one of the same text may go well."""
 
 
 class CheckFailedError(Exception):
@@ -63,11 +70,7 @@ class CheckFailedError(Exception):
 
 
 class _EndedError(Exception):
-    """A process that ended by itself or by a kill; `code` is its exit code."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__()
-        self.code = code
+    """A process that ended by itself or by a kill."""
 
 
 class CheckingProcess:
@@ -91,6 +94,7 @@ class CheckingProcess:
         self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
         self._is_ready = False
+        self._began = 0.0
         # What the process says of its limit when it is ready.
         self._bytes_of_memory = MEMORY_MIB * MEBIBYTE
 
@@ -98,7 +102,7 @@ class CheckingProcess:
         """The result of the function, a public one of a module, in at most so many seconds.
 
         Arguments and result are pickled, except for `schema`, which the process has too. Raises
-        CheckStoppedError and CheckFailedError.
+        CheckLimitError about the arguments, CheckTimeoutError and CheckFailedError.
         """
         deadline = time.monotonic() + seconds
         with self._lock:
@@ -122,32 +126,43 @@ class CheckingProcess:
     def _last_answer(self, job: bytes, deadline: float, seconds: float) -> bytes:
         try:
             return self._answer(job, deadline, seconds)
-        except _EndedError as ended:
-            # The kernel kills the largest process when it has no memory.
-            if ended.code == -signal.SIGKILL:
-                raise _too_large(self._bytes_of_memory) from None
-            raise CheckFailedError("the process for checks ended twice") from None
+        except _EndedError:
+            # The kernel kills the largest process when the machine has no memory.
+            raise CheckTimeoutError("the process for checks was ended twice", _AGAIN) from None
 
     def _answer(self, job: bytes, deadline: float, seconds: float) -> bytes:
         """The answer to a job. Raises _EndedError if the job may not be the cause of the end."""
         if self._process is not None and not self._process.is_alive():
             self._end()
-        pipe = self._pipe or self._start()
+        if self._process is None or self._pipe is None:
+            self._process, self._pipe = self._started()
+        process, pipe = self._process, self._pipe
+        # A process that stands still neither reads nor writes: only its end ends a call.
+        end = threading.Timer(max(0.0, deadline - time.monotonic()), process.kill)
         try:
             # It reads no job before it is ready, and keeps starting if this one cannot wait.
             if not self._is_ready:
                 if not pipe.poll(max(0.0, deadline - time.monotonic())):
-                    text = "the process for checks did not start in time"
-                    raise CheckTimeoutError(text, "try again")
+                    if time.monotonic() - self._began > _START_SECONDS:
+                        self._end()
+                    raise CheckTimeoutError("the process for checks did not start in time", _AGAIN)
                 self._bytes_of_memory = int(pipe.recv_bytes())
                 self._is_ready = True
+            end.start()
             pipe.send_bytes(job)
-            if pipe.poll(max(0.0, deadline - time.monotonic())):
-                return pipe.recv_bytes()
+            return pipe.recv_bytes()
         except (EOFError, OSError):
-            raise self._lost() from None
-        self._end()
-        raise _too_slow(seconds)
+            failure = self._lost()
+            if isinstance(failure, _EndedError) and time.monotonic() >= deadline:
+                # It may take what is left of a timeout, such as 0.396 s: two digits say enough.
+                failure = CheckTimeoutError(
+                    f"the check took longer than {seconds:.2g} s", f"{_AGAIN}, or shorten the rules"
+                )
+            raise failure from None
+        finally:
+            end.cancel()
+            if end.ident is not None:
+                end.join()
 
     def _lost(self) -> Exception:
         """What ended the process."""
@@ -156,19 +171,24 @@ class CheckingProcess:
         code = self._process.exitcode or 0
         self._end()
         if code == -signal.SIGXCPU:
-            return _too_slow(PROCESSOR_SECONDS, " of processor time")
+            message = f"the check took longer than {PROCESSOR_SECONDS} s of processor time"
+            hint = "shorten the rules, or divide them into several policies"
+            return CheckLimitError(message, hint)
         # A library without memory aborts.
         if code == -signal.SIGABRT:
             return _too_large(self._bytes_of_memory)
         if code in (0, -signal.SIGKILL):
-            return _EndedError(code)
+            return _EndedError()
         return CheckFailedError(f"the process for checks ended with {code}")
 
-    def _start(self) -> Connection:
+    def _started(self) -> tuple[BaseProcess, Connection]:
+        """A new process and its pipe. Raises CheckTimeoutError where the machine has no room."""
         # A forked process would have the server's sockets and locks, so it is spawned.
         context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._is_ready = False
+        try:
+            ours, theirs = context.Pipe()
+        except OSError as error:
+            raise _not_started(error) from None
         process = context.Process(
             target=_serve,
             args=(theirs, *self._arguments),
@@ -179,11 +199,14 @@ class CheckingProcess:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process.start()
+        except OSError as error:
+            ours.close()
+            raise _not_started(error) from None
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             theirs.close()
-        self._process = process
-        return self._pipe
+        self._is_ready, self._began = False, time.monotonic()
+        return process, ours
 
     def _end(self) -> None:
         if self._process is not None and self._pipe is not None:
@@ -194,15 +217,14 @@ class CheckingProcess:
         self._process = self._pipe = None
 
 
-def _too_slow(seconds: float, of_what: str = "") -> CheckStoppedError:
-    # A check may take what is left of a timeout, such as 0.396 s: two digits say enough of it.
-    message = f"the check took longer than {seconds:.2g} s{of_what}"
-    return CheckTimeoutError(message, "shorten the rules, or divide them into several policies")
+def _not_started(error: OSError) -> CheckTimeoutError:
+    why = (error.strerror or f"{error}").lower()
+    return CheckTimeoutError(f"the process for checks cannot be started: {why}", _AGAIN)
 
 
-def _too_large(bytes_of_memory: int) -> CheckStoppedError:
+def _too_large(bytes_of_memory: int) -> CheckLimitError:
     message = f"the check needed more memory than {bytes_of_memory // MEBIBYTE} MiB"
-    return CheckStoppedError(message, "shorten the object, or divide it into several policies")
+    return CheckLimitError(message, "shorten the object, or divide it into several policies")
 
 
 # ---- values between two processes

@@ -37,12 +37,18 @@ from policies.admission import (
     of_another,
     stopped_object,
     unchecked_object,
+    unread_object,
 )
 from policies.disk import Disk
 from policies.loader import INTERVAL_SECONDS, Search, UnreadFile, Watcher, load
 from policies.resource import Metadata
 from policies.validation import InForce, Validation, Validator
-from server.admission.checking_process import CheckFailedError, CheckingProcess, CheckStoppedError
+from server.admission.checking_process import (
+    CheckFailedError,
+    CheckingProcess,
+    CheckLimitError,
+    CheckTimeoutError,
+)
 from server.capabilities.policy_statuses import TO_BIND
 from server.http.health import ReadinessCheck
 from server.runtime.file_cluster import ClusterSource
@@ -124,17 +130,25 @@ _ROUND_SECONDS, _START_SECONDS = 1.0, 20.0
 _SHARE, _BURST_SECONDS = 0.2, 0.4
 # The longest pause of a namespace.
 _PAUSE_SECONDS = 30.0
+# The pauses before an object is checked again that could not be checked: each twice the last one.
+_FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 300.0
 _WAITING = "its turn to be checked has not come yet"
 _BUSY = "wait: this namespace or the cluster has many changed policies"
+_AGAIN = "wait: it is checked again"
 
 
 @dataclass(frozen=True, slots=True)
 class _CheckedObject:
-    """An object as it was checked, and when. `version` is None while it has not been checked."""
+    """An object as it was checked, and when. `version` is None while it has not been checked.
+
+    `pause` is 0 for a result. What came of a late or failed check says nothing about the object:
+    it is checked again after the pause.
+    """
 
     version: object
     found: StoredObject
     at: float
+    pause: float = 0.0
 
 
 class Objects:
@@ -173,7 +187,8 @@ class Objects:
 
     def waiting(self, objects: Mapping[str, bytes]) -> bool:
         """Whether `read` would find anything now or later, when a namespace has its turn."""
-        return not self._known.keys() <= objects.keys() or bool(self._changed(objects))
+        is_again = any(known.pause for known in self._known.values())
+        return is_again or not self._known.keys() <= objects.keys() or bool(self._changed(objects))
 
     def read(self, objects: Mapping[str, bytes]) -> Mapping[str, StoredObject]:
         """The objects as far as they are checked, in the order of their names."""
@@ -197,7 +212,10 @@ class Objects:
                 heappush(turns, (self._used[namespace], own[0][0], namespace))
         if not self._has_started:
             for name in (name for own in left.values() for _, name in own):
-                found = self._without_rules(name, objects[name], _WAITING, _BUSY)
+                if self._clock() < ends + _START_SECONDS:
+                    found, _ = self._without_rules(name, objects[name], _WAITING, _BUSY)
+                else:
+                    found = unread_object(name, self._process.schema, _WAITING, _BUSY)
                 known[name] = _CheckedObject(None, found, 0.0)
             self._has_started = bool(objects)
         self._known = dict(sorted(known.items()))
@@ -210,6 +228,8 @@ class Objects:
             known = self._known.get(name)
             if known is None or known.version != self._version(name, raw):
                 found.append((known.at if known is not None else 0.0, name))
+            elif known.pause and self._clock() >= known.at + known.pause:
+                found.append((known.at, name))
         return [name for _, name in sorted(found)]
 
     def _version(self, name: str, raw: bytes) -> object:
@@ -226,33 +246,47 @@ class Objects:
     def _check(self, name: str, raw: bytes, alike: dict[object, StoredObject]) -> _CheckedObject:
         """The object as it is checked; `alike` are those of the same round by `likeness`."""
         began, namespace = self._clock(), _namespace(name)
-        like = likeness(name, raw)
+        like, pause = likeness(name, raw), 0.0
         found = of_another(name, raw, alike[like]) if like in alike else None
         if found is None:
-            found = self._checked(name, raw)
+            found, is_result = self._checked(name, raw)
+            if not is_result:
+                before = self._known.get(name)
+                is_same = before is not None and before.version == self._version(name, raw)
+                last = before.pause if before is not None and is_same else 0.0
+                pause = min(2 * last, _LONGEST_PAUSE) or _FIRST_PAUSE
             if like is not None:
                 alike[like] = found
         ended = self._clock()
         used = max(self._used.get(namespace, 0.0), began)
         self._used[namespace] = min(used + (ended - began) / _SHARE, ended + _PAUSE_SECONDS)
-        return _CheckedObject(self._version(name, raw), found, ended)
+        return _CheckedObject(self._version(name, raw), found, ended, pause)
 
-    def _checked(self, name: str, raw: bytes) -> StoredObject:
+    def _checked(self, name: str, raw: bytes) -> tuple[StoredObject, bool]:
+        """The object as it is checked, and whether that is a result about it."""
         try:
-            return self._process.run(_CHECK_SECONDS, check_stored, name, raw, self._process.schema)
-        except CheckStoppedError as error:
+            checking = check_stored, name, raw, self._process.schema
+            return self._process.run(_CHECK_SECONDS, *checking), True
+        except CheckLimitError as error:
             return self._without_rules(name, raw, error.message, error.hint)
+        except CheckTimeoutError as error:
+            return self._without_rules(name, raw, error.message, _AGAIN)[0], False
         except CheckFailedError as error:
             self._log.error("the check of %s failed: %s", name, error)
             hint = "report this, with the log of Placet"
-            return self._without_rules(name, raw, "the check failed", hint)
+            return self._without_rules(name, raw, "the check failed", hint)[0], False
 
-    def _without_rules(self, name: str, raw: bytes, message: str, hint: str) -> StoredObject:
-        arguments = (name, raw, self._process.schema, message, hint)
+    def _without_rules(
+        self, name: str, raw: bytes, message: str, hint: str
+    ) -> tuple[StoredObject, bool]:
+        schema = self._process.schema
         try:
-            return self._process.run(_CHECK_SECONDS, unchecked_object, *arguments)
-        except (CheckStoppedError, CheckFailedError):
-            return stopped_object(name, message, hint)
+            reading = unchecked_object, name, raw, schema, message, hint
+            return self._process.run(_CHECK_SECONDS, *reading), True
+        except CheckLimitError:
+            return stopped_object(name, message, hint), True
+        except (CheckTimeoutError, CheckFailedError):
+            return unread_object(name, schema, message, _AGAIN), False
 
     def _forget(self, objects: Mapping[str, bytes]) -> None:
         """Forgets absent objects, and namespaces without objects that have nothing to wait for."""

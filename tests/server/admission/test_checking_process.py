@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import resource
 import select
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -22,7 +24,7 @@ from policies.admission import check_stored
 from server.admission.checking_process import (
     CheckFailedError,
     CheckingProcess,
-    CheckStoppedError,
+    CheckLimitError,
     CheckTimeoutError,
 )
 from tests.support.builders import cluster_placement_policy, placement_policy, raw
@@ -82,22 +84,51 @@ def test_too_long(process: CheckingProcess) -> None:
 
 
 def test_the_end_of_processor_time_is_told(process: CheckingProcess) -> None:
-    with pytest.raises(CheckTimeoutError, match="took longer than 5 s of processor time"):
+    with pytest.raises(CheckLimitError, match="took longer than 5 s of processor time"):
         process.run(LONG, signal.raise_signal, signal.SIGXCPU)
     assert process.run(LONG, len, "abc") == 3
 
 
 @pytest.mark.thorough
 def test_too_much_processor_time(process: CheckingProcess) -> None:
-    with pytest.raises(CheckTimeoutError, match="took longer than 5 s of processor time"):
+    with pytest.raises(CheckLimitError, match="took longer than 5 s of processor time"):
         process.run(20 * LONG, sum, range(10**12))
     assert process.run(LONG, len, "abc") == 3
 
 
 def test_too_much_memory(process: CheckingProcess) -> None:
-    with pytest.raises(CheckStoppedError, match="needed more memory than 256 MiB"):
+    with pytest.raises(CheckLimitError, match="needed more memory than 256 MiB"):
         process.run(LONG, bytearray, 300 * 1024 * 1024)
     assert process.run(LONG, len, "abc") == 3
+
+
+@pytest.mark.parametrize("size", [0, 4_000_000])
+def test_a_process_that_stands_still_is_replaced(process: CheckingProcess, size: int) -> None:
+    """Also where a large job does not fit in its pipe."""
+    before = process.run(LONG, os.getpid)
+    os.kill(before, signal.SIGSTOP)
+    with pytest.raises(CheckTimeoutError, match="took longer than 2 s"):
+        process.run(2.0, len, b"x" * size)
+    assert process.run(LONG, os.getpid) != before
+
+
+@pytest.mark.parametrize("more", [0, 2])
+def test_a_process_that_cannot_be_started_is_no_result(more: int) -> None:
+    """The machine has no room for one, or for its pipe, and has it again later."""
+    process = CheckingProcess(SCHEMA)
+    process.run(LONG, len, "")
+    process.close()
+    usual, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with tempfile.TemporaryFile() as file:
+        first_free = file.fileno()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (first_free + more, most))
+    try:
+        with pytest.raises(CheckTimeoutError, match="cannot be started: too many open files"):
+            process.run(LONG, len, "")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (usual, most))
+    assert process.run(LONG, len, "abc") == 3
+    process.close()
 
 
 def test_a_fault_is_told(process: CheckingProcess) -> None:
@@ -120,7 +151,7 @@ def test_a_process_that_is_killed_in_a_check_is_tried_again_once(
 ) -> None:
     once = tmp_path / "once"
     assert process.run(LONG, killed_once, once) == "second"
-    with pytest.raises(CheckStoppedError, match="needed more memory than 256 MiB"):
+    with pytest.raises(CheckTimeoutError, match="the process for checks was ended twice"):
         process.run(LONG, signal.raise_signal, signal.SIGKILL)
     assert process.run(LONG, len, "abc") == 3
 

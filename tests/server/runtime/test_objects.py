@@ -5,12 +5,22 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any
+
+import pytest
 
 from engine.decision.registry import Registry
 from engine.enforced import EnforcedPolicies
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.schema import load_schema
 from policies.admission import lines
+from server.admission.checking_process import (
+    CheckFailedError,
+    CheckingProcess,
+    CheckLimitError,
+    CheckTimeoutError,
+)
 from server.runtime.policies import Objects, PolicyReader
 from tests.support.builders import Object, placement_policy, raw
 from tests.support.served import PROCESSES
@@ -184,3 +194,83 @@ def test_a_server_starts_although_checks_take_long() -> None:
     assert len(refusing(found)) == len(waiting)
     assert lines(waiting[0].file, "error") == (f"spec.rules error[P0504]: {WAITING}",)
     until(lambda: found.changed(objects))
+
+
+class Unlucky(CheckingProcess):
+    """A process of a machine that does not let it answer for the first so many calls."""
+
+    def __init__(self, calls: int, error: Exception) -> None:
+        super().__init__(load_schema())
+        self.calls = calls
+        self.error = error
+        self.asked = 0
+
+    def run(self, seconds: float, function: Callable[..., Any], *args: object) -> Any:
+        self.asked += 1
+        if self.asked <= self.calls:
+            raise self.error
+        return PROCESSES[0].run(seconds, function, *args)
+
+
+class HandClock:
+    """A clock that a test puts on."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+STRICT = {"podSelector": {}, "enforcementMode": "Strict", "rules": READY}
+LATE = CheckTimeoutError("the check took longer than 20 s", "try again")
+FAILED = CheckFailedError("the process for checks ended with 1")
+
+
+@pytest.mark.parametrize("error", [LATE, FAILED], ids=["late", "failed"])
+@pytest.mark.parametrize("calls", [1, 2, 9])
+def test_a_check_without_a_result_is_made_again(error: Exception, calls: int) -> None:
+    """After growing pauses; the object is what it is without them. Meanwhile its pods wait."""
+    process, clock = Unlucky(calls, error), HandClock()
+    found, objects = Objects(process, LOG, clock), stored(READY, spec=STRICT)
+    looks = list[float]()
+    while not (found.stored and found.stored[WEB].checked.holds):
+        if found.changed(objects):
+            found.read(objects)
+            looks.append(clock.now)
+            assert found.stored[WEB].checked.holds or len(refusing(found)) == 1
+        assert found.waiting(objects) is not found.stored[WEB].checked.holds
+        clock.now += 1
+        assert clock.now < 100
+    pauses = [second - first for first, second in pairwise(looks)]
+    assert pauses == [2.0, 4.0, 8.0, 16.0, 32.0][: len(pauses)]
+    assert not found.changed(objects)
+
+
+@pytest.mark.parametrize("error", [LATE, FAILED], ids=["late", "failed"])
+def test_an_edit_whose_check_has_no_result_is_taken_up_later(error: Exception) -> None:
+    """The last version stays enforced until then, and an edit of the same object comes at once."""
+    process, clock = Unlucky(0, error), HandClock()
+    found = Objects(process, LOG, clock)
+    found.read(stored(READY))
+    process.calls = process.asked + 1
+    second, third = stored(READY, generation=2), stored(READY, generation=3)
+    found.read(second)
+    assert not found.stored[WEB].checked.holds
+    assert not found.changed(second)
+    clock.now += 2
+    assert found.changed(second)
+    assert found.changed(third)
+    found.read(second)
+    assert found.stored[WEB].checked.holds
+    assert is_version(found, WEB, 2)
+
+
+def test_what_is_about_the_object_stays() -> None:
+    clock = HandClock()
+    limit = CheckLimitError("the check took longer than 5 s of processor time", "shorten")
+    found, objects = Objects(Unlucky(1, limit), LOG, clock), stored(READY, spec=STRICT)
+    found.read(objects)
+    clock.now += 10_000
+    assert not found.changed(objects)
+    assert not found.waiting(objects)
