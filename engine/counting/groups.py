@@ -39,7 +39,7 @@ from engine.counting.bounds import (
 from engine.counting.in_flight_pods import GroupIds
 from engine.counting.node_groups import CallGroups, OnTheWay, Ways, ways_of
 from engine.objects import eligibility
-from engine.objects.peer import Peer, Workload
+from engine.objects.peer import ENDED, Peer, Workload
 from engine.objects.request_pod import RequestPod
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Frame, Report
@@ -249,8 +249,10 @@ class Membership(NamedTuple):
 
 def is_in(pod: CountedPod, state: PodState) -> bool:
     """Whether a pod is in a state."""
-    if state == "ended" or not isinstance(pod, Peer):
-        return state == "ended"
+    if not isinstance(pod, Peer):
+        return False
+    if state == "ended":
+        return pod.phase in ENDED
     if pod.deletionTimestamp is not None:
         return False
     return pod.ready if state == "ready" else not pod.nodeName and not pod.is_gated

@@ -532,8 +532,13 @@ class PodCounter:
         return Membership(adds, scope, adding, None, may_count, of_pod)
 
     def _own(self, members: Membership, count: CountProgram) -> int:
-        """What the pod in question adds; without an amount, so much that it fits nowhere."""
+        """What the pod in question adds; without an amount, so much that it fits nowhere.
+
+        A pod that has just been placed does not wait, is not ready, and has not ended.
+        """
         amount = count.peers.amount
+        if count.peers.state:
+            return 0
         if amount is None and members.by_labels is not None:
             return int(members.by_labels(self.context.pod))
         peer = self.context.peer()

@@ -263,6 +263,57 @@ def test_a_limit_of_pods_in_a_state() -> None:
     assert passing(engine, pod("web")) == ["a-1"]
 
 
+@pytest.mark.parametrize("state", ["ended", "ready"])
+@pytest.mark.parametrize(
+    ("limit", "without", "with_one"),
+    [
+        ("{0} pods where true per node at most 0", ZONES, ["a-2", "b-1"]),
+        ("{0} pods where true per node at most 1", ZONES, ZONES),
+        ("{0} pods where true per cluster at most 0", ZONES, []),
+        ("{0} pods where true per domain node.zone at least 1", [], ["a-1", "a-2"]),
+        ("{0} pods where true used nodes at most 1", ZONES, ZONES),
+        ("{0} pods where true empty nodes at least 3", ZONES, ZONES),
+        ("{0} pods where true per group zone at most 0", ZONES, ["b-1"]),
+        ('sum peer.requests["cpu"] of {0} pods where true per node at most 3', ZONES, ZONES),
+        (
+            'sum peer.requests["cpu"] of {0} pods where true per node at most 1',
+            ZONES,
+            ["a-2", "b-1"],
+        ),
+    ],
+)
+def test_a_pod_that_is_placed_is_in_no_state(
+    state: str, limit: str, without: Any, with_one: Any
+) -> None:
+    """Neither the asked pod nor one on its way, nor one that a preemption makes room for."""
+    cache, text = zones(), limit.format(state)
+    engine = engine_of(f'group zone by node.zone limit "l" {{ {text} strict }}', cache)
+    cache.put_pod(peer_of(pod("ahead") | {"status": {"nominatedNodeName": "a-2"}}))
+    for name in ("one", "two"):
+        assert passing(engine, pod(name, cpu="2")) == list(without)
+    phase = {"phase": "Failed"} if state == "ended" else READY
+    cache.put_pod(peer_of(pod("there", cpu="2", on="a-1") | {"status": phase}))
+    assert passing(engine, pod("three", cpu="2")) == list(with_one)
+
+
+def test_a_pod_that_runs_has_not_ended() -> None:
+    """It is asked about once more, as by a repair: what is taken off is what counts."""
+    cache = zones()
+    rules = """count failed per node = ended pods where true
+      filter "once" { require failed < 1 }
+      limit "as often" { pods where true per node at most 1 + failed strict }"""
+    engine = engine_of(rules, cache)
+    runs = pod("runs", on="a-1")
+    cache.put_pod(peer_of(runs))
+    cache.put_pod(peer_of(pod("gone", on="a-1", phase="Failed")))
+    assert passing(engine, runs) == ["a-2", "b-1"]
+    engine.in_flight.forget(peer_of(runs).uid)
+    assert passing(engine, pod("new")) == ["a-2", "b-1"]
+    cache.assume(peer_of(pod("new")), "a-2", math.inf)
+    engine.in_flight.forget(peer_of(pod("new")).uid)
+    assert passing(engine, pod("newer")) == ["b-1"]
+
+
 def test_a_rule_of_one_count_is_evaluated_for_each_value() -> None:
     """As a rule of one group is for each group; with other things of the node, for each node."""
     text = """cluster policy p {
