@@ -137,8 +137,13 @@ class Floors:
         cells = np.zeros(len(sides[0]), np.int64)
         for number, side in enumerate(sides):
             cells += (side == ON).astype(np.int64) << number
-        # Row 0 is no node, and on no share.
-        self._with_nodes = tuple(np.unique(cells[1:]).tolist())
+        # Row 0 is no node, and on no share. A floor without a node may get some, as where a pool
+        # scales from zero, and its pods wait for these.
+        with_nodes = np.unique(cells[1:]).tolist()
+        taken = reduce(or_, with_nodes, 0)
+        floors = (n for n, share in enumerate(self.shares) if share.clause.bound.kind != "at most")
+        without = [1 << number for number in floors if not taken >> number & 1]
+        self._with_nodes = (*with_nodes, *without)
         found, ids = np.unique(cells, return_inverse=True)
         self._sides, self._cells = sides, tuple(found.tolist())
         self._ids = ids.astype(np.int32)
@@ -152,7 +157,7 @@ class PodsToPlace:
     of the pods whose cell is known, and `afloat` that of the pods in flight that may end in several
     cells. `own` is what the asked pod adds. Of each share, `low` and `high` are the bounds, `on`
     the pods that are on its nodes for certain, and `most` the pods that may be. `cells` are the
-    cells that have a node: one bit for each share that its nodes are on.
+    cells that have or may get a node: one bit for each share that its nodes are on.
     """
 
     wanted: int

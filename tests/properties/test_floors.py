@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +18,7 @@ from engine.decision.verdict import Feasible
 from engine.errors import WaitingError
 from tests.support.books import examples
 from tests.support.builders import node, pod, raw
-from tests.support.engines import cache_of, engine_over, peer_of
+from tests.support.engines import cache_of, engine_over, node_of, peer_of
 
 # The cells that nodes are in: one bit for each of up to three shares.
 PLACES = {
@@ -124,6 +125,52 @@ def test_the_shortfall_is_that_of_a_plain_search(data: st.DataObject) -> None:
     assert shortfall(needs, room, cells, pods) == min(found)
 
 
+WEB = 'pods where peer.labels["app"] == "web"'
+
+
+def share(zone: str, bound: str) -> str:
+    on = f'on nodes where node.labels["zone"] == "{zone}"'
+    return f'share "{zone}" {{ of {WEB} {on} {bound} strict }}'
+
+
+@pytest.mark.parametrize(
+    ("shares", "zones", "wanted", "placed"),
+    [
+        ((("a", "at least 2"),), "xy", 4, 2),
+        ((("a", "at least 2"), ("x", "at least 1")), "xy", 4, 2),
+        ((("a", "at least 2"), ("x", "at most 1")), "xy", 4, 2),
+        ((("a", "exactly 50%"), ("x", "at least 25%")), "xy", 4, 2),
+        ((("a", "at most 2"), ("x", "at least 1")), "xy", 4, 4),
+        ((("a", "at least 1"), ("b", "at least 1"), ("c", "at least 1")), "ab", 3, 2),
+        ((("a", "at least 1"), ("b", "at least 1"), ("c", "at least 1")), "b", 3, 1),
+        # Not all of them can be met.
+        ((("a", "at least 1"), ("b", "at least 1"), ("c", "at least 1")), "ab", 2, 2),
+    ],
+)
+def test_pods_of_a_floor_wait_for_its_first_node(
+    shares: Sequence[tuple[str, str]], zones: str, wanted: int, placed: int
+) -> None:
+    """As where a pool scales from zero: other floors take none of what it has to get."""
+    clauses = " ".join(share(*each) for each in shares)
+    waiting = [pod(f"p{i}", labels={"app": "web"}) for i in range(wanted)]
+    known = cache_of([node(name, labels={"zone": name}) for name in zones], waiting)
+    engine = engine_over(f"cluster policy p {{ {clauses} }}", known)
+    known.add_event_handler(engine.in_flight.pod_changed)
+
+    def ask(asked: dict[str, Any], names: str) -> bool:
+        verdicts = engine.filter(raw(asked), list(names), None, math.inf)
+        to = [n for n, v in zip(names, verdicts, strict=True) if isinstance(v, Feasible)]
+        if to:
+            known.put_pod(peer_of(asked | {"spec": asked["spec"] | {"nodeName": to[0]}}))
+        return bool(to)
+
+    left = [asked for asked in waiting if not ask(asked, zones)]
+    assert wanted - len(left) == placed
+    for name in {name for name, _ in shares} - set(zones):
+        known.put_node(node_of(node(name, labels={"zone": name})))
+    assert not [asked for asked in left if not ask(asked, "abcxy")]
+
+
 ZONES = ("x", "y", "z")
 
 
@@ -133,11 +180,8 @@ def test_floors_are_met_while_other_pods_are_in_flight(data: st.DataObject) -> N
     """kube-scheduler asks about further pods before it binds, and binds to any offered node."""
     wanted = data.draw(st.integers(3, 8))
     least = [data.draw(st.integers(0, wanted // 3)) for _ in ZONES]
-    web = 'pods where peer.labels["app"] == "web"'
     clauses = " ".join(
-        f'share "{zone}" {{ of {web} on nodes where node.labels["zone"] == "{zone}"'
-        f" at least {number} strict }}"
-        for zone, number in zip(ZONES, least, strict=True)
+        share(zone, f"at least {number}") for zone, number in zip(ZONES, least, strict=True)
     )
     nodes = [node(f"{zone}{i}", labels={"zone": zone}) for zone in (*ZONES, "w") for i in range(2)]
     names = [each["metadata"]["name"] for each in nodes]
