@@ -18,6 +18,7 @@ from engine.cache.informers import Needs
 from engine.clauses import MEANINGS
 from engine.clauses.programs import compile_policy, compiled_together
 from engine.decision.registry import Registry
+from engine.objects.kept_pods import SWITCHES
 from engine.objects.request_pod import FORM
 from engine.program.program import Program
 from grammar.checker.policy_checker import Checked
@@ -255,7 +256,7 @@ def _together(found: Iterable[Needs]) -> Needs:
 
     return Needs(
         **{each.name: any_has(each.name) for each in fields(Needs) if each.name != "annotations"},
-        annotations=frozenset[str]().union(*(each.annotations for each in known)),
+        annotations=SWITCHES.union(*(each.annotations for each in known)),
     )
 
 

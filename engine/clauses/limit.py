@@ -8,7 +8,6 @@ from engine.cache.informers import Needs
 from engine.cache.tallies import FULL
 from engine.clauses.meaning import ClauseMeaning, CountEvidence, ToldPart
 from engine.counting.bounds import ON, GroupCounts
-from engine.objects.request_pod import BYPASS, EARLIER_BYPASS
 from engine.program.operations import THOUSANDTHS
 from engine.program.policy_compiler import PolicyCompiler
 from engine.program.program import CountClause, GroupKind, Mutual, everywhere
@@ -48,10 +47,7 @@ def _mutual(clause: Limit, compiler: PolicyCompiler) -> Mutual:
 
 
 def _needs(clause: Limit) -> Needs:
-    # A mutual limit of a pod that bypasses policies keeps nobody out.
-    bypass = {BYPASS, EARLIER_BYPASS} if clause.mutual else set()
-    ended = clause.pods is not None and clause.pods.state == "ended"
-    return Needs(ended=ended, annotations=frozenset(bypass))
+    return Needs(ended=clause.pods is not None and clause.pods.state == "ended")
 
 
 # ---- what other schedulers are told

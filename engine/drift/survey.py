@@ -5,9 +5,10 @@ with those before it where they would be. Of a bound that is passed by some pods
 then it holds on paper. Those come first that cost least: pods that are not ready, pods of low
 priority, then young ones.
 
-A Survey belongs to one replica, or to a command. It is done in steps of some milliseconds. Pods of
-one template are told apart by their labels and requests alone, so that the whole JSON of one of
-them is enough. Since when a pod breaks a rule is kept from one survey to the next.
+A Survey belongs to one replica, or to a command. It is done in steps of some milliseconds. Of pods
+of one template, which are alike in all that the cache knows, the whole JSON of one says which may
+break a rule; what is told of a pod comes from its own. Since when it breaks a rule is kept from one
+survey to the next.
 """
 
 from __future__ import annotations
@@ -49,7 +50,14 @@ _MOST_FOUND = 1000
 _MOST_STEPS = 200
 # The bytes of templates that are kept for the next survey.
 _MOST_TEMPLATES = 48 << 20
-_IDENTITY = ({("metadata", "name")}, {("metadata", "uid")})
+# The paths of a pod that its template does not decide.
+_OWN = frozenset(
+    {
+        (),
+        ("metadata",),
+        *(("metadata", key) for key in ("name", "uid", "creationTimestamp", "annotations")),
+    }
+)
 
 
 # Yields None after each step, and the key of a pod to be sent its JSON, or None without one.
@@ -58,7 +66,7 @@ Steps = Generator[str | None, bytes | None, T]
 
 @dataclass(frozen=True, slots=True)
 class _Template:
-    """What pods of one template have in common: one of them, and why a repair keeps it."""
+    """What pods of one template have in common: one of them, and why a repair keeps that one."""
 
     pod: RequestPod
     kept: str
@@ -169,7 +177,7 @@ class Survey:
     def _by_template(self, snapshot: Snapshot) -> Steps[tuple[dict[Hashable, list[Peer]], int]]:
         """The pods on nodes that a policy may concern, and the number of all."""
         registry, exempts = self._engine.registry, self._engine.exemptions.exempts
-        reads_name = any({path[:2]} in _IDENTITY for p in registry.programs for path in p.reads)
+        each_alone = any(not _OWN.isdisjoint(program.reads) for program in registry.programs)
         concerns: dict[str, bool] = {}
         found: dict[Hashable, list[Peer]] = {}
         looked = 0
@@ -184,7 +192,7 @@ class Survey:
                     concerns[namespace] = any(each in (None, namespace) for each in spaces)
                 if not concerns[namespace] or pod.deletionTimestamp is not None or exempts(pod):
                     continue
-                found.setdefault(_template_key(pod, by_name=reads_name), []).append(pod)
+                found.setdefault(_template_key(pod, alone=each_alone), []).append(pod)
         return found, looked
 
     def _template(self, key: Hashable, pods: Sequence[Peer]) -> Steps[_Template | None]:
@@ -199,6 +207,8 @@ class Survey:
                 read = self._engine.moves.read(unplaced(body))
                 why = kept(pod, body, self._engine.exemptions)
             except (BadObjectError, msgspec.MsgspecError):
+                continue
+            if read.uid != pod.uid:
                 continue
             return self._templates.put(key, _Template(read.undecoded(), why))
         return None
@@ -263,26 +273,41 @@ class Survey:
         now = self._cluster.pods.pod(key_of(pod))
         if now is None or now.uid != pod.uid or now.nodeName != pod.nodeName:
             return None
-        asked = suspect.template.pod.like(pod)
-        rules = yield from self._again(lambda: moves.broken(asked, pod, moved))
-        if (lost := self._lost.get(pod.uid)) is not None:
-            rules.append(lost)
-        if not rules:
+        # What a pod of its template may break, it breaks or not as its own JSON says.
+        if not (yield from self._broken(suspect.template, pod, moved)):
             return None
+        own = yield from self._own(pod)
+        rules = (yield from self._broken(own, pod, moved)) if own is not None else ()
+        if own is None or not rules:
+            return None
+        asked = own.pod.like(pod)
         other = yield from self._again(lambda: moves.others(asked, pod, moved))
         moved.move(pod, other.names[0] if other.names else other.paper)
         yield from self._rest()
-        return self._document_of(suspect, rules, other, at, order)
+        return self._document_of(pod, own.kept, rules, other, at, order)
+
+    def _broken(
+        self, template: _Template, pod: Peer, moved: MovedPods
+    ) -> Steps[Sequence[BrokenRule]]:
+        """The rules that a pod of a template breaks by itself. Raises EngineError."""
+        asked = template.pod.like(pod)
+        rules = yield from self._again(lambda: self._engine.moves.broken(asked, pod, moved))
+        lost = self._lost.get(pod.uid)
+        return rules if lost is None else [*rules, lost]
+
+    def _own(self, pod: Peer) -> Steps[_Template | None]:
+        """What a pod has by itself; None if it is gone."""
+        return (yield from self._template(_template_key(pod, alone=True), [pod]))
 
     def _document_of(
         self,
-        suspect: _Suspect,
+        pod: Peer,
+        kept: str,
         rules: Iterable[BrokenRule],
         other: OtherNodes,
         at: str,
         order: int,
     ) -> DriftedPod:
-        pod = suspect.pod
         broken = [self._clause(pod, rule, at) for rule in rules]
         workload = pod.workload
         return DriftedPod(
@@ -295,7 +320,7 @@ class Survey:
             other.names,
             other.number,
             other.reason,
-            suspect.template.kept,
+            kept,
         )
 
     def _broken_together(
@@ -307,11 +332,12 @@ class Survey:
             breach = yield from self._again(partial(self._breach, group, members))
             if breach.whole:
                 whole.add(group)
-            suspects = {each.pod.uid: each for each in members}
             nowhere = OtherNodes((), 0, breach.stays)
             for pod in breach.pods[: _MOST_FOUND - len(broken) - found]:
-                order, suspect = found + len(broken) + 1, suspects[pod.uid]
-                broken.append(self._document_of(suspect, [breach.rule], nowhere, at, order))
+                if (own := (yield from self._own(pod))) is not None:
+                    order = found + len(broken) + 1
+                    made = self._document_of(pod, own.kept, [breach.rule], nowhere, at, order)
+                    broken.append(made)
         self._whole = frozenset(whole)
         return broken
 
@@ -349,16 +375,19 @@ class Survey:
         raise DeadlineExceededError("its policies take too long")
 
 
-def _template_key(pod: Peer, *, by_name: bool) -> Hashable:
+def _template_key(pod: Peer, *, alone: bool) -> Hashable:
     """What tells pods apart: equal for pods that are decided about alike."""
-    is_alone = by_name or not pod.controller
     return (
         pod.namespace,
         pod.controller,
-        pod.uid if is_alone else "",
+        pod.uid if alone or not pod.controller else "",
         tuple(pod.labels.items()),
         tuple(pod.annotations.items()),
         tuple(pod.requests.items()),
+        tuple(pod.limits.items()),
+        pod.hostPorts,
+        pod.group,
+        pod.schedulerName,
         pod.priority,
         pod.containers,
     )

@@ -6,13 +6,14 @@ mirror pod is the kubelet's, a pod of a DaemonSet belongs to its node, and local
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import msgspec
 
 from engine.objects.peer import Peer
-from engine.objects.request_pod import Exemptions
+from engine.objects.request_pod import BYPASS, EARLIER_BYPASS, Exemptions
+from grammar.messages.texts import cut
 
 # Why nothing comes elsewhere for a pod that leaves its node.
 Unmoved = Literal["it is of a DaemonSet", "it is a mirror pod", "no controller makes it anew"]
@@ -20,6 +21,17 @@ Unmoved = Literal["it is of a DaemonSet", "it is a mirror pod", "no controller m
 KEY, OFF = "placet.dev/repair", "off"
 LOCAL_DATA = "it has local data"
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+# The annotations of others that keep a pod where it is, each with the values that do. Karpenter's
+# may say for how long; of the descheduler's the value says nothing.
+_KEEPING: Mapping[str, Callable[[str], bool]] = {
+    SAFE: "false".__eq__,
+    "karpenter.sh/do-not-disrupt": "false".__ne__,
+    "karpenter.sh/do-not-evict": "false".__ne__,
+    "descheduler.alpha.kubernetes.io/prefer-no-eviction": lambda _: True,
+}
+# Pods of one template may differ in these annotations, and are looked at each by itself then.
+SWITCHES = frozenset({BYPASS, EARLIER_BYPASS, KEY, *_KEEPING})
+_LONGEST_VALUE = 60
 
 
 class _SwitchesOfPod(msgspec.Struct, frozen=True, gc=False):
@@ -68,8 +80,9 @@ def kept(pod: Peer, body: bytes, exemptions: Exemptions, *, evicts_local_data: b
         return why
     if annotations.get(KEY) == OFF:
         return f"its annotation `{KEY}` is `{OFF}`"
-    if annotations.get(SAFE) == "false":
-        return f"`{SAFE}` is false"
+    for key, keeps in _KEEPING.items():
+        if (value := annotations.get(key)) is not None and keeps(value):
+            return f"`{key}` is {cut(value, _LONGEST_VALUE)}"
     if evicts_local_data or annotations.get(SAFE) == "true":
         return ""
     volumes = read.spec.volumes or ()

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import pytest
+
 from engine.cache.cache import Cache
 from engine.cards.node_cards import TAKEN, Taken, annotation
 from engine.drift.drift_document import DriftDocument
 from engine.drift.survey import Survey, answered
+from engine.enforced import enforced
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import decode_controller
+from engine.objects.request_pod import Exemptions
+from grammar.tree.source import Source
+from policies.validation import Validator
 from tests.support.builders import Object, controller, node, pod, raw
 from tests.support.engines import (
     SCHEMA,
     Known,
+    Silent,
     cache_of,
     engine_over,
     node_of,
@@ -92,7 +99,9 @@ def test_a_share_names_the_fewest_and_youngest_pods() -> None:
     found = world.look()
     assert names(found) == [f"web-{number}" for number in (9, 8, 7, 6, 5, 4)]
     assert {tuple(each.places) for each in found.pods} == {("d0", "d1")}
-    assert len(world.asked) == 1, "one pod stands for its template"
+    assert world.asked == ["default/web-0", *(each.pod for each in found.pods)]
+    world.look()
+    assert len(world.asked) == 7, "each that breaks a rule is read once"
     (clause,) = found.clauses
     assert (clause.policy, clause.clause, clause.kind) == ("web", "spot", "share")
     assert (clause.pods, clause.movable, clause.stuck) == (6, 6, 0)
@@ -263,6 +272,15 @@ def kept_of(**more: object) -> Sequence[str]:
     return [each.kept for each in world.look().pods]
 
 
+KEEPING = [
+    ("karpenter.sh/do-not-disrupt", "true"),
+    ("karpenter.sh/do-not-disrupt", "30m"),
+    ("karpenter.sh/do-not-evict", "true"),
+    ("descheduler.alpha.kubernetes.io/prefer-no-eviction", "true"),
+    ("descheduler.alpha.kubernetes.io/prefer-no-eviction", ""),
+]
+
+
 def test_some_pods_are_kept() -> None:
     key = "cluster-autoscaler.kubernetes.io/safe-to-evict"
     local = {"volumes": [{"name": "data", "emptyDir": {}}]}
@@ -271,8 +289,49 @@ def test_some_pods_are_kept() -> None:
     assert kept_of(owner=controller("DaemonSet", "web")) == ["it is of a DaemonSet"]
     assert kept_of(owner=controller("Node", "s0")) == ["it is a mirror pod"]
     assert kept_of(annotations={key: "false"}) == [f"`{key}` is false"]
+    for other, value in KEEPING:
+        assert kept_of(annotations={other: value}) == [f"`{other}` is {value}"]
+    assert kept_of(annotations={"karpenter.sh/do-not-disrupt": "false"}) == [""]
     assert kept_of(spec=local) == ["it has local data"]
     assert kept_of(spec=local, annotations={key: "true"}) == [""]
+
+
+PART = """
+policy web {
+  for pods where pod.labels["app"] == "web"
+  filter "other" { require node.labels["spot"] == (has(pod.annotations["spot"]) ? "yes" : "no") }
+}
+"""
+LOCAL_DATA = {"volumes": [{"name": "data", "emptyDir": {}}]}
+
+
+@pytest.mark.parametrize("number", [0, 3])
+@pytest.mark.parametrize(
+    ("more", "drifted", "moved"),
+    [
+        ({"annotations": {"placet.dev/repair": "off"}}, 4, 3),
+        ({"annotations": {"karpenter.sh/do-not-disrupt": "true"}}, 4, 3),
+        ({"annotations": {"placet.dev/bypass": "an experiment"}}, 3, 3),
+        ({"annotations": {"spot": "a rule reads it"}}, 3, 3),
+        ({"spec": LOCAL_DATA}, 4, 3),
+    ],
+)
+def test_what_holds_for_one_pod_of_a_template_is_said_of_it_alone(
+    number: int, more: dict[str, object], drifted: int, moved: int
+) -> None:
+    pods = [web(n, "s0", **(more if n == number else {})) for n in range(4)]
+    policies = enforced(Validator(SCHEMA).validate([Source("p.policy", PART)], []))
+    cache = cache_of(spot_nodes())
+    codec = ObjectCodec(SCHEMA, policies.needs.annotations)
+    exemptions = Exemptions(by_annotation=True)
+    engine = Engine(policies.registry, Known(cache), codec, Silent(), exemptions=exemptions)
+    bodies = {f"default/{each['metadata']['name']}": raw(each) for each in pods}
+    for each in bodies.values():
+        cache.put_pod(codec.peer(each))
+    found = answered(Survey("a", engine, Known(cache), lambda: 0.0).look(), bodies.get)
+    assert (len(found.pods), sum(each.moves for each in found.pods)) == (drifted, moved)
+    others = {f"default/web-{n}" for n in range(4)} - {f"default/web-{number}"}
+    assert {each.pod for each in found.pods if each.moves} == others
 
 
 def test_steps_are_short_and_pods_that_go_meanwhile_are_left_out() -> None:
@@ -286,8 +345,8 @@ def test_steps_are_short_and_pods_that_go_meanwhile_are_left_out() -> None:
         world.remove(f"default/web-{number}")
     try:
         while True:
-            assert steps.send(body) is None
-            body = None
+            wanted = steps.send(body)
+            body = world.bodies.get(wanted) if wanted is not None else None
     except StopIteration as end:
         found = end.value
     assert names(found) == ["web-9", "web-8", "web-7"], "two of five may stay"
