@@ -9,7 +9,8 @@ What holds, for each policy: at most so many evictions in any minute, and so man
 until its policy is another one. So policies that contradict each other do not move pods to and fro.
 
 Workloads that others disturb are left alone: a rollout, a scaling, evictions by a descheduler or an
-autoscaler, a node that is drained. What happens to pods is told by the cache, event by event.
+autoscaler, a node that is drained. The first pod of a workload that was not there at an eviction
+has come for the evicted one, with or without a node.
 
 Repairs belong to a replica that may lead. A term begins with a minute without evictions: nobody
 knows what the leader before has done in it.
@@ -61,14 +62,16 @@ NO_BUDGET = "a disruption budget does not allow it"
 class Move:
     """Move of a pod that was evicted at a time of the clock, until the replacement has a node.
 
-    `clauses` are those of the policy that it broke. `replacement` is the key and the uid of the pod
-    that came for it, empty before that.
+    `clauses` are those of the policy that it broke. `beside` has the uids of the pods that its
+    workload had then. `replacement` is the key and the uid of the pod that came for it, empty
+    before that.
     """
 
     pod: Peer
     policy: str
     clauses: tuple[str, ...]
     at: float
+    beside: frozenset[str]
     replacement: tuple[str, str] = ("", "")
 
     @property
@@ -78,9 +81,10 @@ class Move:
 
 @dataclass(slots=True)
 class _OfPolicy:
-    """Policy version, with what is known of its repairs."""
+    """Policy version that holds since a time of the clock, with what is known of its repairs."""
 
     digest: str
+    since: float
     evicted: int = 0
     refused: int = 0
     failed: int = 0
@@ -132,11 +136,10 @@ class Repairs:
             if each.repair is not None:
                 of_policy = known.get(each.address)
                 if of_policy is None:
-                    of_policy = _OfPolicy(each.digest)
+                    of_policy = _OfPolicy(each.digest, self._clock())
                 elif of_policy.digest != each.digest:
-                    # The rate holds over an edit, too. Pods that were moved may break other rules.
-                    of_policy = _OfPolicy(each.digest, at=of_policy.at)
-                    self._placed.clear()
+                    # The rate holds over an edit, too.
+                    of_policy = _OfPolicy(each.digest, self._clock(), at=of_policy.at)
                 self._policies[each.address] = of_policy
 
     def pod_changed(self, old: Peer | None, new: Peer | None, _revision: int) -> None:
@@ -145,11 +148,6 @@ class Repairs:
             ends = new is None or new.uid != old.uid or new.deletionTimestamp is not None
             if ends and self._own.get(old.uid) is None and _root(old):
                 self._disturbed.put(_root(old), self._clock())
-        if new is not None and (old is None or old.uid != new.uid) and not new.nodeName:
-            for move in self.moves:
-                if move.workload == _root(new) and not move.replacement[1]:
-                    move.replacement = key_of(new), new.uid
-                    break
 
     def evicting(self, pod: Peer, program: Program, clauses: Iterable[str]) -> Move:
         """A pod is about to be evicted. If the answer is lost, it may be gone or stay."""
@@ -157,7 +155,8 @@ class Repairs:
         known.evicted += 1
         known.at.append(now)
         self._own.put(pod.uid, value=True)
-        move = Move(pod, program.address, tuple(clauses), now)
+        beside = frozenset(each.uid for each in self._workload(pod))
+        move = Move(pod, program.address, tuple(clauses), now, beside | {pod.uid})
         self.moves.append(move)
         self._disturbances.pop(_root(pod), None)
         return move
@@ -189,11 +188,12 @@ class Repairs:
             if state == "placed":
                 placed.append(move)
                 self._pauses.pop(move.workload)
-                self._placed.put(move.replacement[1], move)
                 replacement = self._cache.pod(move.replacement[0])
                 if replacement is not None and replacement.nodeName == move.pod.nodeName:
                     text = f"`{key_of(move.pod)}` came back to {move.pod.nodeName}"
                     self._count_returns(move.policy, move.clauses, text)
+                else:
+                    self._placed.put(move.replacement[1], move)
             elif state == "late":
                 text = f"what replaces `{key_of(move.pod)}` has found no node in ten minutes"
                 if (known := self._policies.get(move.policy)) is not None:
@@ -205,28 +205,37 @@ class Repairs:
 
     def _state_of(self, move: Move, assumed: set[str]) -> str:
         pod, age = move.pod, self._clock() - move.at
+        replacement = self._replacement(move)
         now = self._cache.pod(key_of(pod))
         if now is not None and now.uid == pod.uid:
             # Nobody knows whether it was evicted, where the answer was lost.
             was = now.deletionTimestamp is not None or age < _MINUTE
             return "on its way" if was else "not evicted"
-        key, uid = move.replacement
-        replacement = self._cache.pod(key) if uid else None
-        if uid and (replacement is None or replacement.uid != uid):
-            move.replacement = "", ""
-        elif replacement is not None and replacement.nodeName and uid not in assumed:
+        if replacement is not None and replacement.nodeName and replacement.uid not in assumed:
             return "placed"
-        if age > _MINUTE and not move.replacement[1] and self._is_whole(move):
-            return "not wanted"
+        if replacement is None and age > _MINUTE:
+            workload = self._cache.workload(move.workload)
+            wanted = workload.replicas if workload is not None else None
+            there = sum(each.deletionTimestamp is None for each in self._workload(pod))
+            # Of a workload of unknown size nobody knows how long it takes to make a pod.
+            if age > _LATE_SECONDS if wanted is None else there >= wanted:
+                return "not wanted"
         return "late" if age > _LATE_SECONDS else "on its way"
 
-    def _is_whole(self, move: Move) -> bool:
-        """Whether the workload has all pods that it wants."""
-        workload = self._cache.workload(move.workload)
-        wanted = workload.replicas if workload is not None else 0
-        scope = Scope(move.pod.namespace, move.workload)
-        there = sum(p.deletionTimestamp is None for _, p in self._cache.within(scope))
-        return there >= (wanted or 0)
+    def _replacement(self, move: Move) -> Peer | None:
+        """The pod that has come for another one, with or without a node; None before that."""
+        key, uid = move.replacement
+        found = self._cache.pod(key)
+        if found is None or found.uid != uid:
+            others = {each.replacement[1] for each in self.moves if each is not move}
+            new = (p for p in self._workload(move.pod) if p.uid not in move.beside | others)
+            found = next(new, None)
+            move.replacement = ("", "") if found is None else (key_of(found), found.uid)
+        return found
+
+    def _workload(self, pod: Peer) -> Iterator[Peer]:
+        """The pods of the workload of a pod."""
+        return (each for _, each in self._cache.within(Scope(pod.namespace, _root(pod))))
 
     # ---- what may be done
 
@@ -264,7 +273,9 @@ class Repairs:
         if pod is None or pod.uid != drifted.uid or pod.deletionTimestamp is not None:
             return "it is gone"
         moved = self._placed.get(pod.uid)
-        if moved is not None and self._clock() - moved.at < _RETURN_SECONDS:
+        # Under another version it may break other rules.
+        since = max(known.since, self._clock() - _RETURN_SECONDS)
+        if moved is not None and moved.at >= since:
             self._placed.pop(pod.uid)
             text = f"pods that it moved break it again, such as `{drifted.pod}`"
             self._count_returns(program.address, clauses, text)
@@ -288,7 +299,7 @@ class Repairs:
         since = self._disturbed.get(root)
         if since is not None and now - since < QUIET_SECONDS:
             return "others have deleted pods of its workload lately"
-        pods = [each for _, each in self._cache.within(Scope(pod.namespace, root))]
+        pods = list(self._workload(pod))
         there = [each for each in pods if each.deletionTimestamp is None]
         own = [move for move in self.moves if move.workload == root]
         replacements = {move.replacement[1] for move in own}

@@ -222,6 +222,78 @@ async def test_an_edit_begins_anew_after_a_stop() -> None:
         assert not any(state.stopped for state in states)
 
 
+FILTER = """
+policy web {
+  for pods where pod.labels["app"] == "web"
+  repair at most 60 per minute
+  filter "spot" { require node.labels["spot"] == "no" }
+}
+"""
+
+
+async def test_pods_that_come_back_at_once_end_the_repair() -> None:
+    """Their template names the node, so nobody ever sees them without one."""
+    async with cluster(FILTER, workloads=[Workload("web", 4, more={"on": "s0"})]) as found:
+        found.place("web", "s0", 4)
+        await found.run(1200)
+        state = found.replicas[0].state()
+        assert (len(found.evictions), state.returned) == (2, 2)
+        assert "came back to s0" in state.text
+
+
+async def test_pods_that_another_scheduler_puts_back_end_the_repair() -> None:
+    """Also while other policies are edited."""
+    other = """
+    policy other in namespace "b" {{
+      repair at most {} per minute
+      filter "x" {{ require node.ready }}
+    }}
+    """
+    async with cluster(FILTER, workloads=[Workload("web", 4, more={"on": "s1"})]) as found:
+        found.place("web", "s0", 4)
+        for number in range(300):
+            found.policies = policies_of(FILTER + other.format(number + 1))
+            found.engine.adopt(found.policies.registry)
+            await found.run(2)
+        state = found.replicas[0].state()
+        assert (state.returned, state.state) == (2, "stopped")
+        assert len(found.evictions) <= 4, "as many as are placed before the next survey"
+
+
+@pytest.mark.parametrize("known", [False, True])
+async def test_a_slow_controller_hides_no_return(known: bool) -> None:
+    """Its pods come after minutes, and how many it wants is known or not."""
+    async with cluster(FILTER, workloads=[Workload("web", 4, more={"on": "s0"})]) as found:
+        if not known:
+            found.cache.remove_controller(found.workloads["web"].object["metadata"]["uid"])
+        found.place("web", "s0", 4)
+        for number in range(1, 3):
+            await until(found, partial(_has_evicted, found, number))
+            found.pause_control = True
+            await found.run(90)
+            found.pause_control = False
+        await found.run(1800)
+        state = found.replicas[0].state()
+        assert (len(found.evictions), state.returned, state.state) == (2, 2, "stopped")
+
+
+@pytest.mark.thorough
+async def test_a_workload_of_unknown_size_that_makes_no_pod_anew_holds_nobody_up() -> None:
+    workloads = [Workload("web", 4), Workload("odd", 4)]
+    async with cluster(TWO, workloads=workloads) as found:
+        found.cache.remove_controller(found.workloads["odd"].object["metadata"]["uid"])
+        found.place("odd", "s0", 4)
+        found.place("web", "d0", 4)
+        await until(found, partial(_has_evicted, found, 1))
+        found.workloads["odd"] = Workload("odd", 0)
+        await found.run(5)
+        found.place("web", "s0")
+        found.scale("web", 5)
+        await found.run(1200)
+        assert "web" in found.evictions[-1][1]
+        assert found.replicas[0].state().stopped == []
+
+
 @pytest.mark.thorough
 async def test_pods_that_were_moved_before_an_edit_have_not_returned() -> None:
     async with cluster() as found:
