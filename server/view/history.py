@@ -146,6 +146,7 @@ class History:
             if not file.private
             for each in file.policies
         }
+        edits = list[PolicyEdit]()
         for address, content in seen.items():
             if self._seen is not None and self._seen.get(address) is content:
                 continue
@@ -154,21 +155,21 @@ class History:
             self._kept.marks[address] = mark
             # What is there at the first look is an edit only if it says by whom.
             if mark != before and (by or before is not None or self._seen is not None):
-                self._keep(PolicyEdit(address, when or at, by, "edited"))
+                # Who writes an object sets this time, and no edit is ahead of the clock.
+                edits.append(PolicyEdit(address, min(when or at, at), by, "edited"))
         for address in self._kept.marks.keys() - seen.keys():
             del self._kept.marks[address]
-            self._keep(PolicyEdit(address, at, "", "deleted"))
+            edits.append(PolicyEdit(address, at, "", "deleted"))
+        edits.sort(key=lambda each: (each.at, each.address))
+        new = {each.address for each in edits}
+        others = [each for each in self._kept.edits if each.address not in new]
+        self._kept.edits = [*others, *edits][-MOST_EDITS:]
         self._seen = seen
 
     @property
     def edits(self) -> Sequence[PolicyEdit]:
         """The last edits, the newest first, each policy once; of a file only since the start."""
         return self._kept.edits[::-1]
-
-    def _keep(self, edit: PolicyEdit) -> None:
-        others = [each for each in self._kept.edits if each.address != edit.address]
-        ordered = sorted([*others, edit], key=lambda each: (each.at, each.address))
-        self._kept.edits = ordered[-MOST_EDITS:]
 
 
 def _read(path: Path) -> _Kept | None:

@@ -110,6 +110,19 @@ def test_the_edits_are_bounded_and_the_last_stay() -> None:
     assert newest == [("p1", "edited"), ("p0", "deleted")]
 
 
+def test_an_edit_ahead_of_the_clock_hides_no_later_one() -> None:
+    """Who writes an object sets its time, and the clock may have been ahead."""
+    seen = history_of()
+    look(seen, "2027-01-01T00:00:00Z")
+    look(seen, "2027-01-01T00:00:00Z", " ".join(f"policy p{n} {{}}" for n in range(100)))
+    ahead = policy(RULES, at="2099-01-01T00:00:00Z")
+    look(seen, AT, stored=ahead)
+    assert (seen.edits[0].address, seen.edits[0].at) == ("shop/share", AT)
+    later = "2026-11-21T12:01:00Z"
+    look(seen, later, "policy web {}", stored=ahead)
+    assert (seen.edits[0].address, seen.edits[0].at) == ("web", later)
+
+
 async def test_a_restart_knows_what_was_there_before(tmp_path: Path) -> None:
     """And an edit while nobody looked is one."""
     first = history_of(tmp_path / "history")
