@@ -185,6 +185,11 @@ def groups(api: str, cache: Cache) -> ObjectStore[PodGroup]:
     )
 
 
+def namespace_of(name: str) -> str:
+    """The namespace of `placementpolicies/shop/web`; empty for a cluster policy."""
+    return name.partition("/")[2].rpartition("/")[0]
+
+
 class PolicyObjects:
     """The JSON of the policy objects, by `resource/key`. A change replaces the mapping."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -12,7 +11,8 @@ from typing import Any, Literal
 import msgspec
 
 from engine.cluster.client import Api, TokenBucket, path_of
-from engine.errors import ApiError
+from engine.errors import ApiError, ApiUnreachableError
+from engine.fairness import FairQueue
 from engine.objects.remembered import Remembered
 from grammar.messages.texts import shown
 from policies.resource import Metadata
@@ -60,7 +60,7 @@ class PodEvent:
 
 
 class Events:
-    """The events that wait to be sent. On one event loop."""
+    """The events that wait to be sent, in turns by namespace. On one event loop."""
 
     def __init__(
         self, api: Api, instance: str, clock: Callable[[], float] = time.monotonic
@@ -68,7 +68,7 @@ class Events:
         self._api = api
         self._instance = instance
         self._bucket = TokenBucket(_PER_SECOND, _BURST, clock)
-        self._waiting: deque[PodEvent] = deque(maxlen=_MOST_WAITING)
+        self._waiting = FairQueue[PodEvent](_MOST_WAITING)
         # The last note by object and reason.
         self._sent: Remembered[tuple[str, str], str] = Remembered(_MOST_KNOWN)
 
@@ -82,7 +82,7 @@ class Events:
         key = event.regarding.uid, event.reason
         if self._sent.get(key) != event.note:
             self._sent.put(key, event.note)
-            self._waiting.append(event)
+            self._waiting.put(event.regarding.namespace, event)
 
     def forget(self) -> None:
         """Drop the waiting events, because another replica sends them."""
@@ -95,16 +95,16 @@ class Events:
         Placet may send none or the server has failed; the events stay then.
         """
         while self._waiting and self._bucket.try_take():
-            event = self._waiting[0]
+            event = self._waiting.take()
             namespace = event.regarding.namespace or "default"
             path = path_of("/apis/events.k8s.io/v1", "events", namespace)
             body = msgspec.json.encode(self._object(event, namespace, now))
             try:
                 await self._api.request("POST", path, body=body)
-            except ApiError as error:
-                if error.is_denied or error.is_transient:
+            except (ApiError, ApiUnreachableError) as error:
+                if not isinstance(error, ApiError) or error.is_denied or error.is_transient:
+                    self._waiting.put(event.regarding.namespace, event)
                     raise
-            self._waiting.popleft()
 
     def _object(self, event: PodEvent, namespace: str, now: str) -> dict[str, Any]:
         about = event.regarding

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import msgspec
 
+from engine.cache.store import namespace_of
 from engine.cluster.client import Api
 from engine.errors import ApiError
+from engine.fairness import in_turns
 from policies.resource import PolicyStatus, StatusCondition
 
 # Another version of the object will come, or none.
@@ -33,7 +36,7 @@ class Reported:
 
 
 async def write(api: Api, reports: Iterable[Reported], now: str) -> int:
-    """Write every status that has changed. Returns their number.
+    """Write every status that has changed, in turns by namespace. Returns their number.
 
     After a conflict the object is left for the next call, which has its newest version. An object
     that the API server refuses keeps no other from its status. Raises ApiError, also for the first
@@ -41,7 +44,7 @@ async def write(api: Api, reports: Iterable[Reported], now: str) -> int:
     """
     written = 0
     refused: ApiError | None = None
-    for report in reports:
+    for report in chain.from_iterable(in_turns(reports, lambda each: namespace_of(each.name))):
         wanted = with_times(report.wanted, report.written, now)
         if wanted == report.written:
             continue

@@ -8,14 +8,17 @@ rows, rules say by `missing` what holds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import IntEnum
 
 from engine.cluster.data_fetching import DataApi, PrometheusClient
 from engine.cluster.data_sources import DataKeeper, SourceParts
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.facts import Facts
+from engine.fairness import in_turns
 from engine.program.tables import SourceStatus, TableSpec, source_label
+from engine.work import shared_pause
 from grammar.messages.texts import counted
 from server.capabilities.capability import Capability, Opened, Site
 from server.capabilities.policy_statuses import ReportedPolicy, StatusPart, condition
@@ -24,8 +27,10 @@ from server.metrics.families import Sample
 from server.options import Options
 from server.supervisor import ApiFailures, Background
 
-# The sources of all policies, and those of one namespace. Those of operators come first.
+# The sources of all policies, and those of one namespace.
 MOST_SOURCES, MOST_OF_NAMESPACE = 100, 10
+# Seconds between two deals of the sources while there are too many.
+_DEAL_SECONDS = 10.0
 # The work of reading the sources beyond these, for the log.
 _MORE = "read more data"
 # The sources that metrics name: policies come and go, and the others have names too.
@@ -43,6 +48,8 @@ def _open(site: Site) -> Opened:
         facts=lambda: data_facts(tables.statuses),
         samples=lambda: data_samples(tables.statuses),
         checks=tables.checks,
+        # Without a cluster all sources are the operator's.
+        work={"data": tables.run} if site.led is not None else {},
     )
 
 
@@ -76,6 +83,7 @@ class DataTables:
         self._failures = ApiFailures(background.log)
         # The sources beyond the limits.
         self._refused: Sequence[SourceStatus] = ()
+        self._registry = engine.registry
         agent = f"placet/{options.version}"
         client = PrometheusClient(agent, options.data_ca, options.data_token)
         parts = SourceParts(api, client, options.data_folder)
@@ -84,24 +92,42 @@ class DataTables:
 
     def adopt(self, registry: Registry) -> None:
         """Reads what these policies declare from now on."""
+        self._registry = registry
+        self._deal()
+
+    async def run(self) -> None:
+        """Deals the sources out again and again while there are too many.
+
+        One that was not asked, of which nobody knows whether it exists, comes before one that does
+        not. So all are asked in time.
+        """
+        while True:
+            await shared_pause(_DEAL_SECONDS)
+            if self._refused:
+                self._deal()
+
+    def _deal(self) -> None:
+        registry = self._registry
         readers: dict[str, tuple[str, ...]] = {}
+        asked: dict[tuple[str, str], TableSpec] = {}
+        for program in sorted(registry.programs, key=lambda each: each.address):
+            for table in program.tables:
+                readers[table.digest] = (*readers.get(table.digest, ()), program.address)
+                asked[program.namespace or "", table.digest] = table
+        ranks = {each.digest: _rank(each) for each in self._keeper.statuses()}
         chosen, refused = dict[str, TableSpec](), dict[str, str]()
         of_namespace = Counter[str]()
-        programs = sorted(registry.programs, key=lambda each: (each.namespace or "", each.address))
-        for program in programs:
-            for table in program.tables:
-                digest, namespace = table.digest, program.namespace or ""
-                readers[digest] = (*readers.get(digest, ()), program.address)
-                if digest in chosen:
-                    continue
-                if namespace and of_namespace[namespace] == MOST_OF_NAMESPACE:
-                    where = f"the policies of `{namespace}`"
-                    refused[digest] = f"{where} read more than {MOST_OF_NAMESPACE} sources"
-                elif len(chosen) == MOST_SOURCES:
-                    refused[digest] = f"all policies read more than {MOST_SOURCES} sources"
-                else:
-                    chosen[digest] = table
-                    of_namespace[namespace] += 1
+        for namespace, digest in _dealt(asked, lambda key: ranks.get(key[1], _Rank.UNKNOWN)):
+            if digest in chosen:
+                continue
+            if namespace and of_namespace[namespace] == MOST_OF_NAMESPACE:
+                where = f"the policies of `{namespace}`"
+                refused[digest] = f"{where} read more than {MOST_OF_NAMESPACE} sources"
+            elif len(chosen) == MOST_SOURCES:
+                refused[digest] = f"all policies read more than {MOST_SOURCES} sources"
+            else:
+                chosen[digest] = asked[namespace, digest]
+                of_namespace[namespace] += 1
         self._refused = [
             SourceStatus(
                 table.name,
@@ -143,6 +169,36 @@ class DataTables:
         if reason != _LEFT_OUT:
             text = f"cannot read data {source}: {error}" if error else ""
             self._failures.report(_reading(source), text)
+
+
+class _Rank(IntEnum):
+    """Which source comes before another one of the same turn."""
+
+    IN_USE, UNKNOWN, ABSENT = range(3)
+
+
+def _rank(source: SourceStatus) -> _Rank:
+    if source.age is not None:
+        return _Rank.IN_USE
+    return _Rank.ABSENT if source.reason == "absent" else _Rank.UNKNOWN
+
+
+def _dealt(
+    asked: Iterable[tuple[str, str]], rank: Callable[[tuple[str, str]], _Rank]
+) -> Iterator[tuple[str, str]]:
+    """The sources, each of a namespace, in the order in which they are chosen.
+
+    Those of operators come first, and those that do not exist come last.
+    """
+    ordered = sorted(asked, key=rank)
+    groups = (
+        [each for each in ordered if not each[0]],
+        [each for each in ordered if each[0] and rank(each) is not _Rank.ABSENT],
+        [each for each in ordered if each[0] and rank(each) is _Rank.ABSENT],
+    )
+    for group in groups:
+        for turn in in_turns(group, lambda each: each[0]):
+            yield from sorted(turn, key=rank)
 
 
 def _reading(source: str) -> str:

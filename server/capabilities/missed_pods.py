@@ -6,13 +6,13 @@ kube-scheduler does not ask about them. Both tell statuses and events of a runni
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from engine.cache.cache import Cache
 from engine.cluster.events import PodEvent, Regarding
 from engine.counting.in_flight_pods import Schedulers
+from engine.fairness import FairQueue
 from engine.objects.gate import ENABLED, GATE, OPT_IN
 from engine.objects.peer import Peer
 from engine.objects.request_pod import Exemptions
@@ -139,7 +139,7 @@ class UngatedPods:
     schedulers: Schedulers
     exemptions: Callable[[], Exemptions]
     now: Callable[[], Timestamp] = Timestamp.now
-    _new: deque[Peer] = field(default_factory=lambda: deque(maxlen=_MOST_NEW))
+    _new: FairQueue[Peer] = field(default_factory=lambda: FairQueue(_MOST_NEW))
 
     def among(self, selects: Callable[[Peer], bool]) -> Callable[[Peer], bool]:
         """Whether a pod is ungated, and selected."""
@@ -152,10 +152,10 @@ class UngatedPods:
             return
         age = (self.now().nanos - new.created.nanos) / SECOND
         if age < _NEW_SECONDS and self.among(lambda _: True)(new):
-            self._new.append(new)
+            self._new.put(new.namespace, new)
 
     def take_new(self) -> Sequence[Peer]:
-        """The new ungated pods since the last call; of too many, the last ones."""
+        """The new ungated pods since the last call; of too many, the last of each namespace."""
         found = list(self._new)
         self._new.clear()
         return found

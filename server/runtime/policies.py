@@ -21,6 +21,7 @@ from pathlib import Path
 
 import msgspec
 
+from engine.cache.store import namespace_of
 from engine.cluster.client import TokenBucket
 from engine.decision.registry import Registry
 from engine.enforced import EnforcedPolicies, enforced
@@ -182,7 +183,7 @@ class Objects:
         """Whether `read` would find anything; the status of an object does not matter."""
         if not self._known.keys() <= objects.keys():
             return True
-        changed = map(_namespace, self._changed(objects))
+        changed = map(namespace_of, self._changed(objects))
         return any(self._is_due(self._used.get(each, 0.0)) for each in changed)
 
     def waiting(self, objects: Mapping[str, bytes]) -> bool:
@@ -200,7 +201,7 @@ class Objects:
         # the namespace that has used the least.
         left: dict[str, deque[tuple[int, str]]] = {}
         for number, name in enumerate(changed):
-            left.setdefault(_namespace(name), deque()).append((number, name))
+            left.setdefault(namespace_of(name), deque()).append((number, name))
         turns = [(self._used.get(each, 0.0), own[0][0], each) for each, own in left.items()]
         heapify(turns)
         alike: dict[object, StoredObject] = {}
@@ -245,7 +246,7 @@ class Objects:
 
     def _check(self, name: str, raw: bytes, alike: dict[object, StoredObject]) -> _CheckedObject:
         """The object as it is checked; `alike` are those of the same round by `likeness`."""
-        began, namespace = self._clock(), _namespace(name)
+        began, namespace = self._clock(), namespace_of(name)
         like, pause = likeness(name, raw), 0.0
         found = of_another(name, raw, alike[like]) if like in alike else None
         if found is None:
@@ -291,13 +292,8 @@ class Objects:
     def _forget(self, objects: Mapping[str, bytes]) -> None:
         """Forgets absent objects, and namespaces without objects that have nothing to wait for."""
         self._versions = {n: seen for n, seen in self._versions.items() if n in objects}
-        present, now = set(map(_namespace, objects)), self._clock()
+        present, now = set(map(namespace_of, objects)), self._clock()
         self._used = {n: at for n, at in self._used.items() if n in present or at > now}
-
-
-def _namespace(name: str) -> str:
-    """The namespace of `placementpolicies/shop/web`; empty for a cluster policy."""
-    return name.partition("/")[2].rpartition("/")[0]
 
 
 def _version(raw: bytes) -> object:

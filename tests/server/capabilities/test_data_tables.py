@@ -6,12 +6,15 @@ import logging
 from asyncio import Task
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from engine.cache.cache import Cache
+from engine.cluster.data_sources import SourceState
+from engine.data.reading import RowSample
 from engine.engine import Engine
 from server.capabilities import data as module_of_data
 from server.capabilities.data import DataTables
@@ -33,6 +36,7 @@ class Server:
 
     def __init__(self) -> None:
         self.running: list[str] = []
+        self.states: dict[str, SourceState] = {}
         engine = Engine(registry_of(""), Known(Cache()), CODEC, Silent())
         metrics, log = Metrics(CollectorRegistry(), "0"), logging.getLogger("placet")
         background = Background(AsyncExitStack(), log, metrics)
@@ -40,8 +44,9 @@ class Server:
         self.tables = DataTables(Options(), None, engine, background)
 
     def start(self, name: str, work: Callable[[], Awaitable[None]], **_: Any) -> Task[None]:
-        del work
+        assert isinstance(work, partial)
         self.running.append(name)
+        self.states[name] = work.args[0]
         return Started()  # type: ignore[return-value]
 
     def adopt(self, *policies: str) -> None:
@@ -80,6 +85,28 @@ def test_those_of_operators_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(server.running) == 3
     errors = [each.error for each in server.tables.statuses if each.error]
     assert errors == ["all policies read more than 3 sources"] * 3
+
+
+def test_namespaces_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module_of_data, "MOST_SOURCES", 6)
+    server = Server()
+    first = [of_namespace(f"a{number}", 3) for number in range(3)]
+    server.adopt(*first, of_namespace("z", 3))
+    assert [name for name in server.running if "/z" in name] == ["data/z0 (configmap)"]
+    assert [name[5:7] for name in server.running] == ["a0", "a1", "a2", "z0", "a0", "a1"]
+
+
+def test_sources_that_do_not_exist_come_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after more namespaces than there are places."""
+    monkeypatch.setattr(module_of_data, "MOST_SOURCES", 2)
+    server = Server()
+    policies = [of_namespace(name, 1) for name in ("a", "b", "z")]
+    server.adopt(*policies)
+    assert server.running == ["data/a0 (configmap)", "data/b0 (configmap)"]
+    server.states["data/a0 (configmap)"].fail("absent", "there is none")
+    server.states["data/b0 (configmap)"].take(RowSample({}))
+    server.adopt(*policies)
+    assert server.running == ["data/z0 (configmap)"]
 
 
 def test_a_source_that_two_policies_declare_is_one() -> None:

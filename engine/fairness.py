@@ -1,0 +1,88 @@
+"""Fairness: how namespaces divide what is bounded, so that none displaces another.
+
+A list that is known as a whole is dealt out in turns. What comes and goes has FairShares, and what
+waits for its turn a FairQueue. Whose it is, an owner, is a namespace; empty for the operator.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+def in_turns(items: Iterable[T], owner: Callable[[T], str]) -> Iterator[list[T]]:
+    """Rounds: in each the next item of every owner, by name. Those of one keep their order."""
+    own: dict[str, deque[T]] = {}
+    for item in items:
+        own.setdefault(owner(item), deque()).append(item)
+    while own:
+        yield [own[name].popleft() for name in sorted(own)]
+        own = {name: left for name, left in own.items() if left}
+
+
+class FairShares:
+    """Fair shares of a number of something, such as calls that wait, or bytes.
+
+    An owner has at most as much as it leaves free: the only one a half, each of two a third. So
+    there is always some left for one that comes, and nothing has to be taken back.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._taken = Counter[str]()
+
+    @property
+    def taken(self) -> int:
+        return self._taken.total()
+
+    def of(self, owner: str) -> int:
+        return self._taken[owner]
+
+    def has_room(self, owner: str, number: int = 1) -> bool:
+        return self.of(owner) + number <= self.most - self.taken - number
+
+    def add(self, owner: str, by: int) -> None:
+        self._taken[owner] += by
+        if not self._taken[owner]:
+            del self._taken[owner]
+
+
+class FairQueue(Generic[T]):
+    """A queue of a bounded length, from which owners take turns.
+
+    Beyond the bound, the owner of the most items loses its oldest one.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        # The owner whose turn is next comes first.
+        self._own: OrderedDict[str, deque[T]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._own.values()))
+
+    def __iter__(self) -> Iterator[T]:
+        return chain.from_iterable(self._own.values())
+
+    def put(self, owner: str, item: T) -> None:
+        self._own.setdefault(owner, deque()).append(item)
+        if len(self) > self._most:
+            self._take_of(max(self._own, key=lambda each: len(self._own[each])))
+
+    def take(self) -> T:
+        """The next item, which leaves the queue. There has to be one."""
+        return self._take_of(next(iter(self._own)))
+
+    def clear(self) -> None:
+        self._own.clear()
+
+    def _take_of(self, owner: str) -> T:
+        queue = self._own.pop(owner)
+        item = queue.popleft()
+        if queue:
+            self._own[owner] = queue
+        return item
