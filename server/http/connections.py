@@ -153,7 +153,9 @@ class Connections:
         self._log.write(logging.ERROR, "accept", LogEntry("cannot accept", {"err": why}))
 
     def failed(self, error: BaseException | None) -> None:
-        """Logs a fault of Placet that no handler has caught."""
+        """Logs a fault of Placet that no handler has caught; that a client is gone is none."""
+        if isinstance(error, aiohttp.ClientConnectionResetError):
+            return
         entry = LogEntry("unexpected error in an answer", {})
         self._log.write(logging.ERROR, "fault", entry, error)
 
@@ -275,8 +277,9 @@ class Connection(asyncio.Protocol):
             self._ended.set_result(None)
         self._connections.leave(self)
         # An error here would be raised where an answer waits to be sent, and would keep it until
-        # the next garbage collection. There is nothing to do about any.
-        self._server.connection_lost(None)
+        # the next garbage collection. There is nothing to do about any. It comes later, because the
+        # task of the server fails if this comes before it has begun with what was just received.
+        self._loop.call_soon(self._server.connection_lost, None)
 
     def data_received(self, data: bytes) -> None:
         if self._is_over:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import socket
@@ -17,8 +18,8 @@ from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry
 
 from server.http.bodies import ByteBudget
-from server.http.connections import Connections
-from server.http.sockets import CONNECTIONS, listening
+from server.http.connections import Connection, Connections
+from server.http.sockets import CONNECTIONS, listening, runner_options
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
 from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
@@ -358,3 +359,43 @@ async def test_a_fault_is_logged_and_ends_the_connection(
     assert record.getMessage() == "unexpected error in an answer"
     assert record.exc_info is not None
     assert record.exc_info[0] is ZeroDivisionError
+
+
+async def welcome(_request: web.Request) -> web.Response:
+    return web.Response(text="welcome")
+
+
+async def test_a_client_that_goes_away_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:
+    """It ends just as its request comes, or before it is asked for the body."""
+    app = web.Application()
+    app.add_routes([web.get("/", welcome), web.post("/", welcome)])
+    metrics = Metrics(CollectorRegistry(), "1.2.3")
+    connections = Connections(Settings(), ByteBudget(1000), metrics, LimitedLog(LOG))
+    runner = web.AppRunner(app, logger=connections.server_log(), **runner_options(Settings()))
+    await runner.setup()
+    assert runner.server is not None
+    made = list[Connection]()
+
+    def admitted() -> Connection:
+        assert runner.server is not None
+        made.append(Connection(runner.server(), connections, "127.0.0.1"))
+        return made[-1]
+
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(admitted, "127.0.0.1", 0)
+    for request in (
+        b"GET / HTTP/1.1\r\n" + HOST + b"\r\n",
+        b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 9\r\n" + HOST + b"\r\n",
+    ):
+        _, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+        await settled()
+        connection = made[-1]
+        connection.data_received(request)
+        connection.refuse("silent")
+        connection.connection_lost(None)
+        await settled()
+        writer.transport.abort()
+    gc.collect()
+    server.close()
+    await runner.cleanup()
+    assert not [each for each in caplog.records if each.exc_info is not None]
