@@ -2,8 +2,8 @@
 
 The API server says who somebody is (TokenReview) and what they may see (SubjectAccessReview): who
 may list the pods of all namespaces sees everything, and who may list those of a namespace sees what
-is about that namespace. Answers are kept for a while, and a hostile client cannot have Placet ask
-more than a few times a second.
+is about that namespace. Answers are kept for a while. A hostile client cannot have Placet ask more
+than a few times a second, and keeps nobody else from being asked about.
 
 The token comes as a bearer token, as programs send it, or as the password of HTTP's own
 authentication, for which browsers ask. Every call has it; there is no session.
@@ -15,27 +15,31 @@ import base64
 import hashlib
 import re
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Literal
 
 import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
-from cachetools import TTLCache
+from cachetools import LRUCache, TTLCache
 
 from engine.cluster.client import Api, TokenBucket
 from engine.errors import ApiError, EngineError
 from grammar.messages.texts import shown
+from server.http.places import address_of
 from server.view.routes import API, ROUTES
 
 _TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 # What was answered holds for so long; a token that was not accepted is asked about again sooner.
 _KEPT_SECONDS, _REFUSED_SECONDS = 60.0, 5.0
+# While there is no newer answer, it holds for so long, and is asked for again after that.
+_GOOD_SECONDS, _AGAIN_SECONDS = 600.0, 10.0
 _MOST_KEPT = 1000
 _LONGEST_TOKEN, _LONGEST_NAMESPACE = 16 * 1024, 63
-# Questions to the API server in a second, on average and in a burst.
-_PER_SECOND, _BURST = 10.0, 40
+# Questions to the API server in a second, on average and in a burst: of one asker, and of all of a
+# kind that have asked before.
+_OF_ONE, _OF_ALL = (2.0, 20), (10.0, 40)
 _REVIEW_SECONDS = 5.0
 _CHALLENGE = {
     "WWW-Authenticate": 'Basic realm="any name, and a token of the cluster as the password"'
@@ -67,17 +71,32 @@ class _Review(msgspec.Struct, frozen=True):
     status: _ReviewStatus = _ReviewStatus()
 
 
+class _Answer(msgspec.Struct, frozen=True):
+    """An answer of the API server: not asked again `until` a time, and the time it came."""
+
+    status: _ReviewStatus
+    until: float
+    came: float
+
+
+# What questions are bounded by: the address of an unknown token, or a user whose token was good.
+_Asker = tuple[Literal["address", "user"], str]
+_Answers = LRUCache[Hashable, _Answer]
+
+
 class ViewAccess:
     """The access to one shared view, by what the API server says of users. On one event loop."""
 
     def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
-        self._bucket = TokenBucket(_PER_SECOND, _BURST, clock)
+        self._clock = clock
+        self._all = {kind: TokenBucket(*_OF_ALL, clock) for kind in ("address", "user")}
+        self._askers: TTLCache[_Asker, TokenBucket] = TTLCache(_MOST_KEPT, _KEPT_SECONDS, clock)
         # By a digest of the token, so that no token is kept.
-        self._users: TTLCache[bytes, User] = TTLCache(_MOST_KEPT, _KEPT_SECONDS, clock)
+        self._users: _Answers = LRUCache(_MOST_KEPT)
         self._refused: TTLCache[bytes, None] = TTLCache(_MOST_KEPT, _REFUSED_SECONDS, clock)
         # By the digest and the namespace, which is empty for all.
-        self._rights: TTLCache[tuple[bytes, str], bool] = TTLCache(_MOST_KEPT, _KEPT_SECONDS, clock)
+        self._rights: _Answers = LRUCache(_MOST_KEPT)
 
     async def check(self, request: web.Request) -> str | None:
         """The namespace to which the answer is restricted; None for who sees everything.
@@ -86,7 +105,7 @@ class ViewAccess:
         """
         token = _token(request)
         digest = hashlib.sha256(token.encode(errors="surrogatepass")).digest()
-        user = await self._user(token, digest)
+        user = await self._user(token, digest, request.remote or "")
         # A file of the page, and what leads to it, is the same for every cluster.
         is_for_all = request.path in ("/", "/ui") or request.path.startswith("/ui/")
         if is_for_all or await self._may(user, digest, ""):
@@ -99,23 +118,22 @@ class ViewAccess:
             raise _forbidden(user, f"the namespace `{shown(namespace)}`")
         return namespace
 
-    async def _user(self, token: str, digest: bytes) -> User:
-        if (known := self._users.get(digest)) is not None:
-            return known
-        if digest in self._refused:
+    async def _user(self, token: str, digest: bytes, host: str) -> User:
+        known = self._users.get(digest)
+        if known is None and digest in self._refused:
             raise _unauthorized("the API server does not accept this token")
+        asker = _asker(known.status.user) if known is not None else ("address", address_of(host))
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
-        status = await self._ask(_TOKENS, {**body, "spec": {"token": token}})
+        whole = {**body, "spec": {"token": token}}
+        status = await self._answer(self._users, digest, asker, _TOKENS, whole)
         if not status.authenticated:
+            self._users.pop(digest, None)
             self._refused[digest] = None
             raise _unauthorized("the API server does not accept this token")
-        self._users[digest] = status.user
         return status.user
 
     async def _may(self, user: User, digest: bytes, namespace: str) -> bool:
         """Whether a user may list the pods of a namespace, or of all."""
-        if (known := self._rights.get((digest, namespace))) is not None:
-            return known
         about = {"verb": "list", "resource": "pods", "version": "v1", "namespace": namespace}
         spec = {
             "user": user.username,
@@ -125,12 +143,41 @@ class ViewAccess:
             "resourceAttributes": about,
         }
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
-        status = await self._ask(_ACCESS, {**body, "spec": spec})
-        self._rights[digest, namespace] = status.allowed
-        return status.allowed
+        key, whole = (digest, namespace), {**body, "spec": spec}
+        return (await self._answer(self._rights, key, _asker(user), _ACCESS, whole)).allowed
 
-    async def _ask(self, path: str, body: Mapping[str, object]) -> _ReviewStatus:
-        if not self._bucket.try_take():
+    async def _answer(
+        self, answers: _Answers, key: Hashable, asker: _Asker, path: str, body: Mapping[str, object]
+    ) -> _ReviewStatus:
+        """The answer that is known, or a new one; the known one where there is no new one."""
+        known, now = answers.get(key), self._clock()
+        if known is not None:
+            if now < known.until:
+                return known.status
+            # Others need not wait for the new one.
+            until = min(now + _AGAIN_SECONDS, known.came + _GOOD_SECONDS)
+            answers[key] = msgspec.structs.replace(known, until=until)
+        try:
+            status = await self._ask(asker, path, body)
+        except web.HTTPException:
+            if known is None or now >= known.came + _GOOD_SECONDS:
+                raise
+            return known.status
+        answers[key] = _Answer(status, now + _KEPT_SECONDS, now)
+        return status
+
+    def _may_ask(self, asker: _Asker) -> bool:
+        """Whether there may be another question; the first one of an asker never waits for others.
+
+        So neither an address with many tokens nor many addresses keep out the next one.
+        """
+        if (own := self._askers.get(asker)) is None:
+            own = self._askers[asker] = TokenBucket(*_OF_ONE, self._clock)
+            return own.try_take()
+        return own.try_take() and self._all[asker[0]].try_take()
+
+    async def _ask(self, asker: _Asker, path: str, body: Mapping[str, object]) -> _ReviewStatus:
+        if not self._may_ask(asker):
             raise web.HTTPTooManyRequests(
                 text="too many users at once are unknown: try again in a second\n"
             )
@@ -166,6 +213,10 @@ def guard(access: ViewAccess) -> Middleware:
         return response
 
     return guarded
+
+
+def _asker(user: User) -> _Asker:
+    return "user", user.uid or user.username
 
 
 def _token(request: web.Request) -> str:
