@@ -97,6 +97,8 @@ class Settings:
     # The most open connections; None is four times `max_in_flight`, and twice the calls that may be
     # held. kube-scheduler opens one for each call that it makes at the same time.
     max_connections: int | None = None
+    # Whether all clients have one address, so that none keeps others out by having it.
+    one_address: bool = False
     # Seconds of serving after SIGTERM. The default is CoreDNS's.
     lameduck: float = 5.0
     # Host and port of the separate health server; None for none.

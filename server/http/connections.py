@@ -104,7 +104,8 @@ class Connections:
         self.at_once = {path.encode(): answer for path, answer in (at_once or {}).items()}
         self._metrics = metrics
         self._log = log
-        self._unverified = Places(settings.connections, _loop_time)
+        most, one_address = settings.connections, settings.one_address
+        self._unverified = Places(most, _loop_time, one_address=one_address)
         self._verified = Places(settings.connections, _loop_time)
         self._stamp = b""
         self._stamped = 0

@@ -3,6 +3,9 @@
 They belong to `Connections`. When all places are taken, the address with the most connections gives
 one up, the longest silent. So an address with few connections keeps them, and always finds a place
 for one more. Behind address translation many clients are one.
+
+Where all clients have one address, as on loopback, each finds a place: the longest silent gives up
+its own, and if all wait for answers, one that has had an answer before.
 """
 
 from __future__ import annotations
@@ -13,8 +16,9 @@ from typing import Protocol
 
 from engine.cluster.client import TokenBucket
 
-# How often an address may replace a connection of its own that has not been silent for so long.
-_SILENT_SECONDS = 5.0
+# How often an address may replace a connection of its own that has not been silent for so long; the
+# only address has others, which have sent their request by then.
+_SILENT_SECONDS, _LOCAL_SECONDS = 5.0, 0.2
 _REPLACED_A_SECOND, _REPLACED_AT_ONCE = 5.0, 10
 # Whoever has one address of IPv6 has all of its network.
 _IPV6_PREFIX = 64
@@ -58,10 +62,11 @@ class _Address:
 
 
 class Places:
-    """So many places, half of them per address."""
+    """So many places, half of them per address, or all of them for the only address."""
 
-    def __init__(self, most: int, clock: Callable[[], float]) -> None:
+    def __init__(self, most: int, clock: Callable[[], float], *, one_address: bool = False) -> None:
         self.most = most
+        self._one_address = one_address
         self._clock = clock
         self._addresses: dict[str, _Address] = {}
         self._by_place: dict[Place, str] = {}
@@ -79,7 +84,8 @@ class Places:
         """
         own = self._addresses.get(address_of(host))
         count = len(own.connections) if own is not None else 0
-        if own is not None and count >= max(self.most // 2, 1):
+        share = self.most if self._one_address else max(self.most // 2, 1)
+        if own is not None and count >= share:
             return "" if self._replace(own) else "too_many_of_address"
         if len(self) < self.most:
             return ""
@@ -112,9 +118,13 @@ class Places:
     def _replace(self, own: _Address) -> bool:
         """Ends a connection of the address itself, which does not cost the others much time."""
         silent = own.longest_silent()
+        if silent is None and self._one_address:
+            served = (each for each in own.connections if each.has_answered)
+            silent = min(served, key=lambda each: each.silent_since, default=None)
         if silent is None:
             return False
-        is_old = self._clock() - silent.silent_since >= _SILENT_SECONDS
+        least = _LOCAL_SECONDS if self._one_address else _SILENT_SECONDS
+        is_old = self._clock() - silent.silent_since >= least
         if not is_old and not own.replaced.try_take():
             return False
         self._end(silent)

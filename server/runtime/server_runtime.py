@@ -269,7 +269,8 @@ class _Server:
         """The settings of another address, with so many connections."""
         host, port = address
         most = self._options.max_connections if most is None else most
-        return replace(self._options, host=host, port=port, max_connections=most)
+        one = host == HOST
+        return replace(self._options, host=host, port=port, max_connections=most, one_address=one)
 
     async def listen(
         self,

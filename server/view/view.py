@@ -28,7 +28,7 @@ from server.view.routes import API, ROUTES, Answer, Route, ViewQuestion
 from server.view.view_access import ViewAccess, guard
 
 T = TypeVar("T")
-# All clients are on this host, so half of these connections are allowed.
+# All clients are on this host.
 MOST_CONNECTIONS = 32
 # Of a view that users share: a browser opens six, and a proxy those of all users.
 MOST_SHARED_CONNECTIONS = 256

@@ -37,7 +37,7 @@ _KEPT_SECONDS, _REFUSED_SECONDS = 60.0, 5.0
 _GOOD_SECONDS, _AGAIN_SECONDS = 600.0, 10.0
 _MOST_KEPT = 1000
 _LONGEST_TOKEN, _LONGEST_NAMESPACE = 16 * 1024, 63
-# Questions to the API server in a second, on average and in a burst: of one asker, and of all of a
+# Questions to the API server in a second, on average and in a burst: of one client, and of all of a
 # kind that have asked before.
 _OF_ONE, _OF_ALL = (2.0, 20), (10.0, 40)
 _REVIEW_SECONDS = 5.0
@@ -71,7 +71,7 @@ class _Review(msgspec.Struct, frozen=True):
     status: _ReviewStatus = _ReviewStatus()
 
 
-class _Answer(msgspec.Struct, frozen=True):
+class _KnownReview(msgspec.Struct, frozen=True):
     """An answer of the API server: not asked again `until` a time, and the time it came."""
 
     status: _ReviewStatus
@@ -80,8 +80,8 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 # What questions are bounded by: the address of an unknown token, or a user whose token was good.
-_Asker = tuple[Literal["address", "user"], str]
-_Answers = LRUCache[Hashable, _Answer]
+_Client = tuple[Literal["address", "user"], str]
+_Reviews = LRUCache[Hashable, _KnownReview]
 
 
 class ViewAccess:
@@ -91,12 +91,12 @@ class ViewAccess:
         self._api = api
         self._clock = clock
         self._all = {kind: TokenBucket(*_OF_ALL, clock) for kind in ("address", "user")}
-        self._askers: TTLCache[_Asker, TokenBucket] = TTLCache(_MOST_KEPT, _KEPT_SECONDS, clock)
+        self._clients: TTLCache[_Client, TokenBucket] = TTLCache(_MOST_KEPT, _KEPT_SECONDS, clock)
         # By a digest of the token, so that no token is kept.
-        self._users: _Answers = LRUCache(_MOST_KEPT)
+        self._users: _Reviews = LRUCache(_MOST_KEPT)
         self._refused: TTLCache[bytes, None] = TTLCache(_MOST_KEPT, _REFUSED_SECONDS, clock)
         # By the digest and the namespace, which is empty for all.
-        self._rights: _Answers = LRUCache(_MOST_KEPT)
+        self._rights: _Reviews = LRUCache(_MOST_KEPT)
 
     async def check(self, request: web.Request) -> str | None:
         """The namespace to which the answer is restricted; None for who sees everything.
@@ -122,10 +122,10 @@ class ViewAccess:
         known = self._users.get(digest)
         if known is None and digest in self._refused:
             raise _unauthorized("the API server does not accept this token")
-        asker = _asker(known.status.user) if known is not None else ("address", address_of(host))
+        client = _client(known.status.user) if known is not None else ("address", address_of(host))
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
         whole = {**body, "spec": {"token": token}}
-        status = await self._answer(self._users, digest, asker, _TOKENS, whole)
+        status = await self._review(self._users, digest, client, _TOKENS, whole)
         if not status.authenticated:
             self._users.pop(digest, None)
             self._refused[digest] = None
@@ -144,40 +144,45 @@ class ViewAccess:
         }
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
         key, whole = (digest, namespace), {**body, "spec": spec}
-        return (await self._answer(self._rights, key, _asker(user), _ACCESS, whole)).allowed
+        return (await self._review(self._rights, key, _client(user), _ACCESS, whole)).allowed
 
-    async def _answer(
-        self, answers: _Answers, key: Hashable, asker: _Asker, path: str, body: Mapping[str, object]
+    async def _review(
+        self,
+        reviews: _Reviews,
+        key: Hashable,
+        client: _Client,
+        path: str,
+        body: Mapping[str, object],
     ) -> _ReviewStatus:
         """The answer that is known, or a new one; the known one where there is no new one."""
-        known, now = answers.get(key), self._clock()
+        known, now = reviews.get(key), self._clock()
         if known is not None:
             if now < known.until:
                 return known.status
             # Others need not wait for the new one.
             until = min(now + _AGAIN_SECONDS, known.came + _GOOD_SECONDS)
-            answers[key] = msgspec.structs.replace(known, until=until)
+            reviews[key] = msgspec.structs.replace(known, until=until)
         try:
-            status = await self._ask(asker, path, body)
+            status = await self._ask(client, path, body)
         except web.HTTPException:
             if known is None or now >= known.came + _GOOD_SECONDS:
                 raise
             return known.status
-        answers[key] = _Answer(status, now + _KEPT_SECONDS, now)
+        reviews[key] = _KnownReview(status, now + _KEPT_SECONDS, now)
         return status
 
-    def _may_ask(self, asker: _Asker) -> bool:
-        """Whether there may be another question; the first one of an asker never waits for others.
+    def _may_ask(self, client: _Client) -> bool:
+        """Whether there may be another question; the first one of a client never waits for others.
 
         So neither an address with many tokens nor many addresses keep out the next one.
         """
-        if (own := self._askers.get(asker)) is None:
-            own = self._askers[asker] = TokenBucket(*_OF_ONE, self._clock)
+        if (own := self._clients.get(client)) is None:
+            own = self._clients[client] = TokenBucket(*_OF_ONE, self._clock)
             return own.try_take()
-        return own.try_take() and self._all[asker[0]].try_take()
+        return own.try_take() and self._all[client[0]].try_take()
 
-    async def _ask(self, asker: _Asker, path: str, body: Mapping[str, object]) -> _ReviewStatus:
-        if not self._may_ask(asker):
+    async def _ask(self, client: _Client, path: str, body: Mapping[str, object]) -> _ReviewStatus:
+        if not self._may_ask(client):
             raise web.HTTPTooManyRequests(
                 text="too many users at once are unknown: try again in a second\n"
             )
@@ -215,7 +220,7 @@ def guard(access: ViewAccess) -> Middleware:
     return guarded
 
 
-def _asker(user: User) -> _Asker:
+def _client(user: User) -> _Client:
     return "user", user.uid or user.username
 
 

@@ -30,9 +30,9 @@ class Held:
 class Server:
     """Places on a clock that moves by a second with each connection."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, *, one_address: bool = False) -> None:
         self.now = 0.0
-        self.places = Places(most, lambda: self.now)
+        self.places = Places(most, lambda: self.now, one_address=one_address)
         self.open: list[Held] = []
 
     def connects(self, host: str, *, is_busy: bool = False) -> Held | None:
@@ -53,6 +53,24 @@ def test_an_address_has_half_of_the_places() -> None:
     first, *_ = [server.connects("a") for _ in range(6)]
     assert first is not None
     assert (first.ended, server.numbers("a")) == (["silent"], [4])
+
+
+def test_each_client_of_the_only_address_finds_a_place() -> None:
+    """Also when others come ten times a second, or ask without a pause."""
+    server = Server(4, one_address=True)
+    for _ in range(1000):
+        server.now -= 0.9
+        assert server.connects("a") is not None
+    assert server.numbers("a") == [4]
+    for held in server.open:
+        held.is_busy = True
+    late = server.connects("a", is_busy=True)
+    assert late is not None
+    late.has_answered = False
+    assert server.numbers("a") == [4]
+    for _ in range(10):
+        assert server.connects("a", is_busy=True) is not None
+    assert late.ended == [], "it has had no answer yet"
 
 
 def test_the_address_with_the_most_connections_gives_one_up() -> None:
