@@ -1,7 +1,7 @@
 """Fairness: how namespaces divide what is bounded, so that none displaces another.
 
-A list that is known as a whole is dealt out in turns. What comes and goes has FairShares, and what
-waits for its turn a FairQueue. Whose it is, an owner, is a namespace; empty for the operator.
+A list that is known as a whole is dealt out in turns. FairShares divide places that are given back;
+a FairQueue holds entries until their turn. An owner is a namespace; the operator's is empty.
 """
 
 from __future__ import annotations

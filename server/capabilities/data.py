@@ -98,8 +98,8 @@ class DataTables:
     async def run(self) -> None:
         """Deals the sources out again and again while there are too many.
 
-        One that was not asked, of which nobody knows whether it exists, comes before one that does
-        not. So all are asked in time.
+        A source that was not asked comes before one that is known to be absent, so all are asked in
+        time.
         """
         while True:
             await shared_pause(_DEAL_SECONDS)
@@ -172,7 +172,7 @@ class DataTables:
 
 
 class _Rank(IntEnum):
-    """Which source comes before another one of the same turn."""
+    """The rank of a source: which comes before another one of the same turn."""
 
     IN_USE, UNKNOWN, ABSENT = range(3)
 

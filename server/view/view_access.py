@@ -72,7 +72,7 @@ class _Review(msgspec.Struct, frozen=True):
 
 
 class _KnownReview(msgspec.Struct, frozen=True):
-    """An answer of the API server: not asked again `until` a time, and the time it came."""
+    """A known review: an answer of the API server, until when it is used, and when it came."""
 
     status: _ReviewStatus
     until: float
