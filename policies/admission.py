@@ -22,7 +22,14 @@ from policies.manifest_text import RULES, object_page, report
 from policies.manifests import ManifestReading, manifest_from
 from policies.resource import Manifest, Metadata
 from policies.sugar import policy_of
-from policies.validation import CheckedFile, Validation, checked_file, identity, of_objects
+from policies.validation import (
+    CheckedFile,
+    Validation,
+    checked_file,
+    identity,
+    of_objects,
+    stopped_file,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +48,9 @@ class CheckedObject:
         return self.file.whole and not any(policy.broken for policy in self.file.policies)
 
 
-def check_object(name: str, raw: bytes, schema: Schema, *, stored: bool = False) -> CheckedObject:
+def check_object(
+    name: str, raw: bytes, schema: Schema, *, stored: bool = False, has_hints: bool = True
+) -> CheckedObject:
     """Checks the JSON of an object by itself; never raises for its content.
 
     Messages call the object `name`. `stored` is as in `manifest_from`. A Validator checks `use` and
@@ -52,7 +61,7 @@ def check_object(name: str, raw: bytes, schema: Schema, *, stored: bool = False)
         return _checked(name, raw, schema, stored=stored)
 
     found = look()
-    if found.holds:
+    if found.holds or not has_hints:
         return found
     # Whoever checks an object without a mistake needs none of it.
     from policies.hints import with_hints  # noqa: PLC0415
@@ -103,9 +112,9 @@ class StoredObject:
     refusing: tuple[Checked, ...] = ()
 
 
-def check_stored(name: str, raw: bytes, schema: Schema) -> StoredObject:
+def check_stored(name: str, raw: bytes, schema: Schema, *, has_hints: bool = True) -> StoredObject:
     """Checks the JSON of a stored object as `check_object` does."""
-    checked = check_object(name, raw, schema, stored=True)
+    checked = check_object(name, raw, schema, stored=True, has_hints=has_hints)
     if checked.manifest is None or checked.holds:
         return StoredObject(checked)
     return _with_substitutes(name, checked, checked.manifest, schema)
@@ -189,8 +198,8 @@ def unread_object(name: str, schema: Schema, message: str, hint: str) -> StoredO
 def stopped_object(name: str, message: str, hint: str) -> StoredObject:
     """A stored object that is too large to be read."""
     page = object_page(name, "")
-    stopped = Diagnostic("P0504", "error", message, page.place(RULES), hint=hint)
-    return StoredObject(CheckedObject(None, CheckedFile(page.source, False, (), (), (stopped,))))
+    file = stopped_file(page.source, message, hint, page.place(RULES))
+    return StoredObject(CheckedObject(None, file))
 
 
 def _with_substitutes(

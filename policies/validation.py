@@ -253,6 +253,7 @@ Identity = tuple[bool, str | None, str]
 # A name, a function.
 _UNKNOWN = frozenset({"P0101", "P0103"})
 _SELECTS_EVERYTHING = "P0206"
+_NOWHERE = Span(0, 0)
 # What the default of a parameter makes always true, or always kept, another value may not.
 _BY_DEFAULT = frozenset({"P0302", "P0310", "P0311", "P0348", "P0353"})
 
@@ -402,13 +403,16 @@ def identity(policy: Policy) -> Identity:
     return policy.cluster, policy.namespace, policy.name
 
 
-def check_source(source: Source, schema: Schema, cost_limit: int = LIMIT) -> CheckedFile:
+def check_source(
+    source: Source, schema: Schema, cost_limit: int = LIMIT, *, has_hints: bool = True
+) -> CheckedFile:
     """Checks one file: every policy that could be parsed, even if others have errors.
 
     `cost_limit` is the most steps that an expression may take for one node.
     """
     file = _check(source, schema, cost_limit)
-    if not any(d.fix or d.remedy or d.severity == "error" for d in file.diagnostics):
+    is_wrong = any(d.fix or d.remedy or d.severity == "error" for d in file.diagnostics)
+    if not (has_hints and is_wrong):
         return file
     # Whoever checks a text without a mistake needs none of it.
     from policies.hints import shown, with_hints  # noqa: PLC0415
@@ -430,6 +434,12 @@ def check_source(source: Source, schema: Schema, cost_limit: int = LIMIT) -> Che
 
     policies = (replace(p, diagnostics=known(p.diagnostics)) for p in file.policies)
     return replace(file, policies=tuple(policies), unread=known(file.unread))
+
+
+def stopped_file(source: Source, message: str, hint: str, span: Span = _NOWHERE) -> CheckedFile:
+    """A file of which nothing could be read in time."""
+    stopped = Diagnostic("P0504", "error", message, span, hint=hint)
+    return CheckedFile(source, False, (), (), (stopped,))
 
 
 def _check(

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from heapq import heapify, heappop, heappush
 from logging import ERROR, WARNING, Logger
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -43,7 +46,14 @@ from policies.admission import (
 from policies.disk import Disk
 from policies.loader import INTERVAL_SECONDS, Search, UnreadFile, Watcher, load
 from policies.resource import Metadata
-from policies.validation import InForce, Validation, Validator
+from policies.validation import (
+    CheckedFile,
+    InForce,
+    Validation,
+    Validator,
+    check_source,
+    stopped_file,
+)
 from server.admission.checking_process import (
     CheckFailedError,
     CheckingProcess,
@@ -122,16 +132,20 @@ class _PolicyObject(msgspec.Struct):
     metadata: Metadata
 
 
-# Seconds for the check of one object, on a busy machine; its processor time is limited too.
+# What is checked, and what a check finds.
+Given = TypeVar("Given")
+Found = TypeVar("Found")
+
+# Seconds for one check, on a busy machine; its processor time is limited too.
 _CHECK_SECONDS = 20.0
-# Seconds for checks between two looks at the cluster, and before a server first decides.
+# Seconds for checks between two looks, and before a server first decides.
 _ROUND_SECONDS, _START_SECONDS = 1.0, 20.0
 # Checks and compilation of what one namespace writes may take this part of the time, but these
 # seconds at once: so others' edits and the decisions of the server do not wait for them.
 _SHARE, _BURST_SECONDS = 0.2, 0.4
 # The longest pause of a namespace.
 _PAUSE_SECONDS = 30.0
-# The pauses before an object is checked again that could not be checked: each twice the last one.
+# The pauses before a check is made again that could not be made: each twice the last one.
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 300.0
 _WAITING = "its turn to be checked has not come yet"
 _BUSY = "wait: this namespace or the cluster has many changed policies"
@@ -139,25 +153,25 @@ _AGAIN = "wait: it is checked again"
 
 
 @dataclass(frozen=True, slots=True)
-class _CheckedObject:
-    """An object as it was checked, and when. `version` is None while it has not been checked.
+class _LastCheck(Generic[Found]):
+    """A last check: what it found, and when. `version` is None where none has been made yet.
 
-    `pause` is 0 for a result. What came of a late or failed check says nothing about the object:
-    it is checked again after the pause.
+    `pause` is 0 for a result. What came of a late or failed check says nothing about the text: it
+    is checked again after the pause.
     """
 
     version: object
-    found: StoredObject
+    found: Found
     at: float
     pause: float = 0.0
 
 
-class Objects:
-    """The checked policy objects of the cluster. An unchanged object is not checked again.
+class Checks(Generic[Given, Found]):
+    """The checks of policy objects or files. What has not changed is not checked again.
 
-    They are checked in a process that can be killed, in the order of their namespaces' turns: a
-    namespace whose objects change again and again delays only itself, and of an object only the
-    newest version counts. What has had no turn yet keeps its last version.
+    They are made in a process that can be killed, by turns: a namespace whose objects change again
+    and again delays only itself, and so does a file. Only the newest version counts. What has had
+    no turn yet keeps its last version.
     """
 
     def __init__(
@@ -166,143 +180,224 @@ class Objects:
         self._process = process
         self._log = log
         self._clock = clock
-        # Never changed in place: the event loop reads it while a thread checks objects.
-        self._known: Mapping[str, _CheckedObject] = {}
-        # The newest JSON of each object, and its version.
-        self._versions: dict[str, tuple[bytes, object]] = {}
-        # Until when a namespace has used its part of the time.
+        # Never changed in place: the event loop reads it while a thread checks.
+        self._known: Mapping[str, _LastCheck[Found]] = {}
+        # The newest text of each, and its version.
+        self._versions: dict[str, tuple[Given, object]] = {}
+        # Until when a namespace or file has used its part of the time.
         self._used: dict[str, float] = {}
         self._has_started = False
 
     @property
-    def stored(self) -> Mapping[str, StoredObject]:
-        """The objects as they were checked last, by name."""
+    def stored(self) -> Mapping[str, Found]:
+        """What was found last, by name."""
         return {name: known.found for name, known in self._known.items()}
 
-    def changed(self, objects: Mapping[str, bytes]) -> bool:
+    def changed(self, given: Mapping[str, Given]) -> bool:
         """Whether `read` would find anything; the status of an object does not matter."""
-        if not self._known.keys() <= objects.keys():
+        if not self._known.keys() <= given.keys():
             return True
-        changed = map(namespace_of, self._changed(objects))
+        changed = map(self._turn, self._changed(given))
         return any(self._is_due(self._used.get(each, 0.0)) for each in changed)
 
-    def waiting(self, objects: Mapping[str, bytes]) -> bool:
-        """Whether `read` would find anything now or later, when a namespace has its turn."""
+    def waiting(self, given: Mapping[str, Given]) -> bool:
+        """Whether `read` would find anything now or later, when it has its turn."""
         is_again = any(known.pause for known in self._known.values())
-        return is_again or not self._known.keys() <= objects.keys() or bool(self._changed(objects))
+        return is_again or not self._known.keys() <= given.keys() or bool(self._changed(given))
 
-    def read(self, objects: Mapping[str, bytes]) -> Mapping[str, StoredObject]:
-        """The objects as far as they are checked, in the order of their names."""
-        known = {name: each for name, each in self._known.items() if name in objects}
-        changed = self._changed(objects)
-        self._forget(objects)
+    def read(self, given: Mapping[str, Given]) -> Mapping[str, Found]:
+        """What is found of those that are checked, in the order of the given names."""
+        known = {name: each for name, each in self._known.items() if name in given}
+        changed = self._changed(given)
+        self._forget(given)
         ends = self._clock() + (_ROUND_SECONDS if self._has_started else _START_SECONDS)
-        # By namespace, the objects that are left in their order. First comes the first object of
-        # the namespace that has used the least.
+        # By turn, those that are left in their order. First comes the first one of the namespace
+        # or file that has used the least.
         left: dict[str, deque[tuple[int, str]]] = {}
         for number, name in enumerate(changed):
-            left.setdefault(namespace_of(name), deque()).append((number, name))
+            left.setdefault(self._turn(name), deque()).append((number, name))
         turns = [(self._used.get(each, 0.0), own[0][0], each) for each, own in left.items()]
         heapify(turns)
-        alike: dict[object, StoredObject] = {}
+        alike: dict[object, Found] = {}
         while turns and self._clock() < ends and self._is_due(turns[0][0]):
-            _, _, namespace = heappop(turns)
-            _, name = left[namespace].popleft()
-            known[name] = self._check(name, objects[name], alike)
-            if own := left[namespace]:
-                heappush(turns, (self._used[namespace], own[0][0], namespace))
+            _, _, turn = heappop(turns)
+            _, name = left[turn].popleft()
+            known[name] = self._check(name, given[name], alike)
+            if own := left[turn]:
+                heappush(turns, (self._used[turn], own[0][0], turn))
         if not self._has_started:
             for name in (name for own in left.values() for _, name in own):
                 if self._clock() < ends + _START_SECONDS:
-                    found, _ = self._without_rules(name, objects[name], _WAITING, _BUSY)
+                    found, _ = self._without_rules(name, given[name], _WAITING, _BUSY)
                 else:
-                    found = unread_object(name, self._process.schema, _WAITING, _BUSY)
-                known[name] = _CheckedObject(None, found, 0.0)
-            self._has_started = bool(objects)
-        self._known = dict(sorted(known.items()))
+                    found = self._unread(name, given[name], _WAITING, _BUSY)
+                known[name] = _LastCheck(None, found, 0.0)
+            self._has_started = bool(given)
+        self._known = {name: known[name] for name in given if name in known}
         return self.stored
 
-    def _changed(self, objects: Mapping[str, bytes]) -> list[str]:
-        """The objects to check, that of the oldest check first."""
+    def _changed(self, given: Mapping[str, Given]) -> list[str]:
+        """Those to check, that of the oldest check first."""
         found: list[tuple[float, str]] = []
-        for name, raw in objects.items():
+        for name, text in given.items():
             known = self._known.get(name)
-            if known is None or known.version != self._version(name, raw):
+            if known is None or known.version != self._version(name, text):
                 found.append((known.at if known is not None else 0.0, name))
             elif known.pause and self._clock() >= known.at + known.pause:
                 found.append((known.at, name))
         return [name for _, name in sorted(found)]
 
-    def _version(self, name: str, raw: bytes) -> object:
+    def _version(self, name: str, text: Given) -> object:
         seen = self._versions.get(name)
-        if seen is None or seen[0] is not raw:
-            seen = self._versions[name] = raw, _version(raw)
+        if seen is None or seen[0] is not text:
+            seen = self._versions[name] = text, self._version_of(text)
         return seen[1]
 
     def _is_due(self, used_until: float) -> bool:
-        """Whether a namespace that has used its part until then may have another turn."""
+        """Whether what has used its part of the time until then may have another turn."""
         latest = self._clock() + _BURST_SECONDS / _SHARE
         return not self._has_started or used_until <= latest
 
-    def _check(self, name: str, raw: bytes, alike: dict[object, StoredObject]) -> _CheckedObject:
-        """The object as it is checked; `alike` are those of the same round by `likeness`."""
-        began, namespace = self._clock(), namespace_of(name)
-        like, pause = likeness(name, raw), 0.0
-        found = of_another(name, raw, alike[like]) if like in alike else None
+    def _check(self, name: str, text: Given, alike: dict[object, Found]) -> _LastCheck[Found]:
+        """What a check finds; `alike` has what is found in the same round, by `_likeness`."""
+        began, turn = self._clock(), self._turn(name)
+        like, pause = self._likeness(name, text), 0.0
+        found = self._of_another(name, text, alike[like]) if like in alike else None
         if found is None:
-            found, is_result = self._checked(name, raw)
+            found, is_result = self._checked(name, text)
             if not is_result:
                 before = self._known.get(name)
-                is_same = before is not None and before.version == self._version(name, raw)
+                is_same = before is not None and before.version == self._version(name, text)
                 last = before.pause if before is not None and is_same else 0.0
                 pause = min(2 * last, _LONGEST_PAUSE) or _FIRST_PAUSE
             if like is not None:
                 alike[like] = found
         ended = self._clock()
-        used = max(self._used.get(namespace, 0.0), began)
-        self._used[namespace] = min(used + (ended - began) / _SHARE, ended + _PAUSE_SECONDS)
-        return _CheckedObject(self._version(name, raw), found, ended, pause)
+        used = max(self._used.get(turn, 0.0), began)
+        self._used[turn] = min(used + (ended - began) / _SHARE, ended + _PAUSE_SECONDS)
+        return _LastCheck(self._version(name, text), found, ended, pause)
 
-    def _checked(self, name: str, raw: bytes) -> tuple[StoredObject, bool]:
-        """The object as it is checked, and whether that is a result about it."""
-        try:
-            checking = check_stored, name, raw, self._process.schema
-            return self._process.run(_CHECK_SECONDS, *checking), True
-        except CheckLimitError as error:
-            return self._without_rules(name, raw, error.message, error.hint)
-        except CheckTimeoutError as error:
-            return self._without_rules(name, raw, error.message, _AGAIN)[0], False
-        except CheckFailedError as error:
-            self._log.error("the check of %s failed: %s", name, error)
-            hint = "report this, with the log of Placet"
-            return self._without_rules(name, raw, "the check failed", hint)[0], False
+    def _checked(self, name: str, text: Given) -> tuple[Found, bool]:
+        """What a check finds, and whether that is a result about the text.
+
+        One whose hints fail or take too long is made again without them.
+        """
+        message, hint, is_result = "", "", False
+        for has_hints in (True, False):
+            try:
+                return self._run(name, text, has_hints=has_hints), True
+            except CheckLimitError as error:
+                message, hint, is_result = error.message, error.hint, True
+            except CheckTimeoutError as error:
+                message, hint, is_result = error.message, _AGAIN, False
+                break
+            except CheckFailedError as error:
+                self._log.error("the check of %s failed: %s", name, error)
+                message, hint = "the check failed", "report this, with the log of Placet"
+                is_result = False
+        found, is_read = self._without_rules(name, text, message, hint)
+        return found, is_result and is_read
+
+    def _forget(self, given: Mapping[str, Given]) -> None:
+        """Forgets what is absent, and turns of nothing that have nothing to wait for."""
+        self._versions = {n: seen for n, seen in self._versions.items() if n in given}
+        present, now = set(map(self._turn, given)), self._clock()
+        self._used = {n: at for n, at in self._used.items() if n in present or at > now}
+
+    # ---- what objects and files differ in
+
+    @abstractmethod
+    def _run(self, name: str, text: Given, *, has_hints: bool) -> Found:
+        """What the process finds; raises as it does."""
+
+    @abstractmethod
+    def _without_rules(self, name: str, text: Given, message: str, hint: str) -> tuple[Found, bool]:
+        """What holds without the rules, and whether that is a result."""
+
+    @abstractmethod
+    def _unread(self, name: str, text: Given, message: str, hint: str) -> Found:
+        """What holds while nothing is known of the text."""
+
+    @abstractmethod
+    def _turn(self, name: str) -> str:
+        """Whose turn it is when this one is checked."""
+
+    @abstractmethod
+    def _version_of(self, text: Given) -> object:
+        """A value that changes with what is checked."""
+
+    def _likeness(self, name: str, text: Given) -> object | None:
+        """A value that is equal for those of which one check is enough, or None."""
+
+    def _of_another(self, name: str, text: Given, other: Found) -> Found | None:
+        """What is found, taken from another one of the same likeness, if that is possible."""
+
+
+class Objects(Checks[bytes, StoredObject]):
+    """The objects of the cluster as checks find them, by turns of their namespaces."""
+
+    def _run(self, name: str, text: bytes, *, has_hints: bool) -> StoredObject:
+        check = partial(check_stored, has_hints=has_hints)
+        return self._process.run(_CHECK_SECONDS, check, name, text, self._process.schema)
 
     def _without_rules(
-        self, name: str, raw: bytes, message: str, hint: str
+        self, name: str, text: bytes, message: str, hint: str
     ) -> tuple[StoredObject, bool]:
         schema = self._process.schema
         try:
-            reading = unchecked_object, name, raw, schema, message, hint
+            reading = unchecked_object, name, text, schema, message, hint
             return self._process.run(_CHECK_SECONDS, *reading), True
         except CheckLimitError:
             return stopped_object(name, message, hint), True
         except (CheckTimeoutError, CheckFailedError):
-            return unread_object(name, schema, message, _AGAIN), False
+            return self._unread(name, text, message, _AGAIN), False
 
-    def _forget(self, objects: Mapping[str, bytes]) -> None:
-        """Forgets absent objects, and namespaces without objects that have nothing to wait for."""
-        self._versions = {n: seen for n, seen in self._versions.items() if n in objects}
-        present, now = set(map(namespace_of, objects)), self._clock()
-        self._used = {n: at for n, at in self._used.items() if n in present or at > now}
+    def _unread(self, name: str, text: bytes, message: str, hint: str) -> StoredObject:
+        del text
+        return unread_object(name, self._process.schema, message, hint)
+
+    def _turn(self, name: str) -> str:
+        return namespace_of(name)
+
+    def _version_of(self, text: bytes) -> object:
+        """A value that changes with the spec of the object, and not with its status."""
+        try:
+            metadata = msgspec.json.decode(text, type=_PolicyObject).metadata
+        except msgspec.MsgspecError:
+            return text
+        return (metadata.uid, metadata.generation) if metadata.generation else text
+
+    def _likeness(self, name: str, text: bytes) -> object | None:
+        return likeness(name, text)
+
+    def _of_another(self, name: str, text: bytes, other: StoredObject) -> StoredObject | None:
+        return of_another(name, text, other)
 
 
-def _version(raw: bytes) -> object:
-    """A value that changes with the spec of the object, and not with its status."""
-    try:
-        metadata = msgspec.json.decode(raw, type=_PolicyObject).metadata
-    except msgspec.MsgspecError:
-        return raw
-    return (metadata.uid, metadata.generation) if metadata.generation else raw
+class Files(Checks[str, CheckedFile]):
+    """The checks of policy files. What has used the least time comes first; none has to pause."""
+
+    def _run(self, name: str, text: str, *, has_hints: bool) -> CheckedFile:
+        check = partial(check_source, has_hints=has_hints)
+        return self._process.run(_CHECK_SECONDS, check, Source(name, text), self._process.schema)
+
+    def _without_rules(
+        self, name: str, text: str, message: str, hint: str
+    ) -> tuple[CheckedFile, bool]:
+        return self._unread(name, text, message, hint), True
+
+    def _unread(self, name: str, text: str, message: str, hint: str) -> CheckedFile:
+        return stopped_file(Source(name, text), message, hint)
+
+    def _turn(self, name: str) -> str:
+        return name
+
+    def _version_of(self, text: str) -> object:
+        return text
+
+    def _is_due(self, used_until: float) -> bool:
+        del used_until
+        return True
 
 
 class PolicyReader:
@@ -319,12 +414,14 @@ class PolicyReader:
         process: CheckingProcess,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """The files are checked by the caller's thread, the objects of the cluster by `process`."""
+        """Files, and the objects of the cluster, are checked by `process`."""
         self._paths = paths
         self._validator = Validator(schema)
         self._report = PolicyLog(log)
         self._disk = Disk()
         self._watcher = Watcher(lambda visit: Search(paths, visit).paths, self._disk)
+        self._files = Files(process, log, clock)
+        self._texts: Mapping[str, str] = {}
         self.objects = Objects(process, log, clock)
         self._enforced: EnforcedPolicies | None = None
         # Those of the cluster when the policies were read last.
@@ -339,7 +436,8 @@ class PolicyReader:
         return self._enforced
 
     def changed(self) -> bool:
-        return self._watcher.changed()
+        """Whether a file is another one, or has its turn to be checked now."""
+        return self._watcher.changed() or self._files.changed(self._texts)
 
     def read(self, objects: Mapping[str, bytes] | None) -> EnforcedPolicies:
         """Reads everything again, and logs what has become wrong, with its effect.
@@ -348,9 +446,11 @@ class PolicyReader:
         """
         self.read_objects = objects
         loaded = self._disk.run(lambda visit: load(self._paths, visit))
-        stored = self.objects.read(objects or {})
+        self._texts = {source.name: source.text for source in loaded.sources}
+        files = self._files.read(self._texts)
+        stored = self.objects.read(dict(sorted((objects or {}).items())))
         validation = self._validator.validate(
-            loaded.sources, [each.checked.file for each in stored.values()]
+            (), [*files.values(), *(each.checked.file for each in stored.values())]
         )
         kept = {each.message: list(self._unread(each)) for each in loaded.problems}
         failed = "; ".join(message for message, files in kept.items() if files)

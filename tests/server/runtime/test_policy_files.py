@@ -1,0 +1,80 @@
+"""Policy files of a server: checked in a process, and none holds back another."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from grammar.meaning.schema import load_schema
+from grammar.tree.source import Source
+from server.admission.checking_process import (
+    CheckFailedError,
+    CheckingProcess,
+    CheckLimitError,
+)
+from server.runtime.policies import PolicyReader
+
+T = TypeVar("T")
+SCHEMA = load_schema()
+LOG = logging.getLogger("policy-files")
+GOOD = "policy {} {{\n  for pods where true\n}}\n"
+
+
+class Slow(CheckingProcess):
+    """It checks in this process. A text with `slow` takes ten seconds, and has no result."""
+
+    def __init__(self) -> None:
+        super().__init__(SCHEMA)
+        self.seconds = 0.0
+
+    def run(self, seconds: float, function: Callable[..., T], *args: object) -> T:  # noqa: ARG002
+        if any(isinstance(each, Source) and "slow" in each.text for each in args):
+            self.seconds += 10.0
+            raise CheckLimitError("the check took longer than 5 s", "shorten the rules")
+        return function(*args)
+
+
+class WithoutHints(CheckingProcess):
+    """It checks in this process. A check with hints fails."""
+
+    def run(self, seconds: float, function: Callable[..., T], *args: object) -> T:  # noqa: ARG002
+        if isinstance(function, partial) and function.keywords["has_hints"]:
+            raise CheckFailedError("IndexError")
+        return function(*args)
+
+
+def write(folder: Path, **texts: str) -> None:
+    for name, text in texts.items():
+        (folder / f"{name}.policy").write_text(text, encoding="utf-8")
+
+
+def in_force(reader: PolicyReader) -> list[str]:
+    return [each.checked.policy.address for each in reader.enforced.in_force.active]
+
+
+def test_a_file_whose_check_takes_long_does_not_hold_back_others(tmp_path: Path) -> None:
+    process = Slow()
+    reader = PolicyReader([tmp_path], SCHEMA, LOG, process, lambda: process.seconds)
+    write(tmp_path, a=GOOD.format("first"), b=GOOD.format("b"))
+    reader.read({})
+    for number in range(5):
+        write(tmp_path, b=f"# slow {number}\n{GOOD.format('other')}", a=GOOD.format(f"a{number}"))
+        reader.read({})
+        assert in_force(reader) == [f"a{number}", "b"]
+    (broken,) = reader.enforced.broken
+    assert "error[P0504]: the check took longer than 5 s" in broken.because
+    write(tmp_path, b=GOOD.format("mended"))
+    reader.read({})
+    assert in_force(reader) == ["a4", "mended"]
+
+
+def test_a_failing_hint_leaves_the_plain_error(tmp_path: Path) -> None:
+    write(tmp_path, a=GOOD.format("a").replace("true", "pod._"), b=GOOD.format("b"))
+    reader = PolicyReader([tmp_path], SCHEMA, LOG, WithoutHints(SCHEMA))
+    reader.read({})
+    assert in_force(reader) == ["b"]
+    (broken,) = reader.enforced.broken
+    assert "error[P0102]: Pod has no field `_`" in broken.because
