@@ -22,7 +22,7 @@ from engine.explanation.document import (
     ScoreTerm,
     TracedExpression,
 )
-from engine.explanation.evidence import count_lines
+from engine.explanation.written import count_lines
 from engine.facts import Cause, Cell, ExplainedPart, Row
 from grammar.messages.texts import counted, cut, excerpt, named
 

@@ -19,7 +19,7 @@ from engine.cache.cluster_copy import ClusterCopy, DataText, NamedPod
 from engine.enforced import EnforcedPolicies, named_annotations
 from engine.errors import BadObjectError
 from engine.explanation.written import Tracer, Values
-from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import ObjectCodec
 from engine.offline import question_frame, tables_of
 from engine.program.compiler import Compiler
 from engine.program.frame import Frame
@@ -32,8 +32,7 @@ from grammar.messages.diagnostics import Diagnostic, UserError
 from grammar.syntax.formatter import print_data
 from grammar.syntax.parser import parse_expression, parse_rules
 from grammar.tree.ast import Expr
-from grammar.tree.clauses import Policy
-from grammar.tree.data import COUNT_OF_NODES
+from grammar.tree.policy import COUNT_OF_NODES, Policy
 from grammar.tree.source import Source
 from grammar.tree.walk import reads
 from grammar.values.errors import EvaluationError

@@ -38,7 +38,7 @@ from engine.cluster.data_sources import DataKeeper, SourceParts
 from engine.errors import ApiError, ClusterConfigurationError, EngineError
 from engine.explanation.cause import event_time
 from engine.program.tables import TableSpec, texts_of
-from grammar.tree.data import FromFile
+from grammar.tree.policy import FromFile
 from grammar.values.time import Timestamp
 
 _KINDS = {"nodes": "Node", "pods": "Pod", "namespaces": "Namespace"}

@@ -11,8 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
-from cli.command import Exit
-from cli.flag_table import Flag, add_flags
+from cli.command import Exit, Flag, add_flags
 from cli.render import print_error
 from cli.streams import OutputError, close_output, escaped_streams
 from cli.version import version

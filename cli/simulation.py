@@ -19,7 +19,7 @@ from engine.cache.cluster_file import ClusterFileError, documents, workload_uids
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.enforced import EnforcedPolicies
 from engine.facts import Cell
-from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import ObjectCodec
 from engine.objects.workload_pods import KnownUid
 from engine.simulation.cycle import PodOutcome, SimulationOptions
 from engine.simulation.pod_list import PodList, PodReader, hint, pods_in

@@ -26,7 +26,7 @@ from engine.enforced import EnforcedPolicies, enforced
 from engine.errors import BadObjectError, EngineError
 from engine.explanation.document import PodExplanation
 from engine.explanation.explanation import NOBODY, Analyst, Asker, PodQuestion
-from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import ObjectCodec
 from engine.offline import offline_engine
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.catalogue import listed

@@ -18,7 +18,7 @@ from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.ast import Expr, ListLiteral, MapEntry, MapLiteral
-from grammar.tree.clauses import Test, TestObject
+from grammar.tree.policy import Test, TestObject
 from grammar.tree.source import Span
 from grammar.tree.types import DYN, STRING, Type, map_of
 from grammar.values.errors import EvaluationError

@@ -24,8 +24,7 @@ from engine.program.program import Program
 from grammar.checker.policy_checker import Checked
 from grammar.messages.diagnostics import Diagnostic, plain
 from grammar.tree.ast import Ident, Literal, Select
-from grammar.tree.clauses import Policy
-from grammar.tree.data import Count
+from grammar.tree.policy import Count, Policy
 from grammar.tree.source import Source
 from grammar.tree.walk import walk
 from policies.admission import CheckedObject, StoredObject

@@ -30,14 +30,13 @@ from engine.decision.placement import ONLY_REPLICA, Placement, PlacingParts, Rep
 from engine.decision.plan import OfShape, Room
 from engine.decision.plugin_filters import PluginFilters
 from engine.decision.preemption import Preemption, Victims, on_their_nodes
+from engine.decision.recent_answers import SecondLooks
 from engine.decision.registry import Registry
-from engine.decision.second_looks import SecondLooks
 from engine.decision.verb_call import CallOpener, ClusterState, Observer, OfferedNodes, VerbCall
 from engine.decision.verdict import Decision, Rejected, Scores, feasible
 from engine.errors import EngineError, NotSyncedError, RefusedError
-from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer, rooted
-from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, RequestPodReader
+from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, ObjectCodec, RequestPodReader
 from engine.parts import PARTS
 from engine.program.frame import Evaluation, Floats, Frame, Points
 from engine.program.policy_time import SYSTEM_TIME, DecisionTime

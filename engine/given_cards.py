@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.cache.node_table import NodeWithPods
-from engine.cards.card_functions import CardFacts
-from engine.cards.fragmentation import MILLI, CardShape, Mix
+from engine.cards.fragmentation import MILLI, CardFacts, CardShape, Mix
 from engine.cards.node_cards import (
     TAKEN,
     CardPod,

@@ -18,8 +18,7 @@ from engine.decision.registry import Registry
 from engine.decision.verb_call import Observer
 from engine.engine import Engine
 from engine.errors import EngineError
-from engine.objects.codec import ObjectCodec
-from engine.objects.request_pod import NO_EXEMPTIONS, SYSTEM_NAMESPACES, Exemptions
+from engine.objects.request_pod import NO_EXEMPTIONS, SYSTEM_NAMESPACES, Exemptions, ObjectCodec
 from engine.program.compiler import Compiler
 from engine.program.frame import Frame
 from engine.program.policy_compiler import group_specs

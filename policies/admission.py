@@ -15,7 +15,7 @@ from grammar.checker.policy_checker import Checked, check_policy
 from grammar.meaning.costs import LIMIT
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, Severity
-from grammar.tree.clauses import File, Policy
+from grammar.tree.policy import File, Policy
 from grammar.tree.source import Source
 from policies import validation as uses
 from policies.manifest_text import RULES, object_page, report

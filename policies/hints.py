@@ -23,8 +23,7 @@ from grammar.mistakes import syntax_mistakes
 from grammar.mistakes.places import of_clause
 from grammar.mistakes.readings import clause_of
 from grammar.mistakes.type_mistakes import Remedies
-from grammar.syntax.lexemes import Lexemes
-from grammar.syntax.parser import starts
+from grammar.syntax.parser import Lexemes, starts
 from grammar.tree.source import Source, Span
 from policies.loader import is_manifest
 from policies.pasted_objects import clauses_of

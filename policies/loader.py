@@ -20,7 +20,7 @@ from grammar.messages.catalogue import listed
 from grammar.messages.diagnostics import Diagnostic
 from grammar.messages.texts import os_hint, os_reason
 from grammar.syntax.parser import parse_file
-from grammar.tree.clauses import File
+from grammar.tree.policy import File
 from grammar.tree.source import Source
 from policies.disk import Disk, Visit, trusted
 from policies.manifest_text import GROUP

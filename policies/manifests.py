@@ -22,7 +22,7 @@ from msgspec.inspect import (
 from grammar.clauses import CLAUSE_WORDS
 from grammar.messages.catalogue import listed
 from grammar.messages.diagnostics import Diagnostic, nearest
-from grammar.tree.clauses import File, Policy
+from grammar.tree.policy import File, Policy
 from grammar.tree.source import Source, Span
 from grammar.values.named_formats import is_subdomain
 from policies.documents import DocumentError, documents, file_page, join, literal_rules

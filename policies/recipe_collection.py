@@ -17,7 +17,7 @@ from math import log
 
 from grammar.messages.diagnostics import UserError
 from grammar.syntax.parser import parse_file
-from grammar.tree.clauses import Policy, Setting
+from grammar.tree.policy import Policy, Setting
 from grammar.tree.source import Source
 from policies.loader import TEST_SUFFIX, library_tests, parsed_library
 

@@ -16,7 +16,7 @@ from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.syntax.parser import parse_expression, parse_rules
 from grammar.tree.clause_parts import AnyClause, Repair, minute_of
-from grammar.tree.clauses import Argument, ForPods, Item, Policy, Setting
+from grammar.tree.policy import Argument, ForPods, Item, Policy, Setting
 from grammar.tree.printer import print_string
 from grammar.tree.source import Source
 from grammar.values.nodes import all_hold

@@ -18,11 +18,9 @@ from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.rules.pods import gangs_of, has_mutual_limit, together, unknown_of_selector
 from grammar.syntax.formatter import print_data
-from grammar.syntax.lexemes import Lexemes
-from grammar.syntax.parser import parse_file
+from grammar.syntax.parser import Lexemes, parse_file
 from grammar.tree.ast import Expr, Ident
-from grammar.tree.clauses import Argument, Def, File, Let, Policy, Test, Use
-from grammar.tree.data import Data, FromConfigMap
+from grammar.tree.policy import Argument, Data, Def, File, FromConfigMap, Let, Policy, Test, Use
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Source, Span
 from grammar.tree.walk import walk

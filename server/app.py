@@ -12,6 +12,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from server.admission.webhooks import AdmissionWebhooks, WebhookParts
+from server.call import LimitedLog
 from server.http.bodies import BodyReader, ByteBudget
 from server.http.connections import AnswerAtOnce, Connections
 from server.http.health import Readiness, health_routes
@@ -22,7 +23,6 @@ from server.http.middleware import (
     access,
 )
 from server.http.sockets import CONNECTIONS, Shutdown
-from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
 from server.settings import Settings
 from server.verbs.answering import Decider, DecisionQueue, Verb, VerbAnswerer

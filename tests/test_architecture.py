@@ -285,7 +285,7 @@ PROGRAMS = "engine.program.program"
 # The modules that tell kinds of clauses, or classes of their programs, apart. A new kind has files
 # in `grammar.clauses` and `engine.clauses`, and is added to none of these.
 OF_EACH_KIND = {
-    "engine/explanation/evidence.py": "whether its program counts",
+    "engine/explanation/written.py": "whether its program counts",
 }
 
 

@@ -15,7 +15,7 @@ from cli.world import read_policies
 from engine.cache.cluster_copy import read_documents
 from engine.decision.journal import Journal
 from engine.engine import Engine
-from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import ObjectCodec
 from engine.offline import offline_engine
 from engine.program.policy_time import DecisionTime
 from grammar.meaning.schema import load_schema

@@ -127,7 +127,7 @@ DICTIONARIES = {
         "server/supervisor.py: ApiFailures._known",
         "server/capabilities/policy_first.py: PolicyFirst._asked",
         "server/capabilities/policy_first.py: PolicyFirst._known",
-        "server/log_limit.py: LimitedLog._kinds",
+        "server/call.py: LimitedLog._kinds",
         "server/metrics/metrics.py: Metrics._levels",
         "server/metrics/metrics.py: Metrics._verbs",
     ),
@@ -158,7 +158,7 @@ DICTIONARIES = {
 TIMED = {
     "engine/decision/after.py": "uids of pods",
     "engine/program/policy_time.py": "addresses of policies",
-    "server/log_limit.py": "hashes",
+    "server/call.py": "hashes",
     "server/view/overview.py": "labels of at most 317 characters, and uids of pods",
     "server/view/view_access.py": "digests, and names of namespaces of at most 63 characters",
 }

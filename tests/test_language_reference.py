@@ -20,8 +20,8 @@ from engine.data.reading import rows_of_text
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible, HeldBack, message_of
 from engine.engine import Engine
-from engine.objects.codec import ObjectCodec
 from engine.objects.pod_group import KUBERNETES, GroupName, PodGroup
+from engine.objects.request_pod import ObjectCodec
 from engine.program.compiler import Compiler
 from engine.program.frame import Frame
 from engine.program.policy_time import DecisionTime
@@ -36,7 +36,7 @@ from grammar.syntax.expression_builder import MACRO_VARIABLES, RESERVED
 from grammar.syntax.parser import parse_expression, parse_file
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import AnyClause
-from grammar.tree.clauses import File, Setting
+from grammar.tree.policy import File, Setting
 from grammar.tree.source import Source
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.kinds import TypeValue, kind

@@ -11,8 +11,7 @@ import pytest
 
 from cli.commands.repl import asked
 from cli.main import main
-from cli.repl.conversation import COMMANDS, answer, prompt
-from cli.repl.session import ReplSession
+from cli.repl.conversation import COMMANDS, ReplSession, answer, prompt
 from tests.cli.shop import snapshot
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cli.command import CommandError, Exit
+from cli.command import OUTPUT, POD, POD_FILE, RUNNING, WORLD, CommandError, Exit, flags_of
 from cli.console import put, put_document
 from cli.explanation import analysis, beginning, head
-from cli.flag_table import OUTPUT, POD, POD_FILE, RUNNING, WORLD, flags_of
 from cli.sources import asked_pod, asker_of, question_namespace, source_of
 from cli.world import World, decided, explained
 

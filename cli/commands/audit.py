@@ -6,9 +6,8 @@ import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
-from cli.command import CommandError
+from cli.command import OUTPUT, CommandError, flags_of
 from cli.console import Part, put, put_document, table
-from cli.flag_table import OUTPUT, flags_of
 from cli.replicas import replicas
 from cli.replicas.replicas import Replica
 from engine.decision.audit_log import AuditedPod, PolicyAudits

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.command import (
+    FROZEN,
     CommandError,
     Exit,
+    flags_of,
     input_source,
     replace_text,
 )
-from cli.flag_table import FROZEN, flags_of
 from cli.render import (
     REPORT,
     Finding,
@@ -197,9 +198,9 @@ def _line_and_column(source: Source, span: Span) -> str:
 def _put_portability(args: argparse.Namespace, validation: Validation) -> None:
     """Prints which clauses that reject nodes autoscalers can be told of."""
     # Importing the engine takes as long as the rest of a check.
-    from engine.objects.codec import ObjectCodec  # noqa: PLC0415
+    from engine.objects.request_pod import ObjectCodec  # noqa: PLC0415
     from engine.portable.portable_clauses import portability  # noqa: PLC0415
-    from engine.selectors.label_conditions import Frozen  # noqa: PLC0415
+    from engine.selectors.terms import Frozen  # noqa: PLC0415
 
     codec, frozen = ObjectCodec(load_schema()), Frozen.of(args.frozen_label, args.frozen_annotation)
     for checked in (c for c in validation.policies if not c.broken):

@@ -5,15 +5,19 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from cli.command import CommandError, Exit
+from cli.command import FROZEN, OUTPUT, POD_FILE, POLICIES, CommandError, Exit, flags_of
 from cli.console import put_document
-from cli.flag_table import FROZEN, OUTPUT, POD_FILE, POLICIES, flags_of
 from cli.world import read_policies
 from engine.cache.pod_manifests import read_pod
-from engine.objects.codec import ObjectCodec
-from engine.objects.request_pod import FORM, SYSTEM_NAMESPACES, Exemptions, RequestPodReader
+from engine.objects.request_pod import (
+    FORM,
+    SYSTEM_NAMESPACES,
+    Exemptions,
+    ObjectCodec,
+    RequestPodReader,
+)
 from engine.portable.portable_form import PortableAddition, PortableForm, added, form_of
-from engine.selectors.label_conditions import Frozen
+from engine.selectors.terms import Frozen
 from grammar.meaning.schema import load_schema
 
 EXAMPLES = """\

@@ -10,8 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 
-from cli.command import CommandError, Exit, given_path
-from cli.flag_table import RUNNING, Flag, add_flags, flags_of
+from cli.command import RUNNING, CommandError, Exit, Flag, add_flags, flags_of, given_path
 from grammar.messages.diagnostics import UserError
 
 EXAMPLES = """\

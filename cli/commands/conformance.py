@@ -17,12 +17,10 @@ from typing import get_args
 
 import aiohttp
 
-from cli.command import CommandError, Exit, positive
+from cli.command import CommandError, Exit, flags_of, positive
 from cli.conformance.api_server import StandInApi, stand_in_api, write_kubeconfig
-from cli.conformance.exchange import Caller
-from cli.conformance.requests import Verb, contracts, own_cluster, read_cluster
+from cli.conformance.exchange import Caller, Verb, contracts, own_cluster, read_cluster
 from cli.conformance.run import Conformance, ContractResult, counts
-from cli.flag_table import flags_of
 from cli.render import REPORT, put_note, put_report
 from cli.streams import PassingLine
 from grammar.messages.diagnostics import nearest

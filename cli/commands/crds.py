@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from cli.command import Exit, write_text
-from cli.flag_table import flags_of
+from cli.command import Exit, flags_of, write_text
 from policies.crds import texts
 
 EXAMPLES = """\

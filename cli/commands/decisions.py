@@ -6,10 +6,9 @@ import argparse
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from cli.command import CommandError
+from cli.command import OUTPUT, CommandError, flags_of
 from cli.console import Part, put_answer, table
 from cli.explanation import NAMED, by_reason, concerned, parts_of, passed, preemption
-from cli.flag_table import OUTPUT, flags_of
 from cli.replicas import replicas
 from cli.sources import pod_namespace
 from engine.decision.journal import CountedGroup

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from cli.command import (
     CommandError,
     Exit,
+    flags_of,
     lease,
 )
 from cli.doctor.configuration_text import (
@@ -16,11 +17,10 @@ from cli.doctor.configuration_text import (
     read_text,
 )
 from cli.doctor.context import ConfigurationContext, Found
-from cli.doctor.extender import ExtenderEntry, placets
 from cli.doctor.findings import examine
 from cli.doctor.generator import OUR_LEASE
 from cli.doctor.requirements import Marking, read_requirements
-from cli.flag_table import flags_of
+from cli.doctor.schema import ExtenderEntry, placets
 from cli.render import (
     REPORT,
     FieldFinding,

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from cli.command import CommandError, Exit
+from cli.command import OUTPUT, WORLD, CommandError, Exit, flags_of
 from cli.console import Part, lines, put_answer, table
-from cli.flag_table import OUTPUT, WORLD, flags_of
 from cli.replicas import replicas
 from cli.replicas.replicas import Replica
 from cli.sources import AskedCluster

@@ -5,7 +5,16 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from cli.command import Exit
+from cli.command import (
+    DATA,
+    OUTPUT,
+    POD_FILE,
+    POLICIES,
+    RUNNING,
+    SNAPSHOTS,
+    Exit,
+    flags_of,
+)
 from cli.expressions import (
     ONLY_IN_CLAUSES,
     Expression,
@@ -16,27 +25,12 @@ from cli.expressions import (
     put_values,
     tables_at,
 )
-from cli.flag_table import (
-    DATA,
-    OUTPUT,
-    POD_FILE,
-    POLICIES,
-    RUNNING,
-    SNAPSHOTS,
-    flags_of,
-)
 from cli.render import put_findings
-from cli.sources import (
-    AskedCluster,
-    asked_pod,
-    chosen_flag,
-    question_namespace,
-    source_of,
-)
+from cli.sources import AskedCluster, asked_pod, chosen_flag, question_namespace, source_of
 from cli.world import read_policies
 from engine.cache.pod_manifests import read_pod
 from engine.enforced import EnforcedPolicies
-from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import ObjectCodec
 from grammar.meaning.schema import load_schema
 
 EXAMPLES = """\

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from cli.command import CommandError, Exit
+from cli.command import POD, POD_FILE, RUNNING, WORLD, CommandError, Exit, flags_of
 from cli.console import Part, put, put_document, table
 from cli.explanation import (
     beginning,
@@ -22,21 +22,9 @@ from cli.explanation import (
     readable_policies,
     then_and_now,
 )
-from cli.flag_table import POD, POD_FILE, RUNNING, WORLD, flags_of
 from cli.replicas import replicas
-from cli.sources import (
-    asked_pod,
-    asker_of,
-    question_namespace,
-    source_of,
-)
-from cli.world import (
-    ForbiddenError,
-    World,
-    decided,
-    explained,
-    in_force,
-)
+from cli.sources import asked_pod, asker_of, question_namespace, source_of
+from cli.world import ForbiddenError, World, decided, explained, in_force
 from engine.explanation.cause import cause_of
 from engine.explanation.document import PodDecision, PodExplanation
 from engine.explanation.explanation import Asker, changes

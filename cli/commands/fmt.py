@@ -7,8 +7,7 @@ import sys
 from difflib import unified_diff
 from pathlib import Path
 
-from cli.command import Exit, input_source, replace_text
-from cli.flag_table import flags_of
+from cli.command import Exit, flags_of, input_source, replace_text
 from cli.render import print_error, put_findings
 from cli.streams import put_line, put_text
 from grammar.syntax.formatter import format_file

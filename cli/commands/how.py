@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from cli.command import Exit
-from cli.flag_table import flags_of
+from cli.command import Exit, flags_of
 from policies.recipe_collection import best, listed, recipes, shown
 
 EXAMPLES = """\

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from cli.command import CommandError, Exit
-from cli.flag_table import SNAPSHOTS, flags_of
+from cli.command import SNAPSHOTS, CommandError, Exit, flags_of
 from cli.language_server.server import PolicyServer
 from cli.version import version
 from engine.cache.cluster_copy import read_documents
-from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import ObjectCodec
 from grammar.meaning.schema import load_schema
 from policies.loader import Search
 

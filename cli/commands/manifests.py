@@ -10,9 +10,8 @@ from typing import Any
 
 import yaml
 
-from cli.command import Exit
-from cli.flag_table import flags_of
-from grammar.tree.data import FromConfigMap, FromMetrics, FromObjects, TableSource
+from cli.command import Exit, flags_of
+from grammar.tree.policy import FromConfigMap, FromMetrics, FromObjects, TableSource
 
 # The same place in a checkout and in the wheel.
 FILE = Path(__file__).parents[2] / "deploy" / "kustomize" / "base" / "placet.yaml"

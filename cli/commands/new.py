@@ -9,8 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from cli.command import CommandError, Exit, write_text
-from cli.flag_table import flags_of
+from cli.command import CommandError, Exit, flags_of, write_text
 from cli.written_objects import Object, objects_of
 from grammar.meaning.schema import load_schema
 from grammar.syntax.parser import parse_file

@@ -8,17 +8,17 @@ from functools import partial
 from importlib import import_module
 from typing import cast
 
-from cli.command import Exit, input_lines
-from cli.flag_table import CONTEXT, DATA, SNAPSHOTS, flags_of
+from cli.command import CONTEXT, DATA, SNAPSHOTS, Exit, flags_of, input_lines
 from cli.render import print_error, put_findings
-from cli.repl.conversation import answer_lines, put_cluster, put_loaded
-from cli.repl.session import FindingsError, ReplSession, WorldCommand
-from cli.sources import (
-    chosen_flag,
-    is_live,
-    names_cluster,
-    source_of,
+from cli.repl.conversation import (
+    FindingsError,
+    ReplSession,
+    WorldCommand,
+    answer_lines,
+    put_cluster,
+    put_loaded,
 )
+from cli.sources import chosen_flag, is_live, names_cluster, source_of
 from cli.version import version
 from grammar.messages.diagnostics import UserError
 

@@ -7,7 +7,7 @@ import sys
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 
-from cli.command import CommandError, Exit, read_file
+from cli.command import CommandError, Exit, flags_of, read_file
 from cli.doctor.generator import (
     DEFAULT_VERBS,
     OUR_LEASE,
@@ -20,7 +20,6 @@ from cli.doctor.generator import (
     with_bind_apart,
     yaml_of,
 )
-from cli.flag_table import flags_of
 from cli.streams import put_line, put_text
 from engine.objects.gate import ENABLED, GATE, OPT_IN
 from grammar.values.time import SECOND, Duration
@@ -130,8 +129,11 @@ def _convert(
 ) -> int:
     """Prints what a configuration is converted to, and on standard error what is different."""
     # Importing YAML takes longer than the rest of this command.
-    from cli.doctor.configuration_text import configurations, read_text  # noqa: PLC0415
-    from cli.doctor.conversion import convert  # noqa: PLC0415
+    from cli.doctor.configuration_text import (  # noqa: PLC0415
+        configurations,
+        convert,
+        read_text,
+    )
 
     given = {"--section": args.section, "--scheduler-name": args.scheduler_name}
     if flag := next((flag for flag, is_given in given.items() if is_given), ""):

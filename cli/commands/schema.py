@@ -6,9 +6,8 @@ import argparse
 import json
 import re
 
-from cli.command import CommandError, Exit
+from cli.command import CommandError, Exit, flags_of
 from cli.console import lines, show, table
-from cli.flag_table import flags_of
 from cli.render import put_findings
 from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.schema import Field, Record, Schema, load_schema

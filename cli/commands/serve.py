@@ -25,19 +25,19 @@ from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
 from engine.errors import ClusterConfigurationError
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
-from engine.selectors.label_conditions import Frozen
+from engine.selectors.terms import Frozen
 from grammar.meaning.schema import load_schema
 from policies.disk import Disk, Visit
 from policies.loader import load
 from server.capabilities.table import CAPABILITY_METRICS
 from server.http.tls import Credentials, TlsError, load_authority, private_file
 from server.metrics.metrics import Metrics
-from server.options import Options
 from server.runtime.file_cluster import ClusterFiles
 from server.runtime.observers import finish_log, start_logging
 from server.runtime.policies import PolicyReloader
 from server.runtime.server_runtime import CannotListenError, serve
 from server.settings import (
+    Options,
     SelfSigned,
     SettingsError,
     TlsFiles,

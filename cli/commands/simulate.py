@@ -7,9 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from cli.command import CommandError, Exit, given_path
+from cli.command import DATA, POLICIES, RUNNING, SNAPSHOTS, CommandError, Exit, flags_of, given_path
 from cli.console import put_document
-from cli.flag_table import DATA, POLICIES, RUNNING, SNAPSHOTS, flags_of
 from cli.simulation import (
     difference,
     pending_pods,

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
+from cli.command import OUTPUT, flags_of
 from cli.console import Part, put_answer, table
 from cli.explanation import row_table
-from cli.flag_table import OUTPUT, flags_of
 from cli.replicas import replicas
 from cli.replicas.replicas import Replica
 from engine.facts import Cell, Facts

@@ -9,8 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from cli.command import CommandError, Exit
-from cli.flag_table import flags_of
+from cli.command import CommandError, Exit, flags_of
 from cli.policy_tests.coverage import Coverage
 from cli.policy_tests.runner import Outcome, Runner, Suite, TestOutcome, collect
 from cli.render import (
@@ -25,7 +24,7 @@ from cli.render import (
 from cli.streams import beneath
 from grammar.meaning.schema import load_schema
 from grammar.messages.texts import counted, escaped
-from grammar.tree.clauses import Test
+from grammar.tree.policy import Test
 from policies.validation import Validator
 
 EXAMPLES = """\

@@ -8,8 +8,7 @@ import sys
 import webbrowser
 from contextlib import AsyncExitStack
 
-from cli.command import CommandError, Exit
-from cli.flag_table import flags_of
+from cli.command import CommandError, Exit, flags_of
 from cli.replicas import replicas
 from cli.replicas.replicas import Replica
 from server.view.page import ROOT

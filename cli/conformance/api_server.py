@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 from aiohttp import web
 
-from cli.conformance.requests import ConformanceCluster, Json, merge_patched
+from cli.conformance.exchange import ConformanceCluster, Json, merge_patched
 
 _HELD = ("nodes", "pods")
 _KINDS = {"nodes": "Node", "pods": "Pod"}

@@ -1,4 +1,8 @@
-"""Exchange: one call of an extender and what came back, and the client that makes calls.
+"""Exchange: what is asked of an extender about each line of the contract, and what came back.
+
+The requests are read from `cases.yaml`, with the bodies that kube-scheduler sends, for a small or a
+given cluster. A line that an extender cannot break, because it speaks of kube-scheduler alone, says
+so in place of cases.
 
 The client sends what kube-scheduler sends: a POST with JSON, no credentials, and `Accept-Encoding:
 gzip`. It follows no redirects. Beside it are clients that misbehave, with bytes that no HTTP client
@@ -10,18 +14,256 @@ from __future__ import annotations
 import asyncio
 import io
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import Any
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
+import yaml
 
-from cli.conformance.requests import Verb
+from cli.command import CommandError
+from cli.written_objects import objects_of
+from engine.cache.cluster_copy import ClusterDocuments, read_documents
+from engine.cache.cluster_file import objects_in
+from grammar.meaning.schema import load_schema
 from grammar.messages.texts import os_reason
+from grammar.syntax.parser import parse_file
+from grammar.tree.source import Source
+
+Json = dict[str, Any]
+Verb = Literal["filter", "prioritize", "preempt", "bind"]
+Severity = Literal["fail", "warn"]
+# How calls are made: one, several after each other, one about all nodes and one about each, many at
+# once, with one body of text, or as a client does that is slow, goes away or stays idle.
+Way = Literal["once", "repeated", "apart", "at-once", "text", "slow", "broken", "idle"]
+
+
+class Case(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
+    """A case: a question about a verb, and the checks of its answers.
+
+    `expect` names checks of `expectations.py`. `change` is a JSON merge patch (RFC 7396) of the
+    request. `node_bytes` is the least size of each node. `why` is what kube-scheduler does with
+    another answer.
+    """
+
+    name: str
+    ask: Verb
+    expect: tuple[str, ...]
+    why: str
+    otherwise: Severity = "fail"
+    way: Way = "once"
+    times: int = 3
+    nodes: int = 3
+    node_bytes: int = 0
+    names_only: bool = False
+    objects_only: bool = False
+    lower_case: bool = False
+    change: dict[str, Any] | None = None
+    text: str = ""
+
+
+class Contract(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
+    """A line of the contract, as C19: its cases, or why an extender cannot break it."""
+
+    id: str
+    says: str
+    cases: tuple[Case, ...] = ()
+    not_applicable: str = ""
+
+
+@cache
+def contracts() -> Sequence[Contract]:
+    """All lines in their order."""
+    text = (files("cli.conformance") / "cases.yaml").read_text("utf-8")
+    return msgspec.convert(yaml.safe_load(text), tuple[Contract, ...])
+
+
+# ---- a cluster to ask with
+
+# The pod that asks has a priority, and those that run have none: they can be victims.
+_OWN = """
+test "three nodes in two zones, each with a pod, and one pod that asks for nothing special" {
+  node "conformance-0" {"zone": "zone-0", "labels": {"kubernetes.io/os": "linux"}}
+  node "conformance-1" {"zone": "zone-1", "labels": {"kubernetes.io/os": "linux"}}
+  node "conformance-2" {"zone": "zone-0", "labels": {"kubernetes.io/os": "linux"}}
+  pod "running-0" {"labels": {"app": "conformance"}, "requests": {"cpu": "100m"}} on "conformance-0"
+  pod "running-1" {"labels": {"app": "conformance"}, "requests": {"cpu": "100m"}} on "conformance-1"
+  pod "running-2" {"labels": {"app": "conformance"}, "requests": {"cpu": "100m"}} on "conformance-2"
+  pod "pending" {"labels": {"app": "conformance"}, "requests": {"cpu": "100m"}, "priority": 1000}
+}
+"""
+# A case about at most so many nodes takes those that there are.
+_SOME = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ConformanceCluster:
+    """A cluster to ask with: nodes, the pods that are asked about, and pods that run on the nodes.
+
+    `others` are objects of other kinds, which the stand-in of an API server has too.
+    """
+
+    nodes: Sequence[Json]
+    pods: Sequence[Json]
+    bound: Sequence[Json]
+    others: Sequence[Json] = ()
+
+    def first(self, count: int) -> list[Json]:
+        """So many nodes: some of those there are, or many, most of which nobody knows.
+
+        Unknown nodes are copies of the first node under new names.
+        """
+        count = min(count, len(self.nodes)) if count <= _SOME else count
+        found = [deepcopy(node) for node in self.nodes[:count]]
+        for number in range(len(found), count):
+            copy = deepcopy(self.nodes[0])
+            copy["metadata"]["name"] = f"conformance-{number}"
+            found.append(copy)
+        return found
+
+
+def own_cluster() -> ConformanceCluster:
+    """The cluster of the kit itself."""
+    (test,) = parse_file(Source("conformance", _OWN))[0].tests
+    objects = objects_of(test, load_schema())
+    for item in objects:
+        item["metadata"]["resourceVersion"] = "1"
+    return ConformanceCluster(objects[:3], objects[6:], objects[3:6])
+
+
+def read_cluster(paths: Sequence[Path], asked: Sequence[Path]) -> ConformanceCluster:
+    """The cluster of files that kubectl writes.
+
+    The pods to ask about are those of the `asked` files, else those without a node. Raises
+    UserError.
+    """
+    own = own_cluster()
+    read = read_documents(paths)
+    nodes = _objects(read, "Node") if paths else list(own.nodes)
+    if not nodes:
+        raise CommandError("the files of `--cluster` have no nodes", "add `kubectl get nodes`")
+    pods = _objects(read, "Pod")
+    pending = [pod for pod in pods if not pod["spec"].get("nodeName")]
+    bound = [pod for pod in pods if pod["spec"].get("nodeName")]
+    if asked:
+        pending = _objects(read_documents(asked), "Pod")
+        if not pending:
+            raise CommandError("the files of `--pod` have no pods", "give manifests of pods")
+    others = [
+        {**msgspec.json.decode(body), "kind": head.kind}
+        for file, document in read.contents
+        for head, body in objects_in(document, file)
+        if head.kind not in ("Node", "Pod")
+    ]
+    running = bound or (() if paths else own.bound)
+    return ConformanceCluster(nodes, pending or own.pods, running, others)
+
+
+def _objects(read: ClusterDocuments, kind: str) -> list[Json]:
+    found: list[Json] = [msgspec.json.decode(body) for body in read.bodies(kind).values()]
+    for item in found:
+        metadata = item.setdefault("metadata", {})
+        metadata.setdefault("uid", f"uid-of-{metadata.get('name')}")
+        if kind == "Pod":
+            metadata.setdefault("namespace", "default")
+    return found
+
+
+def body(case: Case, cluster: ConformanceCluster, pod: Json, *, names: bool) -> Json:
+    """The request of a case about a pod, with names of nodes or with whole nodes."""
+    nodes = cluster.first(case.nodes)
+    if case.ask == "bind":
+        made: Json = {
+            "PodName": pod["metadata"]["name"],
+            "PodNamespace": pod["metadata"].get("namespace", "default"),
+            "PodUID": pod["metadata"]["uid"],
+            "Node": nodes[0]["metadata"]["name"],
+        }
+    elif case.ask == "preempt":
+        made = _preemption(cluster, _sent(pod), nodes, names=names)
+    elif names:
+        listed = [node["metadata"]["name"] for node in nodes]
+        made = {"Pod": _sent(pod), "Nodes": None, "NodeNames": listed}
+    else:
+        items = [_padded(_sent(node), case.node_bytes) for node in nodes]
+        made = {"Pod": _sent(pod), "Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
+    if case.change:
+        made = merge_patched(made, case.change)
+    # Callers wrote the keys of the protocol so before Kubernetes 1.9.
+    return {key.lower(): value for key, value in made.items()} if case.lower_case else made
+
+
+def merge_patched(value: Any, patch: Any) -> Any:
+    """The value after a JSON merge patch, RFC 7396."""
+    if not isinstance(patch, dict):
+        return patch
+    made = dict(value) if isinstance(value, dict) else {}
+    for key, each in patch.items():
+        if each is None:
+            made.pop(key, None)
+        else:
+            made[key] = merge_patched(made.get(key), each)
+    return made
+
+
+def _sent(item: Json) -> Json:
+    """An object as kube-scheduler sends it: without `kind` and `apiVersion` (C6)."""
+    return {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
+
+
+def _padded(node: Json, size: int) -> Json:
+    """The node with an annotation that makes it so many bytes long."""
+    lacking = size - len(msgspec.json.encode(node))
+    if lacking <= 0:
+        return node
+    metadata: Json = node["metadata"]
+    annotations = {**metadata.get("annotations", {}), "example.com/notes": "x" * lacking}
+    return node | {"metadata": metadata | {"annotations": annotations}}
+
+
+def _preemption(
+    cluster: ConformanceCluster, pod: Json, nodes: Sequence[Json], *, names: bool
+) -> Json:
+    """A request of preempt: each node with the pods on it, or else one of ours, as victims."""
+    victims: dict[str, list[Json]] = {}
+    for node in nodes:
+        name = node["metadata"]["name"]
+        found = [each for each in cluster.bound if each["spec"]["nodeName"] == name]
+        victims[name] = [_sent(each) for each in found or [_victim(name)]]
+    if names:
+        meta = {
+            name: {"Pods": [{"UID": each["metadata"]["uid"]} for each in pods]}
+            for name, pods in victims.items()
+        }
+        return {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": _counted(meta)}
+    whole: Mapping[str, Json] = {name: {"Pods": pods} for name, pods in victims.items()}
+    return {"Pod": pod, "NodeNameToVictims": _counted(whole), "NodeNameToMetaVictims": None}
+
+
+def _counted(victims: Mapping[str, Json]) -> Json:
+    """The victims, the first node with one that a PodDisruptionBudget protects."""
+    return {
+        name: {**each, "NumPDBViolations": int(number == 0)}
+        for number, (name, each) in enumerate(victims.items())
+    }
+
+
+def _victim(node: str) -> Json:
+    pod = deepcopy(own_cluster().bound[0])
+    name = f"running-on-{node}"
+    return pod | {
+        "metadata": pod["metadata"] | {"name": name, "uid": f"uid-of-{name}"},
+        "spec": pod["spec"] | {"nodeName": node},
+    }
+
 
 HEADERS = {
     "Content-Type": "application/json",

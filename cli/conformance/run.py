@@ -22,16 +22,20 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from cli.conformance.api_server import ReceivedBinding, StandInApi
-from cli.conformance.exchange import Caller, Exchange, broken_clients, idle_client, slow_clients
-from cli.conformance.expectations import EXPECTATIONS, answered
-from cli.conformance.requests import (
+from cli.conformance.exchange import (
+    Caller,
     Case,
     ConformanceCluster,
     Contract,
+    Exchange,
     Json,
     body,
+    broken_clients,
     contracts,
+    idle_client,
+    slow_clients,
 )
+from cli.conformance.expectations import EXPECTATIONS, answered
 from cli.render import FieldFinding, FieldPlace, ReportCase
 from grammar.messages.diagnostics import Diagnostic, Severity
 from grammar.tree.ast import NO_SPAN

@@ -26,7 +26,7 @@ from engine.explanation.inspection import Inspection
 from engine.work import finished
 from grammar.meaning.schema import load_schema
 from grammar.syntax.parser import parse_file
-from grammar.tree.clauses import Test, TestObject
+from grammar.tree.policy import Test, TestObject
 from grammar.tree.source import Source
 from grammar.values.time import Timestamp
 from policies.disk import Visit

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.doctor.context import ConfigurationContext, Found, error, refused, warning
-from cli.doctor.extender import DEFAULT_TIMEOUT, OUR_PATH, OUR_PORT, ExtenderEntry
-from cli.doctor.schema import TlsConfig
+from cli.doctor.schema import DEFAULT_TIMEOUT, OUR_PATH, OUR_PORT, ExtenderEntry, TlsConfig
 
 # Scheduling cycles are serial: a missing answer delays every pod for this long.
 LONG_TIMEOUT = 30.0

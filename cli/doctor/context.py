@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cli.doctor.configuration_text import SchedulerConfiguration
-from cli.doctor.extender import ExtenderEntry
 from cli.doctor.generator import OUR_LEASE
 from cli.doctor.requirements import Marking, SchedulerRequirements
+from cli.doctor.schema import ExtenderEntry
 from grammar.messages.diagnostics import Diagnostic, Severity
 from grammar.messages.texts import named
 from grammar.tree.source import Span

@@ -18,8 +18,8 @@ from cli.command import CommandError
 from cli.doctor import connection_checks
 from cli.doctor.configuration_text import configurations, is_json
 from cli.doctor.context import ConfigurationContext, Found, error, found, refused, some, warning
-from cli.doctor.extender import ExtenderEntry, is_extended, placets
 from cli.doctor.generator import GROUP, KIND, VERBS, VERSION, own_lease
+from cli.doctor.schema import ExtenderEntry, is_extended, placets
 from cli.render import FieldFinding, FieldPlace
 from engine.objects.api_types import mapping, mappings
 from engine.objects.gate import ENABLED, GATE, OPT_IN

@@ -22,7 +22,7 @@ from typing import Any
 from cli.command import CommandError
 from cli.doctor.connection_checks import tls_context
 from cli.doctor.context import Found, error, warning
-from cli.doctor.extender import DEFAULT_TIMEOUT, ExtenderEntry
+from cli.doctor.schema import DEFAULT_TIMEOUT, ExtenderEntry
 from cli.streams import waiting_for
 from engine.decision.filtering import UNKNOWN_NODE
 from grammar.messages.texts import os_reason

@@ -21,7 +21,7 @@ from pygls.workspace import PositionCodec
 
 from cli.expressions import ClusterSamples, Subject
 from engine.cache.cluster_copy import ClusterCopy
-from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import ObjectCodec
 from grammar.meaning.schema import load_schema
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.messages.texts import excerpt
@@ -29,8 +29,7 @@ from grammar.syntax.formatter import format_file
 from grammar.syntax.parser import parse_file
 from grammar.tree.source import Source, Span
 from policies.editor.completion import Candidate
-from policies.editor.edited_text import EditedDocument, complete, document
-from policies.editor.meaning import meaning
+from policies.editor.edited_text import EditedDocument, complete, document, meaning
 from policies.loader import SUFFIX, Search, is_manifest, read_source
 from policies.manifest_text import GROUP
 from policies.validation import LIBRARY, Validation, Validator, in_cluster

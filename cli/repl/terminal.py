@@ -21,8 +21,7 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
 from cli.render import wants_colour
-from cli.repl.conversation import COMMANDS, Takes, answer, prompt, unfinished
-from cli.repl.session import ReplSession
+from cli.repl.conversation import COMMANDS, ReplSession, Takes, answer, prompt, unfinished
 from policies.editor import completion
 from policies.editor.completion import Candidate, Surroundings
 from policies.editor.edited_text import usable

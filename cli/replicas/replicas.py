@@ -23,8 +23,7 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from cli.command import CommandError, Exit
-from cli.flag_table import CONTEXT
+from cli.command import CONTEXT, CommandError, Exit
 from cli.render import print_error
 from cli.streams import waiting_for
 from cli.version import version

@@ -14,9 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
-from cli.command import CommandError, address, lease, pause, read_text, size
+from cli.command import CommandError, Flag, Read, address, flags_of, lease, pause, read_text, size
 from cli.doctor.configuration_text import read
-from cli.flag_table import Flag, Read, flags_of
 from engine.cluster.connection_configuration import own_namespace
 from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS, KUBE_SCHEDULER_LEASE
 from engine.objects.gate import GATE

@@ -41,7 +41,6 @@ from engine.cache.tallies import (
     Scope,
     Tallies,
 )
-from engine.objects.codec import Namespace, Node
 from engine.objects.disruption_budget import DisruptionBudget, by_namespace
 from engine.objects.peer import (
     ENDED,
@@ -57,6 +56,7 @@ from engine.objects.peer import (
 )
 from engine.objects.pod_group import GroupName, PodGroup
 from engine.objects.remembered import Remembered
+from engine.objects.request_pod import Namespace, Node
 
 # The bytes of the JSON of waiting pods; of some 20,000.
 _MOST_BODIES = 64 << 20

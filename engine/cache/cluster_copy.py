@@ -32,10 +32,9 @@ from engine.cache.informers import Needs
 from engine.cache.node_table import NodeWithPods, RowUse, Snapshot
 from engine.cache.tallies import Scope
 from engine.objects.api_types import mapping
-from engine.objects.codec import ObjectCodec
-from engine.objects.defaulting import Json
 from engine.objects.peer import TEMPLATE_HASH, Peer, Workload, decode_controller, key_of
-from engine.objects.workload_pods import WorkloadError, pods_of
+from engine.objects.request_pod import ObjectCodec
+from engine.objects.workload_pods import Json, WorkloadError, pods_of
 from engine.work import Work
 from grammar.meaning.environment import ClusterFacts
 from grammar.messages.catalogue import listed

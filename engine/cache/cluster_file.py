@@ -14,12 +14,11 @@ from engine.cache.cache import Cache
 from engine.cache.node_table import Snapshot
 from engine.errors import BadObjectError
 from engine.objects.api_types import ObjectHead
-from engine.objects.codec import Namespace, Node, ObjectCodec, decode_namespace
-from engine.objects.defaulting import as_stored
 from engine.objects.disruption_budget import DisruptionBudget, decode_budget
 from engine.objects.peer import ENDED, Controller, Peer, decode_controller
 from engine.objects.pod_group import GROUP_VERSIONS, GroupName, PodGroup, decode_group
-from engine.objects.workload_pods import WORKLOAD_KINDS
+from engine.objects.request_pod import Namespace, Node, ObjectCodec, decode_namespace
+from engine.objects.workload_pods import WORKLOAD_KINDS, as_stored
 from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import os_hint, os_reason
 from policies.documents import DocumentError, as_json

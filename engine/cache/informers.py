@@ -20,10 +20,10 @@ from engine.cache.node_table import Snapshot
 from engine.cache.reflector import Reflector, Report, Timing, unreported
 from engine.cache.store import ObjectStore
 from engine.errors import ApiError, BadObjectError, NotSyncedError
-from engine.objects.codec import ObjectCodec
 from engine.objects.decoding import revision_of
 from engine.objects.peer import FAILED
 from engine.objects.pod_group import GROUP_VERSIONS, KUBERNETES
+from engine.objects.request_pod import ObjectCodec
 from policies.manifest_text import GROUP
 
 _POLL_SECONDS = 0.05

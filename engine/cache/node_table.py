@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from engine.objects.codec import Namespace, Node
 from engine.objects.disruption_budget import Budgets
 from engine.objects.peer import Peer, Workload, key_of
+from engine.objects.request_pod import Namespace, Node
 from engine.objects.resources import total_requests
 from grammar.values.quantity import Resources, less
 from grammar.values.time import Timestamp

@@ -12,12 +12,13 @@ import msgspec
 from engine.cache.cluster_copy import NamedPod
 from engine.cache.cluster_file import ClusterFileError, documents
 from engine.objects.api_types import mapping
-from engine.objects.defaulting import Json, as_stored
 from engine.objects.workload_pods import (
     MOST_PODS,
+    Json,
     KnownUid,
     WorkloadError,
     WorkloadPods,
+    as_stored,
     is_workload,
     kind_called,
     nothing_known,

@@ -26,9 +26,9 @@ from engine.cache.tallies import (
     endless,
     nothing,
 )
-from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, Workload, key_of
 from engine.objects.pod_group import GroupName, PodGroup
+from engine.objects.request_pod import Namespace
 
 # The pods of the cluster, as far as they are known.
 KnownPods: TypeAlias = "Cache | PodsExcluding"

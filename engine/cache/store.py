@@ -14,12 +14,12 @@ from typing import Generic, TypeVar
 import msgspec
 
 from engine.cache.cache import Cache
-from engine.objects.codec import Namespace, Node, ObjectCodec, decode_namespace
 from engine.objects.decoding import revision_of
 from engine.objects.disruption_budget import DisruptionBudget, decode_budget
 from engine.objects.peer import Controller, Peer, decode_controller
 from engine.objects.pod_group import GroupName, PodGroup, decode_group
 from engine.objects.remembered import Remembered
+from engine.objects.request_pod import Namespace, Node, ObjectCodec, decode_namespace
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from engine.cache.informers import Needs
-from engine.cards.card_functions import CardFacts
+from engine.cards.fragmentation import CardFacts
 from engine.cards.node_cards import TAKEN, Card, holders
 from engine.clauses.filter import filter_program
 from engine.clauses.meaning import ClauseMeaning, PodEvidence

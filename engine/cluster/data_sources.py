@@ -28,7 +28,7 @@ from engine.cluster.data_watching import (
 from engine.data.reading import DataError, RowSample, rows_of_metrics, rows_of_prometheus
 from engine.program.tables import SourceStatus, Table, TableSpec, source_label
 from grammar.messages.texts import shown
-from grammar.tree.data import FromConfigMap, FromFile, FromMetrics, FromObjects, FromPrometheus
+from grammar.tree.policy import FromConfigMap, FromFile, FromMetrics, FromObjects, FromPrometheus
 from grammar.values.time import NEVER, SECOND
 
 # The longest wait for an answer, and the longest pause after failures if `every` is shorter.

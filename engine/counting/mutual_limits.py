@@ -21,10 +21,9 @@ from engine.counting.bounds import Counts, GroupCounts, Mask
 from engine.counting.groups import CountGroups, CountHeadroom, PodChange, PodInGroup, Presence
 from engine.counting.in_flight_pods import GroupIds
 from engine.counting.pod_counter import PodCounter
-from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, key_of, placed_pod, values_at
 from engine.objects.remembered import Remembered, bytes_of
-from engine.objects.request_pod import BYPASS, EARLIER_BYPASS
+from engine.objects.request_pod import BYPASS, EARLIER_BYPASS, Namespace
 from engine.program.frame import MEMO_BYTES, CheckDeadline, Evaluate, Evaluation, Frame, unlimited
 from engine.program.program import CountClause, Program
 from grammar.values.errors import EvaluationError

@@ -27,7 +27,7 @@ from engine.objects.decoding import read_json
 from engine.program.frame import Frame
 from engine.program.tables import MOST_BYTES, MOST_KEY, MOST_ROWS, MOST_TEXT, TableSpec
 from grammar.messages.texts import shown
-from grammar.tree.data import Column, FromConfigMap, FromFile, FromPrometheus
+from grammar.tree.policy import Column, FromConfigMap, FromFile, FromPrometheus
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import Quantity
 from grammar.values.time import SECOND, Duration, Timestamp

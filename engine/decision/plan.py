@@ -27,7 +27,7 @@ from engine.decision import scoring
 from engine.decision.filtering import FilterMemo
 from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Rejected
-from engine.objects.codec import Namespace
+from engine.objects.request_pod import Namespace
 from engine.program.columns import KindedClause, NodeKinds
 from engine.program.frame import MEMO_BYTES, NO_GROUPS, Evaluation, Floats, Frame, unlimited
 from engine.program.pod_shape import pod_values

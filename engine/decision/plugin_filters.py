@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods
-from engine.objects.codec import Pod
 from engine.objects.eligibility import insufficient, unfit
 from engine.objects.remembered import Remembered
-from engine.objects.request_pod import RequestPod
+from engine.objects.request_pod import Pod, RequestPod
 from engine.program.columns import Freshness, grown
 
 # The nodes between two looks at the clock.

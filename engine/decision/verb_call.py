@@ -32,10 +32,9 @@ from engine.counting.pod_counter import PodCounter
 from engine.decision.plan import Plan, RoomMaker, SharedMemos
 from engine.decision.registry import Registry
 from engine.errors import NotSyncedError
-from engine.objects.codec import ObjectCodec, Pod
 from engine.objects.peer import UNLABELLED, Peer
 from engine.objects.remembered import Remembered
-from engine.objects.request_pod import Exemptions, RequestPod
+from engine.objects.request_pod import Exemptions, ObjectCodec, Pod, RequestPod
 from engine.program.frame import NO_TABLES, Evaluation, Frame
 from engine.program.policy_time import CallTime, DecisionTime
 from engine.program.program import applies

@@ -4,6 +4,9 @@ It is worked out in portions of a few milliseconds: a running replica does so on
 decides, and decisions are made between two portions. The rest needs no event loop, so that a thread
 can do it. A command does both at once.
 
+A capability may object to nodes first. Once every clause was asked, it says something of the pod,
+for people and as data: PARTS lists them.
+
 Two answers about a pod, such as then and now, differ because of four things: the policies, the
 offered nodes, what strict clauses counted, and the time. `changes` says which are others now.
 """
@@ -22,6 +25,7 @@ from engine.cache.cluster_copy import NamedPod
 from engine.cache.node_table import KnownRows, without
 from engine.counting.bounds import Mask
 from engine.counting.groups import Headroom
+from engine.decision.audit_log import AuditedClause, PolicyAudit
 from engine.decision.journal import recorded_counts
 from engine.decision.plugin_filters import unknown_resources
 from engine.decision.registry import Selection
@@ -55,14 +59,15 @@ from engine.explanation.document import (
     What,
     in_order,
 )
-from engine.explanation.evidence import clauses_on, scores_on
 from engine.explanation.inspection import ClauseResults, Inspection, Objection
-from engine.explanation.parts import PARTS
-from engine.explanation.written import Values, WrittenClauses
+from engine.explanation.written import Values, WrittenClauses, clauses_on, scores_on
 from engine.facts import ExplainedPart
-from engine.objects.codec import Pod
+from engine.gangs.gang import part_of
+from engine.gangs.gangs import Gangs
 from engine.objects.eligibility import unfit as unfit_reasons
 from engine.objects.peer import key_of
+from engine.objects.request_pod import Pod, form_versions
+from engine.portable.portable_form import told_to_others
 from engine.program.frame import Frame
 from engine.program.program import CardsProgram, Program
 from engine.work import Work, finished
@@ -70,6 +75,69 @@ from grammar.meaning.schema import Schema
 from grammar.messages.texts import named, shown
 from grammar.values.errors import EvaluationError
 from grammar.values.time import SECOND, Timestamp
+
+# For people, and the same as data by its key in PodAnswer or PodExplanation.
+Said = tuple[Sequence[ExplainedPart], Mapping[str, object]]
+# Objections to nodes, and what is said once every clause was asked.
+Explained = tuple[Sequence[Objection], Callable[[ClauseResults], Work[Said]]]
+
+
+def _portable(inspection: Inspection) -> Explained | None:
+    """What portable policies have told others of the pod."""
+    pod = msgspec.json.decode(inspection.call.pod.body)
+    told = form_versions(pod.get("metadata", {}).get("annotations") or {})
+    if not told:
+        return None
+    texts = list(told_to_others(told, inspection.engine.registry))
+
+    def said(_results: ClauseResults) -> Work[Said]:
+        yield from ()
+        return [ExplainedPart(texts=texts)], {"toldToOthers": texts}
+
+    return (), said
+
+
+def _gang(inspection: Inspection) -> Explained | None:
+    """The gang of the pod, which objects to the nodes that it does not leave to the pod."""
+    gangs = inspection.engine.part(Gangs)
+    gang = None if gangs is None else gangs.of_pod(inspection.call, places=inspection.places)
+    if gang is None:
+        return None
+    allowed = inspection.names if gang.allowed is None else gang.allowed
+    refused = np.array([name not in allowed for name in inspection.names], np.bool_)
+    objection = inspection.objection(gang.program, gang.program, refused, rest=gang.refusal)
+
+    def said(results: ClauseResults) -> Work[Said]:
+        yield from ()
+        pod, alone = key_of(inspection.peer), results.rejects_alone(objection)
+        return [part_of(gang.told, pod, alone=alone)], {"gang": gang.told}
+
+    return [objection], said
+
+
+def _audits(inspection: Inspection) -> Explained:
+    """What each policy in audit mode would reject, and since when it leaves the pod no node."""
+
+    def said(results: ClauseResults) -> Work[Said]:
+        passing = ~results.refused.any(axis=0)
+        audited = inspection.selection.audited
+        known = inspection.engine.audits.log.of(inspection.peer.uid) if audited else ()
+        since = {address: pod.since for address, pod in known if pod.wouldWait}
+        audits = []
+        for program in audited:
+            against = yield from inspection.objections_of(program)
+            would = ClauseResults(inspection, against).refused.any(axis=0)
+            clauses = [AuditedClause(o.name, n) for o in against if (n := int(o.refused.sum()))]
+            address, left = program.address, int((passing & ~would).sum())
+            audits.append(PolicyAudit(address, int(would.sum()), clauses, left, since.get(address)))
+        return [each.part for each in audits], {"audits": audits}
+
+    return (), said
+
+
+# In their order in explanations.
+PARTS: Sequence[Callable[[Inspection], Explained | None]] = (_portable, _gang, _audits)
+
 
 T = TypeVar("T")
 _Differs = tuple[str, T | None, T | None]

@@ -13,7 +13,7 @@ from enum import Enum
 from functools import partial
 from typing import assert_never
 
-from engine.cards.card_functions import with_cards
+from engine.cards.fragmentation import with_cards
 from engine.program import item_kinds, macros, moments, operations
 from engine.program.columns import ColumnRoom, once_per_node, once_per_pod, with_own_steps
 from engine.program.frame import Evaluate, Frame

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from engine.cards.card_functions import NO_FACTS
+from engine.cards.fragmentation import NO_FACTS
 from engine.objects.peer import Peer
 from engine.program.policy_time import CallTime, untimed
 from grammar.values.errors import EvaluationError

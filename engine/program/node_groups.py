@@ -15,7 +15,7 @@ from engine.program.operations import THOUSANDTHS
 from engine.program.tables import digest_of as digest_of_table
 from grammar.meaning.environment import Environment
 from grammar.tree import ast
-from grammar.tree.data import Count, Group
+from grammar.tree.policy import Count, Group
 from grammar.tree.printer import print_expression
 from grammar.tree.types import INT, QUANTITY, Type
 from grammar.tree.walk import children, walk

@@ -51,10 +51,13 @@ from grammar.tree.clause_parts import (
     Template,
     WaitUntil,
 )
-from grammar.tree.clauses import (
+from grammar.tree.policy import (
+    COUNT_OF_NODES,
+    Count,
+    Data,
+    FromObjects,
     Policy,
 )
-from grammar.tree.data import COUNT_OF_NODES, Count, Data, FromObjects
 from grammar.tree.printer import print_expression
 from grammar.tree.types import DYN
 from grammar.tree.walk import children, reads

@@ -20,7 +20,7 @@ from engine.program.tables import TableSpec
 from grammar.checker.policy_checker import Checked
 from grammar.messages.catalogue import listed
 from grammar.tree.clause_parts import MissingRule, NodeSet, Order, PodState, Repair
-from grammar.tree.clauses import Policy
+from grammar.tree.policy import Policy
 from grammar.values.errors import EvaluationError, MissingError
 
 K = TypeVar("K")

@@ -18,7 +18,7 @@ import msgspec
 from engine.cache.cluster_copy import DataText
 from engine.program.frame import Evaluate, Frame
 from grammar.syntax.formatter import print_data
-from grammar.tree.data import ROW, Column, Data, TableSource
+from grammar.tree.policy import ROW, Column, Data, TableSource
 from grammar.values.errors import MissingError
 from grammar.values.quantity import Quantity
 from grammar.values.time import NEVER, SECOND, Duration, Timestamp

@@ -11,11 +11,17 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from engine.selectors.label_conditions import LabelConditions
-from engine.selectors.terms import ALWAYS, NEVER, Terms, UnportableError, expressions
+from engine.selectors.terms import (
+    ALWAYS,
+    NEVER,
+    LabelConditions,
+    Terms,
+    UnportableError,
+    expressions,
+)
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import AnyClause, PodSet
-from grammar.tree.clauses import Policy
+from grammar.tree.policy import Policy
 
 Json = dict[str, Any]
 

@@ -24,12 +24,11 @@ from engine.decision.preemption import Victims
 from engine.decision.verdict import Decision, Feasible, Verdict, full_reason
 from engine.engine import Engine
 from engine.errors import DeadlineExceededError, EngineError
-from engine.objects.codec import ObjectCodec, Pod
 from engine.objects.disruption_budget import Budgets, violating
 from engine.objects.eligibility import CORDONED, ineligible, insufficient
 from engine.objects.peer import Peer, importance, key_of
 from engine.objects.remembered import Remembered
-from engine.objects.request_pod import Exemptions
+from engine.objects.request_pod import Exemptions, ObjectCodec, Pod
 from engine.objects.workload_pods import MOST_PODS
 from engine.offline import USUAL_EXEMPTIONS
 from engine.program.tables import Tables

@@ -21,10 +21,10 @@ from engine.cache.node_table import NodeWithPods
 from engine.decision.part import demanded
 from engine.decision.registry import Registry
 from engine.errors import BadObjectError
-from engine.objects.codec import Node, ObjectCodec
 from engine.objects.eligibility import ineligible
 from engine.objects.kept_pods import Unmoved, unmoved
 from engine.objects.peer import Peer, decode_controller, key_of
+from engine.objects.request_pod import Node, ObjectCodec
 from engine.objects.workload_pods import pinned
 from engine.offline import offline_engine
 from engine.simulation.cycle import (

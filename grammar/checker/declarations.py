@@ -37,25 +37,23 @@ from grammar.tree.ast import (
     Unary,
 )
 from grammar.tree.clause_parts import AnyClause, PodSet
-from grammar.tree.clauses import (
-    Argument,
-    Def,
-    Item,
-    Let,
-    Parameter,
-    Policy,
-)
-from grammar.tree.data import (
+from grammar.tree.policy import (
     COLUMN_OF,
     DATA,
+    Argument,
     Column,
     Count,
     Data,
+    Def,
     FromConfigMap,
     FromFile,
     FromObjects,
     FromPrometheus,
     Group,
+    Item,
+    Let,
+    Parameter,
+    Policy,
     TableSource,
 )
 from grammar.tree.printer import print_expression, print_string

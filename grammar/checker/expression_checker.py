@@ -29,7 +29,7 @@ from grammar.messages import catalogue
 from grammar.messages.diagnostics import SIMILAR, Diagnostic, nearest
 from grammar.messages.helping import Remedy, helper
 from grammar.tree import ast
-from grammar.tree.data import DATA
+from grammar.tree.policy import DATA
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Span
 from grammar.tree.types import (

@@ -26,8 +26,21 @@ from grammar.messages.helping import told
 from grammar.syntax.parser import MAX_DEPTH, MAX_NAME
 from grammar.tree.ast import DefCall, Expr, Ident, LetReference
 from grammar.tree.clause_parts import AnyClause, ClauseThatRejects, Template
-from grammar.tree.clauses import Def, ForPods, Item, Let, Policy, Setting, Use, of_kind
-from grammar.tree.data import DATA, GROUP, Count, Data, Group
+from grammar.tree.policy import (
+    DATA,
+    GROUP,
+    Count,
+    Data,
+    Def,
+    ForPods,
+    Group,
+    Item,
+    Let,
+    Policy,
+    Setting,
+    Use,
+    of_kind,
+)
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, DECLARED, DYN, POISON, TIMESTAMP, Type, list_of, unknown_type
 from grammar.tree.walk import Definitions, reads, walk

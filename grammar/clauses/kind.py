@@ -16,8 +16,7 @@ from grammar.messages.catalogue import ParseError
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import AnyClause
-from grammar.tree.clauses import Policy
-from grammar.tree.data import Count, Group
+from grammar.tree.policy import Count, Group, Policy
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, Type
 from grammar.tree.walk import Definitions

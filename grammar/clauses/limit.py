@@ -11,7 +11,7 @@ from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.tree.ast import Expr, Ident
 from grammar.tree.clause_parts import Bound, ClauseThatCounts, Per, WrittenCondition
-from grammar.tree.data import COUNT, GROUP
+from grammar.tree.policy import COUNT, GROUP
 from grammar.tree.types import BOOL
 from grammar.tree.walk import roots, walk
 

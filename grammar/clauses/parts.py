@@ -14,7 +14,7 @@ from grammar.messages import catalogue
 from grammar.messages.helping import told
 from grammar.tree.ast import Expr, Ident
 from grammar.tree.clause_parts import Bound, Per, PodSet, PodState, Strength
-from grammar.tree.data import COUNT, COUNT_OF_NODES, DATA, GROUP
+from grammar.tree.policy import COUNT, COUNT_OF_NODES, DATA, GROUP
 from grammar.tree.printer import print_expression, print_number
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, INT, QUANTITY

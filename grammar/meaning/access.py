@@ -18,8 +18,7 @@ from grammar.messages.diagnostics import Diagnostic
 from grammar.tree import ast
 from grammar.tree.ast import Call, Comprehension, DefCall, Expr, Has, Ident, Index, Select
 from grammar.tree.clause_parts import PodSet
-from grammar.tree.clauses import Def, ForPods, Let, Policy, Setting, Use
-from grammar.tree.data import Count, Data, Group
+from grammar.tree.policy import Count, Data, Def, ForPods, Group, Let, Policy, Setting, Use
 from grammar.tree.source import Span
 from grammar.tree.types import Type
 from grammar.tree.walk import READ_BY_FUNCTIONS, Definitions, children, reads, rewritten

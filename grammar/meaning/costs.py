@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from grammar.meaning.environment import Environment
 from grammar.tree import ast
 from grammar.tree.clause_parts import AnyClause, Bounds
-from grammar.tree.clauses import ForPods, Policy
-from grammar.tree.data import Count, Group, is_group
+from grammar.tree.policy import Count, ForPods, Group, Policy, is_group
 from grammar.tree.source import Span
 from grammar.tree.types import DYN, Type
 from grammar.tree.walk import children, walk

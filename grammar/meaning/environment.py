@@ -11,8 +11,7 @@ from grammar.meaning import card_forms
 from grammar.meaning.added_functions import added_functions
 from grammar.meaning.schema import Field, Schema
 from grammar.tree.ast import Call, Expr, Ident, Select
-from grammar.tree.clauses import Def, Let
-from grammar.tree.data import Count, Data, Group, is_group
+from grammar.tree.policy import Count, Data, Def, Group, Let, is_group
 from grammar.tree.types import (
     BOOL,
     DYN,

@@ -25,7 +25,7 @@ from grammar.messages.diagnostics import (
 )
 from grammar.messages.texts import counted, escaped
 from grammar.tree.clause_parts import LONGEST_WAIT, SHORTEST_WAIT
-from grammar.tree.data import GROUP, ROW
+from grammar.tree.policy import GROUP, ROW
 from grammar.tree.printer import print_length
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, STRING, Type, loses_record

@@ -12,7 +12,7 @@ from dataclasses import replace
 from grammar.clauses import CLAUSE_WORDS
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.syntax.lexemes import Lexemes
+from grammar.syntax.parser import Lexemes
 from grammar.tree.source import Source, Span
 
 # Words that begin an item of a policy.

@@ -16,7 +16,7 @@ from grammar.messages import habits
 from grammar.messages.diagnostics import SIMILAR, Diagnostic, Fix
 from grammar.messages.helping import Remedy
 from grammar.tree import ast
-from grammar.tree.data import COUNT, COUNT_OF_NODES, GROUP
+from grammar.tree.policy import COUNT, COUNT_OF_NODES, GROUP
 from grammar.tree.printer import print_expression
 from grammar.tree.types import STRING
 from grammar.tree.walk import rewritten, walk

@@ -15,8 +15,7 @@ from itertools import pairwise
 from grammar.messages import plain_words
 from grammar.mistakes.misplaced import WORDS
 from grammar.mistakes.rewrites import LABEL, denied, label_or_empty, printed, scope_of
-from grammar.syntax.lexemes import Lexemes
-from grammar.syntax.parser import parse_expression
+from grammar.syntax.parser import Lexemes, parse_expression
 from grammar.tree.printer import print_string
 from grammar.tree.source import Source
 

@@ -16,7 +16,7 @@ from grammar.messages import catalogue, habits, plain_words
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.messages.texts import filled, template_of
 from grammar.mistakes.misplaced import ITEMS, PARTS, STOPS, WORDS, Misplaced, with_edit
-from grammar.syntax.lexemes import Lexemes
+from grammar.syntax.parser import Lexemes
 from grammar.tree.clause_parts import LONGEST_WAIT, SHORTEST_WAIT
 from grammar.tree.printer import print_length, print_string
 from grammar.tree.source import Span

@@ -19,7 +19,7 @@ from grammar.mistakes.foreign_texts import of_texts
 from grammar.mistakes.misplaced import ITEMS, PARTS, WORDS, Misplaced, with_edit
 from grammar.mistakes.rewrite_rows import ROWS
 from grammar.mistakes.rewrites import rewritten, seconds_of
-from grammar.syntax.lexemes import Lexemes
+from grammar.syntax.parser import Lexemes
 from grammar.tree.source import Source, Span
 
 # The rows that are asked before everything else, in their order.

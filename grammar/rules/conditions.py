@@ -28,8 +28,7 @@ from grammar.rules.ranges import (
 )
 from grammar.rules.rule import Tree, conditions, finding, instead, on, rule
 from grammar.tree import ast
-from grammar.tree.clauses import Def, Let, of_kind
-from grammar.tree.data import Count, Group
+from grammar.tree.policy import Count, Def, Group, Let, of_kind
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, NULL, QUANTITY, STRING

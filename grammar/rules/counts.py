@@ -26,7 +26,7 @@ from grammar.rules.ranges import MIRRORED, NEGATED, Fact, conjuncts
 from grammar.rules.rule import Tree, finding, instead, rule
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bound, ClauseThatCounts
-from grammar.tree.clauses import Policy, of_kind
+from grammar.tree.policy import Policy, of_kind
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL

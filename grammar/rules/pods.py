@@ -25,7 +25,7 @@ from grammar.rules.rule import Tree, finding, instead, on, rule, write_out
 from grammar.rules.words import compared, reads_field, unwrapped
 from grammar.tree import ast
 from grammar.tree.ast import Expr
-from grammar.tree.clauses import Policy, of_kind
+from grammar.tree.policy import Policy, of_kind
 from grammar.tree.source import Span
 from grammar.tree.walk import reads, walk
 

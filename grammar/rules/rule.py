@@ -20,7 +20,7 @@ from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix, Severity
 from grammar.tree import ast
 from grammar.tree.clause_parts import AnyClause, WrittenCondition
-from grammar.tree.clauses import Def, ForPods, Let, Policy, of_kind
+from grammar.tree.policy import Def, ForPods, Let, Policy, of_kind
 from grammar.tree.source import Span
 from grammar.tree.types import STRING
 from grammar.tree.walk import rewritten, roots, walk

@@ -12,12 +12,22 @@ from grammar.clauses.kind import Line
 from grammar.clauses.parts import per_lines, pod_lines
 from grammar.tree import ast
 from grammar.tree.clause_parts import AnyClause
-from grammar.tree.clauses import (
+from grammar.tree.policy import (
+    EVERY_SECONDS,
     ClusterFile,
+    Column,
+    Count,
+    Data,
     Def,
     Expectation,
     File,
     ForPods,
+    FromConfigMap,
+    FromFile,
+    FromMetrics,
+    FromObjects,
+    FromPrometheus,
+    Group,
     Item,
     Let,
     Parameter,
@@ -29,18 +39,6 @@ from grammar.tree.clauses import (
     TestObject,
     TestTime,
     Use,
-)
-from grammar.tree.data import (
-    EVERY_SECONDS,
-    Column,
-    Count,
-    Data,
-    FromConfigMap,
-    FromFile,
-    FromMetrics,
-    FromObjects,
-    FromPrometheus,
-    Group,
     usual_stale,
 )
 from grammar.tree.printer import (

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, TypeGuard, TypeVar, cast
 
 from grammar.tree import ast
-from grammar.tree.clauses import Def
+from grammar.tree.policy import Def
 from grammar.tree.source import Span
 from grammar.tree.types import Type
 

@@ -23,8 +23,7 @@ from grammar.syntax.expression_builder import MACRO_VARIABLES
 from grammar.syntax.formatter import print_data, print_parameter
 from grammar.syntax.parser import accepts, keywords, parse_expression, scan
 from grammar.tree.clause_parts import NodeSet, Order
-from grammar.tree.clauses import Policy
-from grammar.tree.data import COLUMN_OF
+from grammar.tree.policy import COLUMN_OF, Policy
 from grammar.tree.source import Source, Span
 from grammar.tree.types import DECLARED, DYN, POISON, Overload, Type, agrees
 from policies.editor.tokens import (

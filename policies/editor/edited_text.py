@@ -1,7 +1,8 @@
 """Edited text: a document that somebody writes, as it was checked, with its knowledge by offset.
 
 It is made anew for each version of the text, and has all that completion, hovers and definitions
-need. A part with errors is not in the checked file; what is around it still is.
+need. A part with errors is not in the checked file; what is around it still is. A name is told in
+the words of completion: what a field, a function or a variable stands for, and where it is defined.
 """
 
 from __future__ import annotations
@@ -15,12 +16,23 @@ from grammar.checker.policy_checker import VARIABLES, Checked
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.syntax.parser import OffsetContext, parse_file, parse_rules, place
-from grammar.tree.clauses import Def, Parameter, Policy
+from grammar.messages.texts import cut
+from grammar.syntax.formatter import print_parameter
+from grammar.syntax.parser import OffsetContext, accepts, keywords, parse_file, parse_rules, place
+from grammar.tree.policy import Count, Def, Group, Let, Parameter, Policy
 from grammar.tree.source import Source, Span
 from policies.editor import completion
-from policies.editor.completion import Candidate, Samples, Surroundings
-from policies.editor.tokens import tokens
+from policies.editor.completion import (
+    Candidate,
+    Samples,
+    Surroundings,
+    macro_variables,
+    members,
+    names,
+    type_of,
+    used_policy,
+)
+from policies.editor.tokens import EditedToken, last_operand, significant, tokens
 from policies.loader import is_manifest, parsed_library
 from policies.validation import LIBRARY, CheckedFile, Validation
 
@@ -137,3 +149,218 @@ def _library() -> Mapping[str, Usable]:
         for source, file, _ in parsed_library()
         for policy in file.policies
     }
+
+
+# The most values of a cluster, and the longest text of a `let`, that are shown.
+_MOST_VALUES, _LONGEST = 5, 400
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """The definition of a name: its place."""
+
+    source: Source
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """The meaning of the name at `span`.
+
+    `heading` has lines of the language, such as `node.zone: string`; `about` has sentences, with
+    code in backticks. `definition` is None for what no policy defines.
+    """
+
+    span: Span
+    heading: str
+    about: Sequence[str] = ()
+    definition: Definition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Cursor:
+    """A cursor: a word or string of a document, with the tokens of its item around.
+
+    `code` is the item up to the word.
+    """
+
+    token: EditedToken
+    before: Sequence[EditedToken]
+    after: Sequence[EditedToken]
+    code: str
+    known: Knowledge
+
+    @property
+    def next(self) -> str:
+        return self.after[0].text if self.after else ""
+
+    @property
+    def previous(self) -> str:
+        return self.before[-1].text if self.before else ""
+
+
+def meaning(document: EditedDocument, offset: int, samples: Samples) -> Meaning | None:
+    """The meaning of the name at an offset; None if nothing is known of it."""
+    cursor = None if is_manifest(document.source.name) else _cursor(document, offset)
+    if cursor is None:
+        return None
+    if cursor.token.kind == "string":
+        return _of_string(document, cursor, samples)
+    if cursor.previous in (".", ".?"):
+        return _of_member(document.source, cursor, samples)
+    if cursor.next == ":" and (used := used_policy(cursor.before)) is not None:
+        return _of_argument(document, cursor, used)
+    return None if _is_keyword(cursor) else _of_name(document, cursor)
+
+
+def _cursor(document: EditedDocument, offset: int) -> _Cursor | None:
+    text = document.source.text
+    if (token := _name_at(tokens(text), offset)) is None:
+        return None
+    known = knowledge(document, token.start)
+    before = significant(_tokens(text, known.place.item.start, token.start))
+    # The variables that a word may declare need a few tokens after it only.
+    after = significant(_tokens(text, token.span.end, token.span.end + 200))
+    return _Cursor(token, before, after, known.place.code(text), known)
+
+
+def _name_at(found: Iterable[EditedToken], offset: int) -> EditedToken | None:
+    """The last word or string that the offset touches."""
+    touched = (t for t in found if t.span.start <= offset <= t.span.end)
+    return next((t for t in reversed([*touched]) if t.kind in ("word", "string")), None)
+
+
+def _tokens(text: str, start: int, end: int) -> list[EditedToken]:
+    """The tokens of a part of a text, with their offsets in the whole text."""
+    return [replace(token, start=token.start + start) for token in tokens(text[start:end])]
+
+
+def _is_keyword(cursor: _Cursor) -> bool:
+    """Whether the word is one of clauses here; elsewhere the same word may be a name."""
+    terminals = {word: terminal for terminal, word in keywords().items()}
+    terminal = terminals.get(cursor.token.text)
+    return terminal is not None and terminal in accepts(cursor.code)
+
+
+# ---- strings: policies and keys
+
+
+def _of_string(document: EditedDocument, cursor: _Cursor, samples: Samples) -> Meaning | None:
+    text = cursor.token.text
+    if cursor.previous == "use":
+        found = document.policies.get(text.strip("\"'"))
+        if found is None:
+            return None
+        policy = found.policy
+        parameters = ", ".join(map(print_parameter, policy.parameters))
+        head = f"{'cluster ' if policy.cluster else ''}policy {policy.address}"
+        description = str(policy.setting("description", ""))
+        return Meaning(
+            cursor.token.span,
+            f"{head}({parameters})" if parameters else head,
+            (description,) if description else (),
+            Definition(found.source, policy.name_span),
+        )
+    if cursor.previous in ("[", "[?"):
+        operand = f"{last_operand(cursor.before[:-1])}[{text}]"
+        environment, _ = macro_variables(cursor.before, cursor.known.environment)
+        type_ = type_of(operand, environment)
+        if type_ is not None and type_.name != "error":
+            about = _values(operand, str(type_), samples)
+            return Meaning(cursor.token.span, f"{operand}: {type_}", about)
+    return None
+
+
+def _values(operand: str, type_: str, samples: Samples) -> Sequence[str]:
+    """A sentence with the most frequent values in the cluster, if that is known."""
+    found = samples.values(operand) if type_ in ("string", "dyn") else ()
+    shown = [f"`{value}`" for value in found[:_MOST_VALUES]]
+    more = len(found) - len(shown)
+    ending = f" and {more} more" if more > 0 else ""
+    return (f"In the cluster: {', '.join(shown)}{ending}.",) if shown else ()
+
+
+# ---- fields, functions, arguments
+
+
+def _of_member(source: Source, cursor: _Cursor, samples: Samples) -> Meaning | None:
+    around = Surroundings(cursor.known.environment, {}, samples)
+    operand, span = last_operand(cursor.before[:-1]), cursor.token.span
+    whole = f"{operand}.{cursor.token.text}"
+    offer = _offered(cursor, members(around, cursor.before))
+    if offer is not None and offer.heading:
+        data = around.environment.tables.get(whole)
+        place = Definition(source, data.name_span) if data is not None else None
+        values = _values(whole, offer.note, samples) if offer.kind == "field" else ()
+        return Meaning(span, offer.heading, (*offer.about.splitlines(), *values), place)
+    environment, _ = macro_variables(cursor.before, around.environment)
+    type_ = type_of(operand, environment)
+    if type_ is None or type_.name != "map" or cursor.next == "(":
+        return None
+    kind = str(type_.args[1])
+    return Meaning(span, f"{whole}: {kind}", _values(whole, kind, samples))
+
+
+def _offered(cursor: _Cursor, offers: Iterable[Candidate]) -> Candidate | None:
+    """What completion offers for the word."""
+    is_call = cursor.next == "("
+    for offer in offers:
+        if offer.text.rstrip("([") == cursor.token.text and (offer.kind == "function") == is_call:
+            return offer
+    return None
+
+
+def _of_argument(document: EditedDocument, cursor: _Cursor, used: str) -> Meaning | None:
+    found = document.policies.get(used)
+    for parameter in found.policy.parameters if found is not None else ():
+        if found is not None and parameter.name == cursor.token.text:
+            definition = Definition(found.source, parameter.name_span)
+            return Meaning(cursor.token.span, print_parameter(parameter), (), definition)
+    return None
+
+
+# ---- names
+
+
+def _of_name(document: EditedDocument, cursor: _Cursor) -> Meaning | None:
+    """Inner names hide outer ones: variables of macros, parameters, items, and the variables."""
+    name, known = cursor.token.text, cursor.known
+    # The word itself may be the variable that a macro declares.
+    code = [*cursor.before, cursor.token, *_declaring(cursor.after)]
+    environment, variables = macro_variables(code, known.environment)
+    defined: tuple[str, Span] | None = None
+    if name in variables:
+        defined = f"{name}: {environment.variables[name]}", variables[name]
+    for parameter in reversed(known.parameters):
+        if defined is None and parameter.name == name:
+            defined = print_parameter(parameter), parameter.name_span
+    for item in known.checked.policy.items if known.checked is not None else ():
+        if defined is None and isinstance(item, Let | Def | Group | Count) and item.name == name:
+            defined = _head(item, document.source), item.name_span
+    if defined is not None:
+        heading, span = defined
+        return Meaning(cursor.token.span, heading, (), Definition(document.source, span))
+    offer = _offered(cursor, names(known.environment))
+    if offer is None or not offer.heading:
+        return None
+    return Meaning(cursor.token.span, offer.heading, offer.about.splitlines())
+
+
+def _declaring(after: Sequence[EditedToken]) -> Sequence[EditedToken]:
+    """The tokens that end the declaration of a macro's variables: `,` or `, item,`."""
+    if not after or after[0].text != ",":
+        return ()
+    declares_two = len(after) > 2 and after[1].kind == "word" and after[2].text == ","
+    return after[: 3 if declares_two else 1]
+
+
+def _head(item: Let | Def | Group | Count, source: Source) -> str:
+    match item:
+        case Let(name, value):
+            return f"let {name}: {value.type} = {cut(source.slice(value.span), _LONGEST)}"
+        case Def(name, parameters, result):
+            return f"def {name}({', '.join(map(print_parameter, parameters))}): {result}"
+        case Group(name, by):
+            return f"group {name} by {source.slice(by.span)}"
+        case Count():
+            return source.slice(item.span)

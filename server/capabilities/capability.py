@@ -24,14 +24,13 @@ from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import ApiError
 from engine.facts import Facts
-from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer, key_of
-from engine.objects.request_pod import RequestPod
+from engine.objects.request_pod import ObjectCodec, RequestPod
 from engine.program.policy_time import PolicyTimes
 from server.capabilities.policy_statuses import StatusTopic
 from server.http.health import Readiness
 from server.metrics.families import Sample
-from server.options import Options
+from server.settings import Options
 from server.supervisor import Background, Work
 from server.view.routes import Answer, Route
 

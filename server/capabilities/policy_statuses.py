@@ -30,7 +30,7 @@ from grammar.clauses.share import Share
 from grammar.messages.texts import cut
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import Bound
-from grammar.tree.clauses import Policy, Setting, of_kind
+from grammar.tree.policy import Policy, Setting, of_kind
 from grammar.tree.printer import print_expression
 from grammar.values.maps import EMPTY_RECORD
 from grammar.values.time import Timestamp

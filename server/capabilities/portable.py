@@ -8,14 +8,13 @@ from typing import Any
 from engine.cache.cache import Cache
 from engine.engine import Engine
 from engine.errors import ExpensivePolicyError
-from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer
-from engine.objects.request_pod import FORM, RequestPodReader, form_versions
+from engine.objects.request_pod import FORM, ObjectCodec, RequestPodReader, form_versions
 from engine.portable.portable_clauses import ClauseVerdict, portability
 from engine.portable.portable_form import EXPENSIVE, added, form_of, patch
 from engine.program.policy_time import PolicyTimes
 from engine.program.program import Program
-from engine.selectors.label_conditions import Frozen
+from engine.selectors.terms import Frozen
 from server.capabilities.capability import Capability, Opened, Site
 from server.capabilities.policy_statuses import Outcome, ReportedPolicy, StatusPart
 

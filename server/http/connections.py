@@ -25,7 +25,7 @@ import aiohttp
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from server.call import LogEntry
+from server.call import LimitedLog, LogEntry
 from server.http.bodies import ByteBudget
 from server.http.framing import (
     END_OF_HEAD,
@@ -37,7 +37,6 @@ from server.http.framing import (
     RequestReader,
 )
 from server.http.places import Places
-from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
 from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
 

@@ -17,13 +17,12 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from grammar.messages.texts import shown
-from server.call import CallRecord, LogEntry, log_entry
+from server.call import CallRecord, LimitedLog, LogEntry, RecentNews, log_entry
 from server.errors import Outcome
 from server.http.bodies import BodyReader
 from server.http.health import ReadinessCheck
 from server.http.places import address_of
 from server.http.sockets import Shutdown
-from server.log_limit import LimitedLog, RecentNews
 from server.metrics.metrics import Metrics
 
 VerbHandler = Callable[[web.Request, CallRecord], Awaitable[web.Response]]

@@ -24,11 +24,11 @@ from typing import Any
 from aiohttp import web
 
 from grammar.messages.texts import os_reason
+from server.call import LimitedLog
 from server.http.bodies import ByteBudget
 from server.http.connections import Connection, Connections, connection_options
 from server.http.health import Heartbeat, ReadinessCheck, health_routes
 from server.http.tls import Credentials
-from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
 from server.settings import Settings
 

@@ -19,9 +19,8 @@ from grammar.messages.texts import os_reason
 from policies.disk import Disk, Visit
 from policies.loader import INTERVAL_SECONDS, Watcher
 from server.answers import CertificateInUse
-from server.call import LogEntry
+from server.call import LimitedLog, LogEntry, RecentNews
 from server.http.health import ReadinessCheck
-from server.log_limit import LimitedLog, RecentNews
 from server.metrics.metrics import Metrics
 from server.settings import SettingsError, TlsFiles
 

@@ -28,9 +28,8 @@ from engine.cache.reflector import Timing
 from engine.cluster.binding import Binder
 from engine.cluster.client import CORE, ApiClient, Limits, connect, path_of
 from engine.cluster.events import Events, PodEvent
-from engine.cluster.in_flight_ends import PodEnds, SchedulerLease
 from engine.cluster.lease import LeaderGate, Lease
-from engine.cluster.requeue import Requeuer
+from engine.cluster.requeue import PodEnds, Requeuer, SchedulerLease
 from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
@@ -41,9 +40,8 @@ from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import NotSyncedError
 from engine.facts import Facts
-from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer
-from engine.objects.request_pod import RequestPod
+from engine.objects.request_pod import ObjectCodec, RequestPod
 from engine.program.policy_time import DecisionTime, PolicyTimes, WorkClock
 from engine.work import shared_pause
 from grammar.meaning.schema import Schema
@@ -54,12 +52,11 @@ from server.capabilities.policy_statuses import Statuses
 from server.capabilities.table import CAPABILITIES
 from server.http.health import ReadinessCheck
 from server.metrics.families import Sample
-from server.options import Options
 from server.runtime.file_cluster import ClusterSource, leave_uncollected
 from server.runtime.observers import LogObserver
 from server.runtime.policies import PolicyReader, PolicyReloader
 from server.runtime.status_reporting import StatusReporter
-from server.settings import is_loopback
+from server.settings import Options, is_loopback
 from server.supervisor import Background, Work
 
 # Seconds for one chunk of a list that a draft is tried on, and its objects. Decisions wait while a

@@ -30,14 +30,14 @@ from engine.cache.list_watch import CHUNK
 from engine.cache.node_table import Snapshot
 from engine.decision.verb_call import ClusterState
 from engine.errors import NotSyncedError
-from engine.objects.codec import ObjectCodec
 from engine.objects.peer import key_of
+from engine.objects.request_pod import ObjectCodec
 from grammar.meaning.schema import Schema
 from grammar.messages.texts import os_reason
 from policies.disk import Disk, Visit
 from policies.loader import Watcher
 from server.http.health import ReadinessCheck
-from server.options import SnapshotOrigin
+from server.settings import SnapshotOrigin
 
 _NO_POLICIES: Mapping[str, bytes] = {}
 

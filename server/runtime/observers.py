@@ -20,8 +20,7 @@ from queue import Full, Queue
 
 from engine.decision.verb_call import Observer, Occurrence
 from grammar.messages.texts import LINES, MOST_WHOLE, escaped, escaped_json, shown
-from server.call import LogEntry
-from server.log_limit import LimitedLog, RecentNews
+from server.call import LimitedLog, LogEntry, RecentNews
 from server.metrics.metrics import Metrics
 
 FORMATS = ("text", "json")

@@ -27,6 +27,7 @@ from server.admission.checking_process import CheckingProcess
 from server.admission.webhooks import WebhookParts
 from server.answers import ReplicaStatus
 from server.app import WEBHOOKS, AppParts, create_app
+from server.call import LimitedLog
 from server.capabilities.table import CAPABILITIES, CAPABILITY_ROUTES
 from server.http import sockets as running
 from server.http.bodies import ByteBudget
@@ -34,13 +35,11 @@ from server.http.connections import Connections
 from server.http.health import Heartbeat
 from server.http.middleware import MisconfigurationWarnings
 from server.http.tls import Credentials
-from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
-from server.options import Options
 from server.runtime.cluster_runtime import ClusterRuntime, Deciding, open_cluster
 from server.runtime.file_cluster import ClusterSource, FileCluster
 from server.runtime.policies import PolicyReader, PolicyReloader
-from server.settings import Settings
+from server.settings import Options, Settings
 from server.supervisor import Background
 from server.view.drafts import DRAFT_MEMORY_MIB, Drafts
 from server.view.explaining import Explainer

@@ -26,8 +26,8 @@ from engine.engine import Engine
 from engine.errors import EngineError
 from engine.explanation.effects import EffectOfPolicy, effects
 from engine.explanation.inspection import ClauseResults, Inspection
-from engine.objects.codec import ObjectCodec
 from engine.objects.peer import key_of
+from engine.objects.request_pod import ObjectCodec
 from engine.offline import offline_engine
 from engine.simulation.pod_list import PodList, PodReader, pods_in
 from engine.work import finished

@@ -20,7 +20,7 @@ from cli.world import read_policies
 from engine.cache.cluster_copy import ClusterDocuments
 from engine.decision.part import demanded, summed
 from engine.enforced import EnforcedPolicies
-from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import ObjectCodec
 from engine.offline import offline_engine
 from engine.simulation.cycle import (
     SimulatedClock,

@@ -27,7 +27,7 @@ STILL: dict[tuple[str, str], object] = {
     ("server.metrics.metrics", "LOOK_SECONDS"): math.inf,
     ("server.view.policy_states", "_LOOK_SECONDS"): math.inf,
     ("server.view.explaining", "_some"): no_pods,
-    ("server.log_limit", "MOST_LINES_A_SECOND"): 0,
+    ("server.call", "MOST_LINES_A_SECOND"): 0,
     ("server.verbs.answering", "_LONG_SECONDS"): math.inf,
 }
 

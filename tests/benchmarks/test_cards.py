@@ -20,13 +20,12 @@ import numpy.typing as npt
 import pytest
 
 from engine.cache.cache import Cache
-from engine.cards.card_functions import CardFacts
-from engine.cards.fragmentation import Mix
+from engine.cards.fragmentation import CardFacts, Mix
 from engine.cards.node_cards import TAKEN, Taken, annotation
 from engine.decision.scoring import value
 from engine.engine import Engine
 from engine.given_cards import shape
-from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import ObjectCodec
 from engine.program.program import CardsProgram, ScoreProgram
 from tests.benchmarks.results import AtMost, Record
 from tests.support import builders

@@ -11,8 +11,7 @@ import pytest
 from cli.commands.repl import asked
 from cli.console import put
 from cli.explanation import parts_of
-from cli.repl.conversation import answer
-from cli.repl.session import ReplSession
+from cli.repl.conversation import ReplSession, answer
 from engine.errors import own_text
 from engine.explanation.cause import cause_of
 from engine.explanation.document import PodExplanation

@@ -24,8 +24,7 @@ from cli.explanation import (
     one_node,
     then_and_now,
 )
-from cli.repl.conversation import answer
-from cli.repl.session import ReplSession
+from cli.repl.conversation import ReplSession, answer
 from cli.sources import AskedCluster
 from cli.world import explained
 from engine.decision.journal import PreemptionDetail

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
+from cli.command import add_flags
 from cli.commands import serve
-from cli.flag_table import add_flags
 from cli.main import main
 from cli.serving.placet_configuration import FIELDS
 from cli.version import RELEASE

@@ -12,7 +12,7 @@ from random import Random
 from engine.decision.registry import Registry
 from engine.objects.request_pod import NO_EXEMPTIONS, RequestPodReader
 from engine.portable.portable_form import PortableAddition, PortableForm, added, form_of
-from engine.selectors.label_conditions import Frozen
+from engine.selectors.terms import Frozen
 from tests.differential.worlds import HOST, RACK, ZONE, World
 from tests.support.builders import Object, node, raw
 from tests.support.engines import CODEC, registry_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.objects.defaulting import as_stored
+from engine.objects.workload_pods import as_stored
 from tests.e2e.api import Api, ApiError
 from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import cluster, plane, programs

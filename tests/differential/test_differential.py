@@ -22,8 +22,8 @@ from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.explanation.inspection import Inspection
-from engine.objects.codec import decode_namespace
 from engine.objects.eligibility import CORDONED, matches_affinity, tolerates, unfit
+from engine.objects.request_pod import decode_namespace
 from engine.program.program import Program
 from engine.simulation.cycle import NodeEligibility
 from engine.simulation.node_resources import demand, resources_of

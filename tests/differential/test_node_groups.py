@@ -17,9 +17,9 @@ from engine.clauses.programs import compile_policy
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.explanation.inspection import Inspection
-from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import ObjectCodec
 from engine.portable.portable_clauses import portability
-from engine.selectors.label_conditions import Frozen
+from engine.selectors.terms import Frozen
 from engine.work import finished
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.schema import load_schema

@@ -16,7 +16,7 @@ from engine.decision.verdict import Feasible, HeldBack
 from engine.engine import Engine
 from engine.errors import WaitingError
 from engine.given_cards import shape
-from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import ObjectCodec
 from engine.program.program import CardsProgram
 from grammar.tree.source import Source
 from policies.validation import check_source

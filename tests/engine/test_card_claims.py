@@ -15,8 +15,7 @@ from engine.decision.verdict import Feasible
 from engine.enforced import needs
 from engine.engine import Engine
 from engine.given_cards import CardClaims
-from engine.objects.codec import ObjectCodec
-from engine.objects.request_pod import Exemptions
+from engine.objects.request_pod import Exemptions, ObjectCodec
 from engine.program.frame import Frame
 from engine.program.program import CardsProgram
 from grammar.tree.source import Source

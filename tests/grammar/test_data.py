@@ -9,7 +9,7 @@ from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.diagnostics import mend
 from grammar.syntax.formatter import format_file, print_data
 from grammar.syntax.parser import parse_file
-from grammar.tree.data import Data, FromConfigMap, FromFile, FromMetrics, FromPrometheus
+from grammar.tree.policy import Data, FromConfigMap, FromFile, FromMetrics, FromPrometheus
 from grammar.tree.source import Source
 from grammar.tree.types import DOUBLE, QUANTITY, STRING
 from policies.validation import Validator, check_source

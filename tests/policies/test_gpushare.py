@@ -18,7 +18,7 @@ from engine.clauses.programs import compile_policy
 from engine.decision.registry import Registry
 from engine.enforced import needs
 from engine.engine import Engine
-from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import ObjectCodec
 from engine.program.policy_time import DecisionTime
 from grammar.tree.source import Source
 from grammar.values.time import Timestamp

@@ -8,13 +8,13 @@ import pytest
 
 from engine.clauses.programs import compile_policy
 from engine.counting.bounds import target
-from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import ObjectCodec
 from engine.program.frame import Frame
 from engine.program.program import Program
 from grammar.clauses.share import Share
 from grammar.meaning.schema import load_schema
 from grammar.tree.clause_parts import Bound, Repair
-from grammar.tree.clauses import Policy
+from grammar.tree.policy import Policy
 from grammar.values.time import Timestamp
 from policies.admission import CheckedObject, check_object, lines
 from policies.sugar import CLAUSE, parts

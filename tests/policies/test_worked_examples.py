@@ -14,7 +14,7 @@ from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.errors import WaitingError
-from engine.objects.codec import decode_namespace
+from engine.objects.request_pod import decode_namespace
 from policies.admission import check_object
 from tests.support.builders import (
     Object,

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.cache.node_table import Snapshot
 from engine.clauses.programs import compile_policy
-from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import ObjectCodec
 from engine.program.frame import Frame, unhurried
 from engine.program.program import FilterProgram, Program, ScoreProgram
 from grammar.meaning.schema import Schema, load_schema

@@ -15,7 +15,6 @@ from engine.cache.cache import Cache
 from engine.cache.node_table import Snapshot
 from engine.cache.tallies import Scope
 from engine.errors import BadObjectError
-from engine.objects.codec import Namespace, Node
 from engine.objects.peer import (
     REQUEUE_CONDITION,
     Controller,
@@ -24,6 +23,7 @@ from engine.objects.peer import (
     decode_controller,
     key_of,
 )
+from engine.objects.request_pod import Namespace, Node
 from tests.support.books import examples
 from tests.support.builders import controller, node, pod, raw
 from tests.support.engines import node_of, peer_of, snapshot_of

@@ -11,12 +11,19 @@ from hypothesis import strategies as st
 
 from cli.world import World
 from engine.cache.cluster_copy import ClusterDocuments
-from engine.cards.card_functions import with_cards
+from engine.cards.fragmentation import with_cards
 from engine.enforced import enforced
 from engine.explanation.document import NodeCounts
-from engine.explanation.evidence import KEPT_OUT, clauses_on, told
 from engine.explanation.inspection import ClauseResults, Inspection
-from engine.explanation.written import Traced, Values, Written, WrittenClauses
+from engine.explanation.written import (
+    KEPT_OUT,
+    Traced,
+    Values,
+    Written,
+    WrittenClauses,
+    clauses_on,
+    told,
+)
 from engine.offline import offline_engine
 from engine.work import finished
 from grammar.clauses.score import Score

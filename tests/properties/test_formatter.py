@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grammar.syntax.formatter import format_file
-from grammar.syntax.lexemes import Lexemes
-from grammar.syntax.parser import parse_file
+from grammar.syntax.parser import Lexemes, parse_file
 from grammar.tree.source import Source
 from policies.loader import library_sources
 from tests.properties import strategies

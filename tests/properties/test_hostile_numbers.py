@@ -22,8 +22,8 @@ from engine.decision.verdict import Feasible
 from engine.enforced import needs
 from engine.engine import Engine
 from engine.errors import BadObjectError, EngineError
-from engine.objects.codec import ObjectCodec
 from engine.objects.peer import decode_controller
+from engine.objects.request_pod import ObjectCodec
 from tests.support.builders import Object, controller, node, pod, raw
 from tests.support.engines import SCHEMA, Known, Silent, checked, node_of, registry_of
 

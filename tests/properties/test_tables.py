@@ -25,7 +25,7 @@ from engine.program.tables import Table
 from grammar.clauses.filter import Filter
 from grammar.meaning.evaluator import evaluate
 from grammar.tree.ast import Expr
-from grammar.tree.clauses import of_kind
+from grammar.tree.policy import of_kind
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.quantity import Quantity
 from grammar.values.time import NEVER, SECOND, Timestamp

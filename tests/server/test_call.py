@@ -7,9 +7,8 @@ import logging
 import pytest
 
 from engine.errors import BadObjectError, DeadlineExceededError, EngineError, NotSyncedError
-from server.call import CallRecord, LogEntry, log_entry
+from server.call import MOST_LINES_A_SECOND, CallRecord, LimitedLog, LogEntry, RecentNews, log_entry
 from server.errors import CallFailure, Outcome, RequestError, failure_of
-from server.log_limit import MOST_LINES_A_SECOND, LimitedLog, RecentNews
 
 
 def test_a_log_line_has_the_facts_of_the_call() -> None:

@@ -32,8 +32,8 @@ from engine.decision.verb_call import Observer, Occurrence
 from engine.engine import Engine
 from engine.gangs.gangs import Gangs
 from engine.given_cards import GivenCards
-from engine.objects.codec import Namespace, Node, ObjectCodec
 from engine.objects.peer import ENDED, Controller, Peer, key_of, labelled, root_of, rooted
+from engine.objects.request_pod import Namespace, Node, ObjectCodec
 from engine.program.compiler import Compiler
 from engine.program.frame import (
     CheckDeadline,

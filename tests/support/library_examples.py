@@ -15,8 +15,7 @@ from pathlib import Path
 from grammar.clauses.cards import Cards
 from grammar.meaning.schema import Schema, load_schema
 from grammar.syntax.parser import parse_file
-from grammar.tree.clauses import Parameter, Policy
-from grammar.tree.data import Data, FromConfigMap
+from grammar.tree.policy import Data, FromConfigMap, Parameter, Policy
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Source
 from policies.loader import library_sources

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.cards.card_functions import with_cards
+from engine.cards.fragmentation import with_cards
 from engine.objects.peer import ENDED, Peer
 from grammar.checker.policy_checker import Checked
 from grammar.clauses.filter import Filter
@@ -16,8 +16,7 @@ from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import Bounds
-from grammar.tree.clauses import Policy
-from grammar.tree.data import Count, Group
+from grammar.tree.policy import Count, Group, Policy
 from grammar.tree.types import INT
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.nodes import GroupOfNodes

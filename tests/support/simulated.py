@@ -11,8 +11,7 @@ from random import Random
 
 from engine.cache.informers import Needs
 from engine.engine import Engine
-from engine.objects.codec import ObjectCodec
-from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
+from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, ObjectCodec
 from engine.program.policy_time import DecisionTime
 from engine.simulation.cycle import (
     PodOutcome,

@@ -17,8 +17,8 @@ from random import Random
 
 from engine.cache.reflector import unreported
 from engine.cache.store import ObjectStore, pods
-from engine.cluster.in_flight_ends import PodEnds
 from engine.cluster.lease import Lease
+from engine.cluster.requeue import PodEnds
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.placement import ReplicaRole
 from engine.decision.registry import Registry

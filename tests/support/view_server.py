@@ -45,12 +45,12 @@ from server.answers import (
     ReplicaStatus,
     WatchedResource,
 )
+from server.call import LimitedLog
 from server.capabilities.audit import audit_list
 from server.capabilities.table import CAPABILITY_ROUTES
 from server.http.bodies import ByteBudget
 from server.http.connections import Connections
 from server.http.sockets import CONNECTIONS, listening
-from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
 from server.settings import Settings
 from server.view.drafts import Drafts

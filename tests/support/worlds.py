@@ -14,8 +14,8 @@ from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.errors import EngineError
-from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer
+from engine.objects.request_pod import ObjectCodec
 from engine.program.policy_time import DecisionTime
 from tests.support.builders import Object, pod, raw
 from tests.support.engines import Known, Silent, cache_of

@@ -9,7 +9,7 @@ import pytest
 from cli.demo.demo_cluster import demo_cluster, node_names
 from engine.cache.cluster_file import Reading, read_cluster
 from engine.cache.node_table import NodeWithPods
-from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import ObjectCodec
 from grammar.meaning.schema import load_schema
 from grammar.values.time import Timestamp
 

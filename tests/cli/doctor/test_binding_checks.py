@@ -9,9 +9,9 @@ import yaml
 
 from cli.doctor.configuration_text import configurations
 from cli.doctor.context import ConfigurationContext
-from cli.doctor.extender import placets
 from cli.doctor.findings import examine
 from cli.doctor.requirements import SchedulerRequirements, read_requirements
+from cli.doctor.schema import placets
 from grammar.messages.diagnostics import Diagnostic
 from tests.cli.conftest import Placet
 from tests.support.scheduler_configs import BIND_APART, OTHER, Json, configuration, ours

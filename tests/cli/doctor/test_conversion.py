@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.doctor.configuration_text import configurations
-from cli.doctor.conversion import PRIORITIES, Conversion, convert
+from cli.doctor.configuration_text import PRIORITIES, Conversion, configurations, convert
 from cli.doctor.generator import OUR_URL
 from tests.support.books import section
 from tests.support.scheduler_configs import OTHER, OURS, configuration

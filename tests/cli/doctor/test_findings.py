@@ -9,9 +9,9 @@ import pytest
 from cli.command import CommandError
 from cli.doctor.configuration_text import configurations
 from cli.doctor.context import ConfigurationContext
-from cli.doctor.extender import placets
 from cli.doctor.findings import OF_ALL, OF_ENTRIES, OF_OURS, examine
 from cli.doctor.requirements import SchedulerRequirements, read_requirements
+from cli.doctor.schema import placets
 from cli.render import FieldFinding
 from tests.support.books import section
 from tests.support.scheduler_configs import (

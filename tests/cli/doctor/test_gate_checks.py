@@ -11,9 +11,9 @@ import yaml
 
 from cli.doctor.configuration_text import configurations
 from cli.doctor.context import ConfigurationContext
-from cli.doctor.extender import placets
 from cli.doctor.findings import examine
 from cli.doctor.requirements import Marking, SchedulerRequirements, read_requirements
+from cli.doctor.schema import placets
 from engine.objects.gate import GATE
 from tests.support.scheduler_configs import OURS, Json, configuration, ours
 

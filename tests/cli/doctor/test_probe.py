@@ -13,8 +13,8 @@ import pytest
 
 from cli.doctor.configuration_text import configurations
 from cli.doctor.context import Found
-from cli.doctor.extender import ExtenderEntry
 from cli.doctor.probe import probe, started
+from cli.doctor.schema import ExtenderEntry
 from engine.decision.journal import Journal
 from tests.cli.conftest import Placet
 from tests.support.certificates import Keyring, secured

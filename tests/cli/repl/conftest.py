@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.commands.repl import asked
-from cli.repl.conversation import answer
-from cli.repl.session import ReplSession
+from cli.repl.conversation import ReplSession, answer
 from tests.cli import shop
 from tests.cli.conftest import folder, placet
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.repl.conversation import COMMANDS
-from cli.repl.session import ReplSession
+from cli.repl.conversation import COMMANDS, ReplSession
 from tests.cli.repl.conftest import Say, load
 from tests.support.builders import kubectl_list, node, pod, raw
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli.repl.session import ReplSession
+from cli.repl.conversation import ReplSession
 from cli.repl.terminal import complete
 from tests.cli.repl.conftest import Say
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from cli.repl.conversation import answer, reading, unfinished
-from cli.repl.session import ReplSession
+from cli.repl.conversation import ReplSession, answer, reading, unfinished
 from tests.cli.repl.conftest import Say
 
 

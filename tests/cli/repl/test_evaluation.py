@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.repl.session import ReplSession
+from cli.repl.conversation import ReplSession
 from tests.cli import shop
 from tests.cli.conftest import Placet
 from tests.cli.repl.conftest import Say, load

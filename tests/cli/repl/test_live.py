@@ -9,8 +9,7 @@ import pytest
 
 from cli.command import CommandError
 from cli.commands import repl
-from cli.repl.conversation import answer
-from cli.repl.session import ReplSession
+from cli.repl.conversation import ReplSession, answer
 from cli.sources import source_of
 from tests.support.builders import Object, controller, node, pod
 from tests.support.fake_api_server import Answer, FakeApiServer, fake_api_server

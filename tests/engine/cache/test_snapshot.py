@@ -3,8 +3,8 @@
 import pytest
 
 from engine.cache.node_table import NodeWithPods, as_offered
-from engine.objects.codec import decode_namespace
 from engine.objects.peer import Workload, decode_controller
+from engine.objects.request_pod import decode_namespace
 from grammar.values.quantity import Quantity
 from grammar.values.time import Timestamp
 from tests.support.builders import CREATED, controller, namespace, node, pod, raw

@@ -8,16 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cards.card_functions import (
+from engine.cards.fragmentation import (
     NO_FACTS,
     CardFacts,
+    CardShape,
+    Mix,
     best_fragmentation,
     by_fragmentation,
     cards_of,
     fragmentation,
+    need,
     with_cards,
 )
-from engine.cards.fragmentation import CardShape, Mix, need
 from engine.cards.node_cards import (
     Card,
     alike,

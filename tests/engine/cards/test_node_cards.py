@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cards.card_functions import (
+from engine.cards.fragmentation import (
     NO_FACTS,
     CardFacts,
     cards_of,
+    need,
 )
-from engine.cards.fragmentation import need
 from engine.cards.node_cards import (
     MOST_CARDS,
     TAKEN,

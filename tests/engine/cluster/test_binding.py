@@ -25,7 +25,7 @@ from engine.errors import (
     RefusedError,
     WaitingError,
 )
-from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import ObjectCodec
 from engine.program.policy_time import DecisionTime
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source

@@ -20,7 +20,7 @@ from engine.decision.placement import ReplicaRole
 from engine.decision.recent_answers import LastAnswers
 from engine.engine import Engine
 from engine.errors import ApiUnreachableError, EngineError, HandoverError, WaitingError
-from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import ObjectCodec
 from grammar.meaning.schema import load_schema
 from tests.support import builders, fake_clock
 from tests.support.books import examples

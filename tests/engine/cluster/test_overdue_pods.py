@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.cache.reflector import unreported
-from engine.cluster.in_flight_ends import PodEnds
+from engine.cluster.requeue import PodEnds
 from engine.counting.in_flight_pods import AskedPod, InFlightPods, Schedulers
 from engine.errors import ApiError, ApiUnreachableError
 from engine.objects.peer import Peer

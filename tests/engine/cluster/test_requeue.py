@@ -22,9 +22,8 @@ from engine.errors import (
     WaitingError,
 )
 from engine.objects.api_types import ObjectCondition
-from engine.objects.codec import ObjectCodec
 from engine.objects.peer import REQUEUE_CONDITION, Peer
-from engine.objects.request_pod import RequestPod, RequestPodReader
+from engine.objects.request_pod import ObjectCodec, RequestPod, RequestPodReader
 from engine.program.policy_time import MOST_PORTIONS
 from grammar.meaning.schema import load_schema
 from grammar.values.time import Timestamp

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.cluster.in_flight_ends import SchedulerLease
+from engine.cluster.requeue import SchedulerLease
 from engine.errors import ApiError, ApiUnreachableError
 from tests.support.reviews import OneAnswerApi
 

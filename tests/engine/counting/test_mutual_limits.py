@@ -18,9 +18,14 @@ from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.errors import EngineError, WaitingError
 from engine.explanation.inspection import Inspection
-from engine.objects.codec import ObjectCodec, decode_namespace
 from engine.objects.peer import Peer, labelled
-from engine.objects.request_pod import BYPASS, NO_EXEMPTIONS, Exemptions
+from engine.objects.request_pod import (
+    BYPASS,
+    NO_EXEMPTIONS,
+    Exemptions,
+    ObjectCodec,
+    decode_namespace,
+)
 from engine.work import finished
 from grammar.checker.policy_checker import Checked
 from grammar.clauses.limit import Limit

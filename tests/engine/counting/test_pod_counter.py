@@ -12,8 +12,8 @@ import pytest
 from engine.cache.pods_excluding import PodsExcluding
 from engine.counting.groups import CountGroups
 from engine.errors import DeadlineExceededError
-from engine.objects.codec import Namespace, decode_namespace
 from engine.objects.peer import TEMPLATE_HASH, decode_controller
+from engine.objects.request_pod import Namespace, decode_namespace
 from engine.program.frame import Frame
 from engine.program.program import CountClause
 from grammar.values.errors import EvaluationError

@@ -10,8 +10,8 @@ import pytest
 
 from engine.engine import Engine
 from engine.errors import BriefWaitError, EngineError
-from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer
+from engine.objects.request_pod import ObjectCodec
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import SCHEMA, Known, Silent, cache_of, registry_of
 

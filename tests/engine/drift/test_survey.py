@@ -12,9 +12,8 @@ from engine.drift.drift_document import DriftDocument
 from engine.drift.survey import Survey, answered
 from engine.enforced import enforced
 from engine.engine import Engine
-from engine.objects.codec import ObjectCodec
 from engine.objects.peer import decode_controller
-from engine.objects.request_pod import Exemptions
+from engine.objects.request_pod import Exemptions, ObjectCodec
 from grammar.tree.source import Source
 from policies.validation import Validator
 from tests.support.builders import Object, controller, node, pod, raw

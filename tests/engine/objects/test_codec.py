@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from engine.errors import BadObjectError
-from engine.objects.codec import ObjectCodec
 from engine.objects.peer import HostPort, Workload, decode_controller
+from engine.objects.request_pod import ObjectCodec
 from grammar.meaning.schema import Schema, load_schema
 from grammar.tree.types import Type
 from grammar.values.quantity import Quantity

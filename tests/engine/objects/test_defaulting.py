@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from engine.cache.cluster_file import documents
-from engine.objects.defaulting import as_stored
+from engine.objects.workload_pods import as_stored
 from tests.support.builders import Object, kubectl_list, node, pod, raw
 
 GPU = "nvidia.com/gpu"

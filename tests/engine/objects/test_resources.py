@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.objects.codec import ObjectCodec
 from engine.objects.disruption_budget import by_namespace, decode_budget, violating
 from engine.objects.eligibility import matches_affinity, tolerates
 from engine.objects.peer import Peer
+from engine.objects.request_pod import ObjectCodec
 from engine.objects.resources import (
     PodRequests,
     pod_limits,

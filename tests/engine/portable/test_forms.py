@@ -16,7 +16,7 @@ from engine.objects.request_pod import (
     form_versions,
 )
 from engine.portable.portable_form import PortableAddition, PortableForm, added, form_of, patch
-from engine.selectors.label_conditions import Frozen
+from engine.selectors.terms import Frozen
 from tests.support.builders import Object, pod, raw
 from tests.support.engines import CODEC, registry_of
 

@@ -6,7 +6,7 @@ import pytest
 
 from grammar.clauses.gang import Gang
 from grammar.meaning.schema import load_schema
-from grammar.tree.clauses import of_kind
+from grammar.tree.policy import of_kind
 from grammar.tree.source import Source
 from policies.validation import Validator, check_source
 from tests.grammar.rules import helpers

@@ -10,7 +10,7 @@ import pytest
 from grammar.syntax.formatter import format_file
 from grammar.syntax.parser import parse_file
 from grammar.tree import ast
-from grammar.tree.clauses import ForPods, Policy
+from grammar.tree.policy import ForPods, Policy
 from grammar.tree.source import Source, Span
 from grammar.tree.types import Type
 from grammar.tree.walk import children

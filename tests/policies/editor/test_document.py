@@ -7,8 +7,7 @@ import pytest
 from grammar.meaning.schema import Schema, load_schema
 from grammar.tree.source import Source, Span
 from policies.editor.completion import NoSamples
-from policies.editor.edited_text import EditedDocument, complete, document
-from policies.editor.meaning import Meaning, meaning
+from policies.editor.edited_text import EditedDocument, Meaning, complete, document, meaning
 from policies.editor.tokens import tokens
 from policies.validation import Validator
 

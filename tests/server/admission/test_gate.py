@@ -12,8 +12,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.objects.codec import ObjectCodec
 from engine.objects.gate import GATE, NewPod, is_marked, marking
+from engine.objects.request_pod import ObjectCodec
 from grammar.meaning.schema import load_schema
 from policies.admission import Examiner
 from policies.validation import Validation

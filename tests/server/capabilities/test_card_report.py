@@ -12,7 +12,7 @@ from engine.cards.fragmentation import CardShape
 from engine.cards.node_cards import TAKEN, Taken, annotation
 from engine.engine import Engine
 from engine.facts import PartOf
-from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import ObjectCodec
 from server.capabilities.cards import _GUESSED, MOST_PODS, CardReport, UsualPods
 from tests.support import builders
 from tests.support.engines import SCHEMA, Known, Silent, given_cards, registry_of

@@ -14,10 +14,9 @@ from engine.counting.in_flight_pods import Schedulers
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.errors import DeadlineExceededError
-from engine.objects.codec import ObjectCodec
 from engine.objects.gate import GATE
 from engine.objects.peer import Peer
-from engine.objects.request_pod import Exemptions
+from engine.objects.request_pod import Exemptions, ObjectCodec
 from engine.program.frame import Evaluation, Frame
 from grammar.meaning.schema import load_schema
 from grammar.values.time import SECOND, Timestamp

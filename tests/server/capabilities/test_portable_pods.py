@@ -10,11 +10,10 @@ from engine.cache.cache import Cache
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.errors import ExpensivePolicyError
-from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer
-from engine.objects.request_pod import FORM
+from engine.objects.request_pod import FORM, ObjectCodec
 from engine.program.policy_time import PolicyTimes
-from engine.selectors.label_conditions import Frozen
+from engine.selectors.terms import Frozen
 from policies.resource import PolicyStatus, StatusCondition
 from server.app import GATE as PATH
 from server.capabilities.policy_statuses import Statuses

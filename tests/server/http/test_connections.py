@@ -17,10 +17,10 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry
 
+from server.call import LimitedLog
 from server.http.bodies import ByteBudget
 from server.http.connections import Connection, Connections
 from server.http.sockets import CONNECTIONS, listening, runner_options
-from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
 from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
 from tests.server.conftest import Serve

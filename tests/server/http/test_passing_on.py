@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
+from server.call import LimitedLog
 from server.http.bodies import ByteBudget
 from server.http.connections import BEGUN_SECONDS, Connection, Connections
-from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
 from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
 from tests.support import fake_clock

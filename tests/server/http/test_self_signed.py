@@ -11,7 +11,7 @@ import pytest
 import trustme
 from cryptography import x509
 
-from server.http.self_signed import (
+from server.runtime.certificate_keeper import (
     CA,
     CA_KEY,
     CA_LIFE,

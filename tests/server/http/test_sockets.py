@@ -16,11 +16,11 @@ import pytest
 from aiohttp import ClientSession, web
 from prometheus_client import CollectorRegistry
 
+from server.call import LimitedLog
 from server.http.bodies import ByteBudget
 from server.http.connections import Connection, Connections
 from server.http.sockets import Listener, Shutdown, listening, serve
 from server.http.tls import Credentials
-from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
 from server.settings import Settings
 from tests.support.certificates import Keyring

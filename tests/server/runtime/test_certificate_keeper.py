@@ -15,9 +15,8 @@ import aiohttp
 import pytest
 
 from engine.errors import ApiError
-from server.http.self_signed import CA, CA_KEY, CERTIFICATE, KEY, LIFE
 from server.http.tls import private_file
-from server.runtime.certificate_keeper import CertificateKeeper
+from server.runtime.certificate_keeper import CA, CA_KEY, CERTIFICATE, KEY, LIFE, CertificateKeeper
 from server.settings import SelfSigned, TlsFiles
 from tests.server.runtime.test_tasks import running
 from tests.support.object_api import Object, ObjectApi

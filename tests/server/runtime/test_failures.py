@@ -16,7 +16,7 @@ from engine.cache.cache import Cache
 from engine.cache.node_table import Snapshot
 from engine.decision.verdict import Feasible
 from engine.errors import EngineError, NotSyncedError
-from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import ObjectCodec
 from grammar.meaning.schema import load_schema
 from server.http.health import ReadinessCheck
 from server.metrics.metrics import Metrics

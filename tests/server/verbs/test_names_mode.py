@@ -16,7 +16,7 @@ from engine.clauses.programs import compile_policy
 from engine.decision.registry import Registry
 from engine.decision.verdict import FEASIBLE, Decision, Rejected, Scores
 from engine.engine import Engine
-from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import ObjectCodec
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
 from policies.validation import check_source
