@@ -24,12 +24,7 @@ from engine.objects.workload_pods import KnownUid
 from engine.simulation.cycle import PodOutcome, SimulationOptions
 from engine.simulation.pod_list import PodList, PodReader, hint, pods_in
 from engine.simulation.result import KINDS, SimulationAnswer, changes
-from engine.simulation.what_if import (
-    NodesToAdd,
-    Prepared,
-    WhatIf,
-    prepared,
-)
+from engine.simulation.what_if import NodesToAdd, Prepared, WhatIf, prepared
 from engine.work import finished
 from grammar.meaning.schema import load_schema
 from grammar.messages.texts import counted

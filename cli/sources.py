@@ -22,15 +22,7 @@ import msgspec
 from cli.command import CommandError
 from cli.render import put_problem
 from cli.streams import put_line
-from cli.world import (
-    Found,
-    World,
-    in_force,
-    read_data,
-    sources_of,
-    undeclared,
-    warn_of_lacks,
-)
+from cli.world import Found, World, in_force, read_data, sources_of, undeclared, warn_of_lacks
 from engine.cache.cluster_copy import (
     ClusterCopy,
     ClusterDocuments,

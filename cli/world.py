@@ -14,12 +14,7 @@ from pathlib import Path
 from cli.command import CommandError, read_file
 from cli.render import Finding, put_findings
 from cli.streams import put_line
-from engine.cache.cluster_copy import (
-    ClusterCopy,
-    ClusterDocuments,
-    DataText,
-    NamedPod,
-)
+from engine.cache.cluster_copy import ClusterCopy, ClusterDocuments, DataText, NamedPod
 from engine.cache.informers import CONTROLLERS, Needs
 from engine.data.reading import FORMS
 from engine.enforced import EnforcedPolicies, enforced

@@ -30,14 +30,7 @@ from grammar.tree.walk import walk
 from policies.admission import CheckedObject, StoredObject
 from policies.manifest_text import report
 from policies.resource import VersionInForce
-from policies.validation import (
-    ActivePolicy,
-    CheckedFile,
-    InForce,
-    Validation,
-    identity,
-    succeed,
-)
+from policies.validation import ActivePolicy, CheckedFile, InForce, Validation, identity, succeed
 
 _NO_OBJECTS: Mapping[str, StoredObject] = {}
 

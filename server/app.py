@@ -16,12 +16,7 @@ from server.call import LimitedLog
 from server.http.bodies import BodyReader, ByteBudget
 from server.http.connections import AnswerAtOnce, Connections
 from server.http.health import Readiness, health_routes
-from server.http.middleware import (
-    CallRecorder,
-    MisconfigurationWarnings,
-    VerbHandler,
-    access,
-)
+from server.http.middleware import CallRecorder, MisconfigurationWarnings, VerbHandler, access
 from server.http.sockets import CONNECTIONS, Shutdown
 from server.metrics.metrics import Metrics
 from server.settings import Settings

@@ -8,24 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.command import (
-    FROZEN,
-    CommandError,
-    Exit,
-    flags_of,
-    input_source,
-    replace_text,
-)
-from cli.render import (
-    REPORT,
-    Finding,
-    cases_of,
-    fails,
-    print_error,
-    put_note,
-    put_report,
-    totals,
-)
+from cli.command import FROZEN, CommandError, Exit, flags_of, input_source, replace_text
+from cli.render import REPORT, Finding, cases_of, fails, print_error, put_note, put_report, totals
 from cli.streams import PassingLine, put_line
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.costs import LIMIT, describe

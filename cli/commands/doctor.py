@@ -5,31 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 
-from cli.command import (
-    CommandError,
-    Exit,
-    flags_of,
-    lease,
-)
-from cli.doctor.configuration_text import (
-    configurations,
-    existing,
-    read_text,
-)
+from cli.command import CommandError, Exit, flags_of, lease
+from cli.doctor.configuration_text import configurations, existing, read_text
 from cli.doctor.context import ConfigurationContext, Found
 from cli.doctor.findings import examine
 from cli.doctor.generator import OUR_LEASE
 from cli.doctor.requirements import Marking, read_requirements
 from cli.doctor.schema import ExtenderEntry, placets
-from cli.render import (
-    REPORT,
-    FieldFinding,
-    cases_of,
-    fails,
-    put_note,
-    put_report,
-    totals,
-)
+from cli.render import REPORT, FieldFinding, cases_of, fails, put_note, put_report, totals
 from cli.version import version
 from grammar.messages.diagnostics import nearest
 

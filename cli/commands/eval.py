@@ -5,16 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from cli.command import (
-    DATA,
-    OUTPUT,
-    POD_FILE,
-    POLICIES,
-    RUNNING,
-    SNAPSHOTS,
-    Exit,
-    flags_of,
-)
+from cli.command import DATA, OUTPUT, POD_FILE, POLICIES, RUNNING, SNAPSHOTS, Exit, flags_of
 from cli.expressions import (
     ONLY_IN_CLAUSES,
     Expression,

@@ -129,11 +129,7 @@ def _convert(
 ) -> int:
     """Prints what a configuration is converted to, and on standard error what is different."""
     # Importing YAML takes longer than the rest of this command.
-    from cli.doctor.configuration_text import (  # noqa: PLC0415
-        configurations,
-        convert,
-        read_text,
-    )
+    from cli.doctor.configuration_text import configurations, convert, read_text  # noqa: PLC0415
 
     given = {"--section": args.section, "--scheduler-name": args.scheduler_name}
     if flag := next((flag for flag, is_given in given.items() if is_given), ""):

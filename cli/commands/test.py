@@ -12,15 +12,7 @@ from pathlib import Path
 from cli.command import CommandError, Exit, flags_of
 from cli.policy_tests.coverage import Coverage
 from cli.policy_tests.runner import Outcome, Runner, Suite, TestOutcome, collect
-from cli.render import (
-    REPORT,
-    Finding,
-    ReportCase,
-    print_error,
-    put_note,
-    put_report,
-    wants_colour,
-)
+from cli.render import REPORT, Finding, ReportCase, print_error, put_note, put_report, wants_colour
 from cli.streams import beneath
 from grammar.meaning.schema import load_schema
 from grammar.messages.texts import counted, escaped

@@ -14,13 +14,7 @@ no order between objects. Assumed pods follow the state machine of kube-schedule
 
 from __future__ import annotations
 
-from collections.abc import (
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from weakref import WeakSet
 
@@ -37,10 +31,7 @@ from engine.cache.node_table import (
     Versions,
     with_pods,
 )
-from engine.cache.tallies import (
-    Scope,
-    Tallies,
-)
+from engine.cache.tallies import Scope, Tallies
 from engine.objects.disruption_budget import DisruptionBudget, by_namespace
 from engine.objects.peer import (
     ENDED,

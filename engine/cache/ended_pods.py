@@ -9,11 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from engine.cache.tallies import (
-    AddsUntil,
-    Scope,
-    Tallies,
-)
+from engine.cache.tallies import AddsUntil, Scope, Tallies
 from engine.objects.peer import FAILED, Peer, PodFailure, key_of
 from engine.objects.remembered import bytes_of
 from grammar.values.time import NEVER, SECOND, Timestamp

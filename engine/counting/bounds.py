@@ -21,10 +21,7 @@ from msgspec import structs
 from engine.cache.tallies import FULL
 from engine.counting.in_flight_pods import GroupIds
 from engine.program.operations import sum_bound
-from engine.program.program import (
-    BoundProgram,
-    CountClause,
-)
+from engine.program.program import BoundProgram, CountClause
 from grammar.values.errors import EvaluationError
 
 Counts = npt.NDArray[np.int64]

@@ -45,10 +45,7 @@ from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Frame, Report
 from engine.program.operations import added
 from engine.program.policy_time import CallTime
-from engine.program.program import (
-    CountClause,
-    LimitingProgram,
-)
+from engine.program.program import CountClause, LimitingProgram
 from grammar.tree.clause_parts import NodeSet, PodState
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.time import NEVER

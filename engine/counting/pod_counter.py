@@ -39,11 +39,7 @@ from engine.objects.request_pod import RequestPod
 from engine.program.frame import Evaluate, Frame, unlimited
 from engine.program.operations import added
 from engine.program.policy_time import BRIEF_SECONDS
-from engine.program.program import (
-    CountClause,
-    CountProgram,
-    Peers,
-)
+from engine.program.program import CountClause, CountProgram, Peers
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.sizes import STEPS
 from grammar.values.time import NEVER

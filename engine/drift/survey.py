@@ -25,12 +25,7 @@ from engine.cache.node_table import Snapshot
 from engine.decision.moves import BrokenRule, MovedPods, OtherNodes
 from engine.decision.part import Breach, DecisionPart
 from engine.decision.verb_call import ClusterState
-from engine.drift.drift_document import (
-    BrokenClause,
-    DriftDocument,
-    DriftedPod,
-    clauses_of,
-)
+from engine.drift.drift_document import BrokenClause, DriftDocument, DriftedPod, clauses_of
 from engine.engine import Engine
 from engine.errors import BadObjectError, DeadlineExceededError, EngineError
 from engine.objects.kept_pods import kept

@@ -17,12 +17,7 @@ from engine.program.compiler import OF_PODS, Compiler
 from engine.program.frame import Evaluate, Message
 from engine.program.node_groups import GroupSpec, namespace_of_pod, number_of_sum
 from engine.program.node_groups import digest_of as digest_of_group
-from engine.program.pod_shape import (
-    Path,
-    PodReads,
-    node_parts,
-    pod_parts,
-)
+from engine.program.pod_shape import Path, PodReads, node_parts, pod_parts
 from engine.program.program import (
     NO_READS,
     BoundProgram,
@@ -51,13 +46,7 @@ from grammar.tree.clause_parts import (
     Template,
     WaitUntil,
 )
-from grammar.tree.policy import (
-    COUNT_OF_NODES,
-    Count,
-    Data,
-    FromObjects,
-    Policy,
-)
+from grammar.tree.policy import COUNT_OF_NODES, Count, Data, FromObjects, Policy
 from grammar.tree.printer import print_expression
 from grammar.tree.types import DYN
 from grammar.tree.walk import children, reads

@@ -13,13 +13,7 @@ from grammar.messages import catalogue
 from grammar.messages.catalogue import ParseError
 from grammar.messages.helping import told
 from grammar.tree.ast import Expr, Ident, Literal
-from grammar.tree.clause_parts import (
-    AnyClause,
-    Bounds,
-    MissingGives,
-    Order,
-    SchedulerNeed,
-)
+from grammar.tree.clause_parts import AnyClause, Bounds, MissingGives, Order, SchedulerNeed
 from grammar.tree.printer import print_expression
 from grammar.tree.types import BOOL, DURATION, QUANTITY, agrees
 

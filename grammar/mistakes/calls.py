@@ -14,15 +14,7 @@ from grammar.meaning.environment import FUNCTIONS
 from grammar.messages import habits, plain_words
 from grammar.messages.helping import Remedy
 from grammar.messages.plain_words import RESOURCES, words_of
-from grammar.mistakes.fields import (
-    KINDS,
-    MACROS,
-    grouped,
-    is_read,
-    name_among,
-    optional,
-    selected,
-)
+from grammar.mistakes.fields import KINDS, MACROS, grouped, is_read, name_among, optional, selected
 from grammar.mistakes.names import NameRemedies
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string

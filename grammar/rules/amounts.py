@@ -16,15 +16,7 @@ from grammar.clauses.score import Score
 from grammar.meaning.constants import constants
 from grammar.meaning.costs import Estimator, expressions
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.rules.ranges import (
-    MIRRORED,
-    NEGATED,
-    Extent,
-    conjuncts,
-    extent,
-    said,
-    scale_of,
-)
+from grammar.rules.ranges import MIRRORED, NEGATED, Extent, conjuncts, extent, said, scale_of
 from grammar.rules.rule import Tree, finding, instead, on, rule
 from grammar.rules.words import compared, root_of, unwrapped
 from grammar.tree import ast

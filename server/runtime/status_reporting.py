@@ -27,12 +27,7 @@ from engine.work import shared_pause, until_next
 from grammar.values.time import Timestamp
 from policies.resource import PolicyStatus, StatusCondition
 from server.capabilities.capability import LedCluster
-from server.capabilities.policy_statuses import (
-    EXPENSIVE,
-    UNMET,
-    Outcomes,
-    Statuses,
-)
+from server.capabilities.policy_statuses import EXPENSIVE, UNMET, Outcomes, Statuses
 
 _PERIOD_SECONDS = 1.0
 

@@ -14,11 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from engine.cache.cluster_copy import ClusterCopy, DataText, NamedPod
-from engine.cache.cluster_file import (
-    ClusterFileError,
-    ClusterObjects,
-    bodies,
-)
+from engine.cache.cluster_file import ClusterFileError, ClusterObjects, bodies
 from engine.cache.informers import Needs
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.enforced import EnforcedPolicies, enforced, needs_of
