@@ -97,10 +97,7 @@ def table(
         alike = [isinstance(row[number], int | float | PartOf | None) for row in listed]
         numbers = column in right or (bool(alike) and all(alike))
         made.add_column(
-            column,
-            justify="right" if numbers else "left",
-            no_wrap=numbers,
-            overflow="fold",
+            column, justify="right" if numbers else "left", no_wrap=numbers, overflow="fold"
         )
     for row in listed:
         made.add_row(*map(_cell, row))

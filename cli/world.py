@@ -139,9 +139,7 @@ def sources_of(paths: Sequence[Path]) -> tuple[Source, ...]:
 
 
 def in_force(
-    sources: Sequence[Source],
-    objects: Mapping[str, bytes],
-    schema: Schema,
+    sources: Sequence[Source], objects: Mapping[str, bytes], schema: Schema
 ) -> EnforcedPolicies:
     """The policies of files and of objects that a server would enforce.
 
@@ -171,11 +169,7 @@ def warn_of_lacks(cluster: ClusterCopy, policies: EnforcedPolicies) -> None:
 
 
 def explained(
-    world: World,
-    pod: NamedPod,
-    *,
-    node: str | None = None,
-    asker: Asker = NOBODY,
+    world: World, pod: NamedPod, *, node: str | None = None, asker: Asker = NOBODY
 ) -> PodExplanation:
     """The explanation of a pod on every node, as if it had none.
 

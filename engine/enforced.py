@@ -175,8 +175,7 @@ def enforced(
             if of_file[active.file] == 1
         },
         needs=replace(
-            needed,
-            repairs=any(program.repair is not None for program in registry.programs),
+            needed, repairs=any(program.repair is not None for program in registry.programs)
         ),
         compiled=compiled,
     )

@@ -311,8 +311,7 @@ class PolicyStatus(Base, frozen=True):
         _Count | None, Meta(description="The number of pods that placementPolicy asks for there.")
     ] = None
     violations: Annotated[
-        _Count | None,
-        Meta(description="The difference between the two, in pods."),
+        _Count | None, Meta(description="The difference between the two, in pods.")
     ] = None
     driftedPods: Annotated[
         _Count | None,

@@ -190,10 +190,7 @@ def _about_values(policy: Policy, names: Mapping[str, Checked]) -> Iterator[Diag
 
 
 def _chosen_sources(
-    checked: Checked,
-    used: Sequence[tuple[Use, Checked]],
-    names: Mapping[str, Checked],
-    make: Fill,
+    checked: Checked, used: Sequence[tuple[Use, Checked]], names: Mapping[str, Checked], make: Fill
 ) -> Iterator[Diagnostic]:
     """An error for each block of data that a policy of a namespace chooses by its values.
 

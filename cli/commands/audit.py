@@ -55,11 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _policy(
-    policy: str,
-    found: Sequence[PolicyAudits],
-    after: int,
-    days: int,
-    namespace: str | None,
+    policy: str, found: Sequence[PolicyAudits], after: int, days: int, namespace: str | None
 ) -> Iterator[Part]:
     """A policy as the replicas know it: a sentence, and its pods after this time."""
     since = min(each.since for each in found)

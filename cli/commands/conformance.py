@@ -124,11 +124,7 @@ async def _run(args: argparse.Namespace) -> int:
                 "start the extender, or let it be started with --start",
             )
         conformance = Conformance(
-            caller,
-            cluster,
-            api,
-            names=args.node_cache_capable,
-            idle_seconds=args.idle,
+            caller, cluster, api, names=args.node_cache_capable, idle_seconds=args.idle
         )
         results = await _collected(conformance, args)
     if args.output != "human":

@@ -33,9 +33,7 @@ _MOST_ROWS = 50
 _MOST_NAMES = 5
 
 
-ARGUMENTS = flags_of(
-    f"{replicas.POLICY}{replicas.NAMESPACES}{OUTPUT}{WORLD}{replicas.PLACET}",
-)
+ARGUMENTS = flags_of(f"{replicas.POLICY}{replicas.NAMESPACES}{OUTPUT}{WORLD}{replicas.PLACET}")
 
 
 def run(args: argparse.Namespace) -> int:

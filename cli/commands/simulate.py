@@ -108,9 +108,7 @@ def run(args: argparse.Namespace) -> int:
             pods = pending_pods(cluster, namespace, source.name)
         change = what_if(args.add_nodes, args.drain, cluster)
     options = SimulationOptions(
-        weight=args.weight,
-        plugins=not args.no_plugin_scores,
-        ignored=tuple(args.ignore_resource),
+        weight=args.weight, plugins=not args.no_plugin_scores, ignored=tuple(args.ignore_resource)
     )
     ready = {name: prepare(cluster, each, pods, options, change) for name, each in sets.items()}
     warn_of_lacks(next(iter(ready.values())).cluster, next(iter(sets.values())))

@@ -73,9 +73,7 @@ POD: Object = {
         "labels": {"app": "web", "tier": "web"},
     },
     "spec": {
-        "containers": [
-            {"name": "web", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}},
-        ],
+        "containers": [{"name": "web", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]
     },
 }
 

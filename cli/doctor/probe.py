@@ -98,10 +98,7 @@ def _answered(
         yield error(ours.at("tlsConfig"), f"`{name}` is answered with {status}", hint)
         return
     if status != 200:
-        port = next(
-            (of for path, of in _PORTS if call(path)[0] in (200, 401, 403, 503)),
-            "",
-        )
+        port = next((of for path, of in _PORTS if call(path)[0] in (200, 401, 403, 503)), "")
         message = f"`{name}` is answered with {status}"
         hint = f"write `{name}Verb: {name}`, and the URL of `placet serve --listen`"
         if port and ours.verbs[name] == name:

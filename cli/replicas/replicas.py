@@ -282,9 +282,7 @@ async def _through(
     forward = PortForward(client, target.namespace, pod, target.port)
     path = await stack.enter_async_context(local_socket(forward))
     session = aiohttp.ClientSession(
-        "http://127.0.0.1",
-        connector=aiohttp.UnixConnector(str(path)),
-        read_bufsize=_LONGEST_LINE,
+        "http://127.0.0.1", connector=aiohttp.UnixConnector(str(path)), read_bufsize=_LONGEST_LINE
     )
     return Replica(pod, await stack.enter_async_context(session), forward)
 

@@ -251,8 +251,7 @@ def _not_json(file: Path, reason: str) -> ClusterFileError:
         )
     if "trailing characters" in reason:
         return ClusterFileError(
-            f"`{file}` goes on after its JSON has ended",
-            "give each answer of kubectl its own file",
+            f"`{file}` goes on after its JSON has ended", "give each answer of kubectl its own file"
         )
     detail = reason.partition(": ")[2] or reason
     return ClusterFileError(f"`{file}` is not JSON: {detail}", how_to_write(file))

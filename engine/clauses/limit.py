@@ -147,10 +147,5 @@ def _sum(thousandths: float) -> str:
 
 
 LIMIT = ClauseMeaning(
-    kind=Limit,
-    programs=_programs,
-    needs=_needs,
-    portable=_portable,
-    counted=_counted,
-    told=_told,
+    kind=Limit, programs=_programs, needs=_needs, portable=_portable, counted=_counted, told=_told
 )

@@ -287,11 +287,7 @@ class Binder:
 
         seconds = part.hold(binding.uid, end)
         others = () if client.ended is None else (client.ended,)
-        await asyncio.wait(
-            (ended, *others),
-            timeout=seconds,
-            return_when=asyncio.FIRST_COMPLETED,
-        )
+        await asyncio.wait((ended, *others), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if not ended.done():
             part.give_up(binding.uid, is_late=not any(each.done() for each in others))
         assert ended.done(), "who ends a wait tells all who wait"

@@ -341,12 +341,7 @@ class MutualLimit:
         return high, low
 
     def _examined(
-        self,
-        name: Hashable,
-        census: Census,
-        wanted: Callable[[Peer], bool],
-        *,
-        keeps_others: bool,
+        self, name: Hashable, census: Census, wanted: Callable[[Peer], bool], *, keeps_others: bool
     ) -> _FoundGroups:
         """The groups for which a function is true, all of them examined."""
         known = self._found.get(name)

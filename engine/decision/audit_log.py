@@ -273,11 +273,7 @@ class Audits:
     """Audits of the calls of filter, and the `log` of what they have found."""
 
     def __init__(
-        self,
-        calls: CallOpener,
-        placement: Placement,
-        observer: Observer,
-        later: Later,
+        self, calls: CallOpener, placement: Placement, observer: Observer, later: Later
     ) -> None:
         self.log = AuditLog(calls.now)
         self.log.adopted(calls.registry.programs)
@@ -309,12 +305,7 @@ class Audits:
             return
 
     def _audit(
-        self,
-        call: VerbCall,
-        names: Sequence[str],
-        table: NodeTable,
-        rows: NodeRows,
-        passing: Mask,
+        self, call: VerbCall, names: Sequence[str], table: NodeTable, rows: NodeRows, passing: Mask
     ) -> Iterator[None]:
         """Reports what policies in audit mode would reject; stops at the end of each portion."""
         parts: dict[str, tuple[Program, list[_Work]]] = {}

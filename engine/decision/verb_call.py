@@ -252,11 +252,7 @@ class CallOpener:
         return Evaluation(lambda: frame, lambda: now, time, self.clause_failed, self.shortened)
 
     def _open(
-        self,
-        pod: RequestPod,
-        names: Sequence[str],
-        time: CallTime,
-        kept: KeptPlans | None = None,
+        self, pod: RequestPod, names: Sequence[str], time: CallTime, kept: KeptPlans | None = None
     ) -> VerbCall:
         known, keeper, exemptions = self.snapshot(), kept or self._kept, self.exemptions
         exempt = (

@@ -217,11 +217,7 @@ class Tries:
     """Tries to place waiting gangs."""
 
     def __init__(
-        self,
-        site: PartSite,
-        known: KnownGangs,
-        members: Members,
-        attempts: Attempts,
+        self, site: PartSite, known: KnownGangs, members: Members, attempts: Attempts
     ) -> None:
         self._known = known
         self._members = members

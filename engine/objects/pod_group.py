@@ -18,10 +18,7 @@ from engine.objects.decoding import JsonInt, ObjectDecoder
 
 KUBERNETES, COSCHEDULING = "scheduling.k8s.io", "scheduling.x-k8s.io"
 # The versions that have it, in which the fields that count are the same; the newest first.
-GROUP_VERSIONS = {
-    KUBERNETES: ("v1beta1", "v1alpha3", "v1alpha2"),
-    COSCHEDULING: ("v1alpha1",),
-}
+GROUP_VERSIONS = {KUBERNETES: ("v1beta1", "v1alpha3", "v1alpha2"), COSCHEDULING: ("v1alpha1",)}
 # The label of a pod with the name of its group of coscheduling.
 LABEL = "scheduling.x-k8s.io/pod-group"
 

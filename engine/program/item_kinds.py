@@ -73,13 +73,7 @@ class ItemKinds:
     """
 
     def __init__(
-        self,
-        items: MacroItems,
-        test: Evaluate,
-        room: ColumnRoom,
-        *,
-        passive: bool,
-        charges: bool,
+        self, items: MacroItems, test: Evaluate, room: ColumnRoom, *, passive: bool, charges: bool
     ) -> None:
         self._items = items.read
         self._slot = items.slot

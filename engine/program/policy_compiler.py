@@ -361,9 +361,5 @@ class PolicyCompiler:
 UNDECIDING = (Template, WaitUntil)
 # The paths of the pod that select the nodes that a spread counts.
 _ELIGIBILITY = frozenset(
-    {
-        ("spec", "nodeSelector"),
-        ("spec", "affinity", "nodeAffinity"),
-        ("spec", "tolerations"),
-    }
+    {("spec", "nodeSelector"), ("spec", "affinity", "nodeAffinity"), ("spec", "tolerations")}
 )

@@ -53,10 +53,7 @@ def _each(cards: Sequence[Any] | Size, *_: Any) -> int:
 
 
 def _all(
-    _name: str | Size,
-    capacities: Sequence[Any] | Size,
-    pods: Sequence[Any] | Size,
-    _facts: object,
+    _name: str | Size, capacities: Sequence[Any] | Size, pods: Sequence[Any] | Size, _facts: object
 ) -> int:
     return 16 * (len(capacities) + len(pods))
 

@@ -115,10 +115,7 @@ def absorb(values: Iterable[Callable[[], object]], *, decisive: bool) -> bool:
 
 
 def evaluate(
-    expr: ast.Expr,
-    variables: Mapping[str, object],
-    environment: Environment,
-    steps: int = STEPS,
+    expr: ast.Expr, variables: Mapping[str, object], environment: Environment, steps: int = STEPS
 ) -> object:
     """The value of an expression.
 

@@ -99,8 +99,7 @@ ROWS = (
     TypeRow(f"string.* {_IS} (?:int|double)'.*", '"{r}"', "r"),
     TypeRow(f"string.* {_REL} (?P<t>int|double)'.*", "{t}({l})", "l"),
     TypeRow(
-        f"int<pod\\.priority> {_REL} string'(?![\\d.]+\\Z).*",
-        "pod.spec.priorityClassName {op} {r}",
+        f"int<pod\\.priority> {_REL} string'(?![\\d.]+\\Z).*", "pod.spec.priorityClassName {op} {r}"
     ),
     TypeRow(f"int<(?P<t>.*)\\.getHours\\(\\)> {_REL} string'\\d+:\\d\\d(?::\\d\\d)?", _clock),
     TypeRow("(?:int|double).* string'-?\\d+(?:\\.\\d+)?", "{v}", "r"),

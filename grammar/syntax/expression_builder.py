@@ -32,7 +32,7 @@ RESERVED = frozenset(
     (
         "as break const continue else for function if import let loop package namespace"
         " return var void while"
-    ).split(),
+    ).split()
 )
 _TESTS = ("all", "exists", "exists_one", "existsOne")
 _TRANSFORMS = ("transformList", "transformMap", "transformMapEntry")

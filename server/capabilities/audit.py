@@ -90,19 +90,11 @@ def _audit_status(audits: PolicyAudits, before: tuple[AuditedPodStatus, ...]) ->
     own = {pod.pod for pod in pods}
     pods += [pod for pod in before if pod.pod not in own]
     return AuditStatus(
-        audits.since,
-        audits.waiting,
-        audits.workloads,
-        audits.elsewhere,
-        tuple(pods[:_MOST_LAST]),
+        audits.since, audits.waiting, audits.workloads, audits.elsewhere, tuple(pods[:_MOST_LAST])
     )
 
 
 def _pod(pod: AuditedPod) -> AuditedPodStatus:
     return AuditedPodStatus(
-        pod.pod,
-        pod.workload or "",
-        pod.clauses[0].clause[:1024],
-        pod.since,
-        pod.node or "",
+        pod.pod, pod.workload or "", pod.clauses[0].clause[:1024], pod.since, pod.node or ""
     )

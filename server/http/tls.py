@@ -52,11 +52,7 @@ class Credentials:
     """
 
     def __init__(
-        self,
-        files: TlsFiles,
-        metrics: Metrics,
-        log: Logger,
-        clock: Callable[[], float] = time.time,
+        self, files: TlsFiles, metrics: Metrics, log: Logger, clock: Callable[[], float] = time.time
     ) -> None:
         """Reads the files. Raises TlsError."""
         self._files = files
