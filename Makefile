@@ -160,8 +160,8 @@ chaos: .venv/stamp  ## disturb a real control plane: make chaos SEED=1 MINUTES=2
 chaos-mutants: .venv/stamp  ## plant faults in copies of the tree, which a simulated nemesis must find: make chaos-mutants SEEDS=1,2,3
 	.venv/bin/python -m tests.chaos.mutants
 
-simulated: .venv/stamp  ## disturb a simulated cluster: make simulated SEED=1 MINUTES=2 BIND=1 REPAIR=1 SHORTEN=1
-	.venv/bin/python -m tests.chaos.simulated $(SEED) $(MINUTES) $(if $(BIND),--bind) $(if $(REPAIR),--repair) $(if $(SHORTEN),--shorten=60) \
+simulated: .venv/stamp  ## disturb a simulated cluster without a bindVerb and with one: make simulated SEED=1 MINUTES=2 BIND=1 REPAIR=1 SHORTEN=1
+	.venv/bin/python -m tests.chaos.simulated $(SEED) $(MINUTES) $(if $(BIND),$(if $(filter 0,$(BIND)),--no-bind,--bind)) $(if $(REPAIR),--repair) $(if $(SHORTEN),--shorten=60) \
 	  $(if $(SCHEDULE),--schedule=$(SCHEDULE))
 
 bench: .venv/stamp  ## measure; print a table and write .bench/results.json

@@ -22,7 +22,7 @@ from tests.support.fake_api_server import Request
 _MOST_OF_A_KIND = 5
 _REPEATED_LATE = 5
 # What delays no placement, and how long others are noticed: a Lease ends, and a window after it.
-_NO_TROUBLE = ("create", "delete", "deploy", "label", "open", "policy")
+_NO_TROUBLE = ("create", "delete", "deploy", "label", "open", "policy", "trial")
 _TROUBLE_SECONDS = 60.0
 # A new policy is in force by then.
 DEPLOY_SECONDS = 8.0
@@ -65,6 +65,8 @@ class Actor(ABC, Generic[R]):
         self._pool = POOLS[0]
         # Until when a fault may be noticed.
         self.troubled = 0.0
+        # What is tried once it is quiet.
+        self.trials: list[Action] = []
 
     # ---- what is due
 
@@ -131,6 +133,8 @@ class Actor(ABC, Generic[R]):
                 self._create_namespaces(values["name"], int(values["count"]))
             case "deploy":
                 self._deploy()
+            case "trial":
+                self.trials.append(action)
             case "namespaces-gone":
                 self._delete_namespaces(values["name"])
             case "lease":

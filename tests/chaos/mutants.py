@@ -3,6 +3,8 @@
 `make chaos-mutants` applies each to a copy of the tree, and has a simulated cluster play schedules
 of three seeds there, for two minutes of a processor each. What finds a fault is written shortened.
 `MUTANTS=text` tries those alone whose name has the text, and `SEEDS=4,5,6` takes other seeds.
+Then come random mutants, 30 or `NUMBER=10`, drawn from `DRAW=1`: each has to be found by the unit
+tests of its folder, or else by the nemesis, but for a few that change nothing.
 """
 
 from __future__ import annotations
@@ -17,11 +19,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.chaos.random_mutants import drawn
+
 TREE = Path(__file__).parents[2]
 FOLDERS = ("cli", "deploy", "engine", "grammar", "policies", "server", "tests")
 _SECONDS, _SHORTEN_SECONDS, _MINUTES = 120.0, 60.0, 60
 # On a busy machine, a second of a processor may take long.
 _MOST_SECONDS = 3600.0
+# Of the random mutants so many are to be found: some change nothing that anybody sees.
+_RANDOM, _LEAST_FOUND, _MINUTES_AT_RANDOM = 30, 0.8, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,70 @@ MUTANTS: Sequence[Mutant] = (
         "engine/cards/node_cards.py",
         "        if amount < 0:\n",
         "        if False:\n",
+        binds=True,
+    ),
+    Mutant(
+        "a new list after an expired version keeps deleted objects",
+        "engine/cache/reflector.py",
+        "        self._store.retain(keys)\n        self.relists",
+        '        self._due == "expired" or self._store.retain(keys)\n        self.relists',
+    ),
+    Mutant(
+        "a node that is back takes another row",
+        "engine/cache/cache.py",
+        "        if name in self._left:\n",
+        "        if False:\n",
+    ),
+    Mutant(
+        "a share counts pods that end",
+        "engine/clauses/share.py",
+        "count=compiler.count(clause, clause.bound.amount),\n",
+        "count=compiler.count(clause, clause.bound.amount, terminating=True),\n",
+    ),
+    Mutant(
+        "a spread counts pods that end",
+        "engine/clauses/spread.py",
+        "count = compiler.count(clause, clause.skew)\n",
+        "count = compiler.count(clause, clause.skew, terminating=True)\n",
+    ),
+    Mutant(
+        "a limit forgets pods that end",
+        "engine/clauses/limit.py",
+        "terminating=True",
+        "terminating=False",
+    ),
+    Mutant(
+        "what was known before a term is kept",
+        "engine/counting/in_flight_pods.py",
+        "        self._pods = {u: p for u, p in self._pods.items() if p.since >= since}\n"
+        "        self._refused = {u: r for u, r in self._refused.items() if r[0] >= since}\n",
+        "        return\n",
+    ),
+    Mutant(
+        "the Lease is held whatever the clock says",
+        "engine/cluster/lease.py",
+        "        return self._clock() < self._held_until\n",
+        "        return self._held_until > 0.0\n",
+    ),
+    Mutant(
+        "a gang is released one member early",
+        "engine/gangs/gangs.py",
+        "        if len(gang.holds) >= gang.quorum:\n",
+        "        if len(gang.holds) >= gang.quorum - 1:\n",
+        binds=True,
+    ),
+    Mutant(
+        "members of a gang may share a port of a node",
+        "engine/gangs/paper.py",
+        "        if call.pod.pod.hostPorts and self.ports:\n",
+        "        if False:\n",
+        binds=True,
+    ),
+    Mutant(
+        "a gang of mixed sizes is placed in any order",
+        "engine/gangs/paper.py",
+        "        return sorted(found, key=lambda each: sorted(each.needs.items()), reverse=True)\n",
+        "        return found\n",
         binds=True,
     ),
     Mutant(
@@ -155,14 +225,30 @@ class Found:
     text: str
     seconds: float
 
+    @property
+    def kinds(self) -> str:
+        """The first finding."""
+        lines = (line for line in self.text.splitlines() if line[:1].isalpha() and ": " in line)
+        return next((line for line in lines if " phases, " not in line), "")
+
 
 def run(
-    tree: Path, seed: int, *, binds: bool, repairs: bool = False, minutes: int = _MINUTES
+    tree: Path,
+    seed: int,
+    *,
+    binds: bool | None,
+    repairs: bool = False,
+    minutes: int = _MINUTES,
+    shorten: float = _SHORTEN_SECONDS,
 ) -> Found:
-    """Play a schedule in a copy of the tree until something is found, or the time is over."""
+    """Play a schedule in a copy of the tree until something is found, or the time is over.
+
+    Without a wish, it is played without a bindVerb and with one.
+    """
     command = [sys.executable, "-m", "tests.chaos.simulated", f"{seed}", f"{minutes}"]
-    command += [f"--seconds={_SECONDS:g}", f"--shorten={_SHORTEN_SECONDS:g}"]
-    command += [*(["--bind"] if binds else []), *(["--repair"] if repairs else [])]
+    command += [f"--seconds={_SECONDS:g}", f"--shorten={shorten:g}"]
+    command += [] if binds is None else ["--bind" if binds else "--no-bind"]
+    command += [*(["--repair"] if repairs else [])]
     began = time.monotonic()
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": f"{tree}"}
     try:
@@ -178,7 +264,7 @@ def run(
     except subprocess.TimeoutExpired:
         return Found(False, "it did not end\n", time.monotonic() - began)
     if done.returncode not in (0, 1):
-        raise SystemExit(f"the run failed:\n{done.stderr[-2000:]}")
+        return Found(True, f"the run failed:\n{done.stderr[-2000:]}", time.monotonic() - began)
     return Found(bool(done.returncode), done.stdout, time.monotonic() - began)
 
 
@@ -195,9 +281,26 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def main() -> int:
+def _unit_tests_find(tree: Path, tests: Sequence[str]) -> bool:
+    """Whether unit tests fail there, or do not end."""
+    command = [sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider", *tests]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=tree,
+            env={**os.environ, "PYTHONPATH": f"{tree}"},
+            capture_output=True,
+            timeout=_MOST_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return True
+    return done.returncode != 0
+
+
+def _missed(seeds: Sequence[int]) -> list[str]:
+    """Those of the list that no seed finds."""
     chosen = [each for each in MUTANTS if os.environ.get("MUTANTS", "") in each.name]
-    seeds = [int(each) for each in (os.environ.get("SEEDS") or "1,2,3").split(",")]
     missed = []
     for number, mutant in enumerate(chosen, 1):
         _say(f"{number}/{len(chosen)}: {mutant.name}")
@@ -207,18 +310,50 @@ def main() -> int:
             for seed in seeds:
                 found = run(tree, seed, binds=mutant.binds, repairs=mutant.repairs)
                 if found.anything:
-                    _say(
-                        f"  found by seed {seed}, {found.seconds:.0f} s in all with the shortening:"
-                    )
+                    _say(f"  found by seed {seed}, {found.seconds:.0f} s with the shortening:")
                     _say("".join(f"    {line}\n" for line in found.text.splitlines()))
                     break
                 _say(f"  not found by seed {seed} in {found.seconds:.0f} s")
             else:
                 missed.append(mutant.name)
     _say(f"found {len(chosen) - len(missed)} of {len(chosen)}")
-    for name in missed:
+    return missed
+
+
+def _missed_at_random(number: int, seeds: Sequence[int]) -> list[str]:
+    """Those drawn at random that neither unit tests nor a seed finds."""
+    chosen = drawn(TREE, int(os.environ.get("DRAW") or 1), number)
+    missed = []
+    for place, mutant in enumerate(chosen, 1):
+        _say(f"{place}/{number}: {mutant.name}")
+        with tempfile.TemporaryDirectory() as folder:
+            tree = copied(Path(folder))
+            for name in ("pyproject.toml", "docs", "Makefile", "README.md"):
+                (tree / name).symlink_to(TREE / name)
+            mutant.apply(tree)
+            if _unit_tests_find(tree, mutant.tests):
+                _say("  found by unit tests")
+                continue
+            for seed in seeds:
+                found = run(tree, seed, binds=None, minutes=_MINUTES_AT_RANDOM, shorten=0.0)
+                if found.anything:
+                    _say(f"  found by seed {seed} in {found.seconds:.0f} s: {found.kinds}")
+                    break
+            else:
+                _say("  not found")
+                missed.append(mutant.name)
+    _say(f"found {len(chosen) - len(missed)} of {len(chosen)} random ones")
+    return missed
+
+
+def main() -> int:
+    seeds = [int(each) for each in (os.environ.get("SEEDS") or "1,2,3").split(",")]
+    missed = _missed(seeds)
+    number = int(os.environ.get("NUMBER") or (0 if "MUTANTS" in os.environ else _RANDOM))
+    at_random = _missed_at_random(number, seeds)
+    for name in (*missed, *at_random):
         _say(f"missed: {name}")
-    return int(bool(missed))
+    return int(bool(missed) or len(at_random) > (1 - _LEAST_FOUND) * number)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ POLICY_OBJECTS = "/registry/placement-policy.scheduling.x-k8s.io/placementpolici
 # The label of a pod of somebody who lies about what it takes: it takes nothing.
 HOSTILE = "hostile"
 OURS = "default-scheduler"
+# The phases of a pod that runs no more, and counts nowhere.
+ENDED = ("Succeeded", "Failed")
 # The reason of the condition of a pod that is evicted.
 EVICTED = "EvictionByEvictionAPI"
 LATE_SECONDS = 30.0
@@ -81,6 +83,8 @@ class Report:
     # How often a kube-scheduler has ended by itself: it lost its Lease, or its cache contradicted
     # what it read, for which it ends too.
     schedulers_ended: int = 0
+    # What was done in trials, and how often answers were compared there.
+    did: Counter[str] = field(default_factory=Counter)
 
     def __str__(self) -> str:
         exceptions = ", ".join(f"{n} by {why}" for why, n in sorted(self.exceptions.items()))
@@ -92,6 +96,8 @@ class Report:
             f" kube-schedulers ended by themselves {self.schedulers_ended} times;"
             f" above a bound, as documented: {exceptions or 'none'}"
         )
+        if self.did:
+            done += "".join(f"\n  {number} {what}" for what, number in sorted(self.did.items()))
         return "\n".join([done, *map(str, self.findings)])
 
 
@@ -350,6 +356,9 @@ class Observer:
             self._find("against a filter", pod.name, text)
 
     def _woken(self, pod: Pod, now: float) -> None:
+        if not pod.app:
+            # Members of gangs are woken for each other.
+            return
         times = self._wake_ups[pod.name]
         times.append(now)
         while times[0] < now - MINUTE:
@@ -521,10 +530,11 @@ def pod_of(value: dict[str, Any]) -> Pod:
     metadata, spec = value["metadata"], value["spec"]
     conditions = {each["type"]: each for each in value.get("status", {}).get("conditions", [])}
     labels = metadata.get("labels", {})
+    is_over = value.get("status", {}).get("phase") in ENDED
     return Pod(
         name=metadata["name"],
         uid=metadata["uid"],
-        app="" if HOSTILE in labels else labels.get("app", ""),
+        app="" if HOSTILE in labels or is_over else labels.get("app", ""),
         node=spec.get("nodeName", ""),
         ours=spec.get("schedulerName") == OURS,
         ends="deletionTimestamp" in metadata,

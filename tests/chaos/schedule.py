@@ -30,6 +30,10 @@ REPAIRED, MINUTE = "repaired", 60.0
 NODES = tuple(f"n{number}" for number in range(12))
 ZONES = ("a", "b", "c")
 POOLS = ("x", "y")
+# What is tried in the quiet time after a phase of a simulated cluster; see `simulated/trials.py`.
+TRIALS = ("ends", "changes", "unseen", "returns", "terms", "lease")
+WITH_BIND = ("tight", "members")
+_TRIALS_A_PHASE = 2
 _HEADING = "phase"
 _NO_TIMES: Mapping[str, str] = {}
 # Each fault: its kind and what is fixed of its values. A kube-scheduler with a `route` asks one
@@ -179,7 +183,14 @@ def length(phase: Sequence[Action]) -> float:
     return min(most, max((each.at for each in phase), default=0.0) + 1.0)
 
 
-def schedule(seed: int, minutes: float, *, binds: bool, repairs: bool = False) -> Schedule:
+def schedule(
+    seed: int,
+    minutes: float,
+    *,
+    binds: bool,
+    repairs: bool = False,
+    a_minute: int = PHASES_A_MINUTE,
+) -> Schedule:
     """The same phases for the same seed; more minutes only add phases. `binds`: a bindVerb.
 
     With `repairs` there is a policy with a repair, and nodes change sides for long.
@@ -188,7 +199,7 @@ def schedule(seed: int, minutes: float, *, binds: bool, repairs: bool = False) -
     if repairs:
         phases = max(1, round(minutes * MINUTE / (REPAIR_SECONDS + PHASE_SECONDS)))
         return [maker.repaired() for _ in range(phases)]
-    return [maker.phase() for _ in range(max(1, round(minutes * PHASES_A_MINUTE)))]
+    return [maker.phase() for _ in range(max(1, round(minutes * a_minute)))]
 
 
 class _Maker:
@@ -205,13 +216,26 @@ class _Maker:
         self._faults: list[str] = []
         self._lags = _LAGS if binds else _OF_KUBE_SCHEDULER
         self._doubts: list[str] = []
+        self._kinds_of_trials = (*TRIALS, *(WITH_BIND if binds else ()))
+        self._trials: list[str] = []
         self._phases = 0
         self._kinds_of_phase = (self._busy, self._handover, self._waiting)
 
     def phase(self) -> list[Action]:
         self._phases += 1
         kind = self._kinds_of_phase[(self._phases - 1) % len(self._kinds_of_phase)]
-        return sorted([*self._tidy(), *kind()], key=lambda action: action.at)
+        actions = [*self._tidy(), *kind(), *self._trials_after()]
+        return sorted(actions, key=lambda action: action.at)
+
+    def _trials_after(self) -> Iterator[Action]:
+        """Trials for the quiet time: each comes once before any comes again."""
+        for _ in range(_TRIALS_A_PHASE):
+            if not self._trials:
+                self._trials = self._random.sample(
+                    self._kinds_of_trials, len(self._kinds_of_trials)
+                )
+            seed = f"{self._random.randrange(999)}"
+            yield Action(0.0, "trial", {"name": self._trials.pop(), "seed": seed})
 
     def repaired(self) -> list[Action]:
         """Nodes become spot nodes, so that pods drift; there are faults before and meanwhile."""

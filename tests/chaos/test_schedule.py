@@ -9,6 +9,8 @@ from tests.chaos.schedule import (
     NODES,
     PHASE_SECONDS,
     REPAIR_SECONDS,
+    TRIALS,
+    WITH_BIND,
     Action,
     Schedule,
     length,
@@ -38,6 +40,14 @@ def test_text_gives_the_schedule_back(seed: int) -> None:
 def test_every_fault_comes_before_any_comes_again() -> None:
     kinds = [each.kind for phase in schedule(1, 12, binds=True) for each in phase]
     assert {fault.split()[0] for fault in FAULTS} <= set(kinds)
+
+
+@pytest.mark.parametrize("binds", [False, True])
+def test_every_trial_comes_in_two_minutes_of_a_simulation(binds: bool) -> None:
+    phases = schedule(1, 2, binds=binds, a_minute=3)
+    tried = [e.values["name"] for phase in phases for e in phase if e.kind == "trial"]
+    assert len(tried) == 12
+    assert set(tried) == {*TRIALS, *(WITH_BIND if binds else ())}
 
 
 def test_a_handover_begins_with_one_leader_and_has_somebody_who_sees_late() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.chaos.mutants import MUTANTS, TREE, Mutant, copied, run
+from tests.chaos.random_mutants import drawn
 
 
 @pytest.mark.process
@@ -27,6 +29,21 @@ def test_each_fault_is_one_of_this_tree(mutant: Mutant, tmp_path: Path) -> None:
     tree = copied(tmp_path, folders={Path(mutant.file).parts[0]})
     mutant.apply(tree)
     compile((tree / mutant.file).read_text(), mutant.file, "exec")
+
+
+def test_random_faults_are_parts_of_this_tree_and_can_be_compiled(tmp_path: Path) -> None:
+    found = drawn(TREE, 1, 40)
+    assert found == drawn(TREE, 1, 50)[:40]
+    assert found != drawn(TREE, 2, 40)
+    assert len({each.file for each in found}) > 5
+    for number, each in enumerate(found):
+        tree = tmp_path / f"{number}"
+        (tree / each.file).parent.mkdir(parents=True)
+        shutil.copy(TREE / each.file, tree / each.file)
+        each.apply(tree)
+        changed = (tree / each.file).read_text()
+        assert changed != (TREE / each.file).read_text()
+        compile(changed, each.file, "exec")
 
 
 @pytest.mark.thorough

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tests.chaos.gang_observer import IN_RACK
 from tests.chaos.observer import (
     BUDGETS,
     CARD,
@@ -19,6 +20,7 @@ from tests.chaos.observer import (
 )
 from tests.chaos.repair_observer import OF_SET, PER_MINUTE, SETS
 from tests.chaos.schedule import CARDS, NODES, POLICIES, POOLS, REPAIRED, ZONES, Action
+from tests.e2e.gangs import MEMBERS
 from tests.e2e.manifests import node, pod
 from tests.e2e.policies import API_VERSION
 
@@ -105,6 +107,27 @@ def policy(name: str, namespace: str) -> dict[str, Any]:
             "rules": rules(name, 0, POOLS[0]),
             "enforcementMode": "Strict",
             **({"repair": {"perMinute": PER_MINUTE}} if name == REPAIRED else {}),
+        },
+    }
+
+
+def gang_policy(namespace: str) -> dict[str, Any]:
+    """A policy for gangs, each in one zone."""
+    rules = f"""gang "together" {{
+      of pods by peer.labels["{IN_RACK}"]
+      at least int(pod.annotations["{MEMBERS}"])
+      within node.zone
+      for at most 20s
+      message "waits"
+    }}"""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "PlacementPolicy",
+        "metadata": {"name": "gangs", "namespace": namespace},
+        "spec": {
+            "podSelector": {"matchExpressions": [{"key": IN_RACK, "operator": "Exists"}]},
+            "rules": rules,
+            "enforcementMode": "Strict",
         },
     }
 

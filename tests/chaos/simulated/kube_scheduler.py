@@ -22,11 +22,16 @@ from engine.errors import ApiError
 from tests.chaos.observer import OURS
 from tests.chaos.simulated.api import ClusterApi, Object
 from tests.chaos.simulated.replica import Replica
+from tests.e2e.gangs import MEMBERS
 from tests.e2e.recorder import Call
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 _FIRST_PAUSE, _MOST_PAUSE = 1.0, 10.0
 _HTTP_SECONDS = 5.0
+# The entry of bind has a time above every wait of a gang.
+_BIND_SECONDS = 60.0
+# The label of a pod that its own kube-scheduler lets go to one node alone.
+PINNED = "pinned"
 # How long a cycle takes beside its calls, and a Binding on its way.
 _CYCLE_SECONDS, _BINDING_SECONDS = 0.002, (0.005, 0.05)
 
@@ -68,6 +73,8 @@ class KubeScheduler:
         self.loses: Callable[[str], bool] = lambda _: False
         self.doubles: Callable[[str], bool] = lambda _: False
         self.delay: Callable[[], float] = lambda: 0.0
+        # Who wants to know each answer of filter, with the pod that it is about.
+        self.heard: Callable[[Object, Call], None] = lambda *_: None
         self._api = api
         self._replica = replica
         # Which Placet it asks next, in place of its own.
@@ -76,7 +83,8 @@ class KubeScheduler:
         self._found = found
         self._binds = binds
         self._waiting: dict[str, _Waiting] = {}
-        self._assumed: set[str] = set()
+        # The pods on their way to a node, with the nodes that were offered, the chosen one first.
+        self.assumed: dict[str, list[str]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._news = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -96,7 +104,7 @@ class KubeScheduler:
                 task.cancel()
         self._running = None
         self._waiting.clear()
-        self._assumed.clear()
+        self.assumed.clear()
 
     @property
     def leads(self) -> bool:
@@ -115,14 +123,14 @@ class KubeScheduler:
         if new is None or new["spec"].get("nodeName"):
             self._waiting.pop(key, None)
             if new is None or old is None or old["metadata"]["uid"] != new["metadata"]["uid"]:
-                self._assumed.discard(key)
+                self.assumed.pop(key, None)
             return
         if new["spec"].get("schedulerName", OURS) != OURS or new["spec"].get("schedulingGates"):
             return
         uid = new["metadata"]["uid"]
         known = self._waiting.get(key)
         if known is None or known.uid != uid:
-            if key not in self._assumed:
+            if key not in self.assumed:
                 self._waiting[key] = _Waiting(uid, self._now())
         elif known.due == float("inf") and _is_update(old, new):
             known.due = self._now() + self._pause(known)
@@ -160,13 +168,14 @@ class KubeScheduler:
         entry.tries += 1
         entry.due, entry.for_node = float("inf"), False
         nodes = self._api.nodes()
-        names = [name for name, node in nodes.items() if _is_open(node, pod)]
+        names = [n for n, node in nodes.items() if _is_open(node, pod) and self._has_room(n, pod)]
         if not names:
             entry.for_node = True
             self._refuse(key, pod, "Unschedulable", Counter({"Insufficient cpu": len(nodes)}))
             return
         try:
             answer = await self._call("filter", key, {"Pod": pod, "NodeNames": names}, names)
+            self.heard(pod, self.calls[-1])
             offered = answer["NodeNames"] or []
             scores = (
                 await self._call("prioritize", key, {"Pod": pod, "NodeNames": offered}, offered)
@@ -188,7 +197,7 @@ class KubeScheduler:
         most = max(best.values(), default=0)
         node = self._random.choice([name for name in offered if best.get(name, 0) == most])
         del self._waiting[key]
-        self._assumed.add(key)
+        self.assumed[key] = [node, *offered]
         task = asyncio.create_task(self._bind(key, pod, node, entry))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -205,13 +214,16 @@ class KubeScheduler:
                     "PodUID": metadata["uid"],
                     "Node": node,
                 }
-                await self._call("bind", key, body, [])
+                is_member = MEMBERS in metadata.get("annotations", {})
+                await self._call(
+                    "bind", key, body, [], _BIND_SECONDS if is_member else _HTTP_SECONDS
+                )
                 self._check_bound(key, metadata["uid"], node)
             else:
                 sent = {"metadata": {"uid": metadata["uid"]}, "target": {"name": node}}
                 self._api.bind(key, sent)
         except (_CallError, ApiError) as error:
-            self._assumed.discard(key)
+            self.assumed.pop(key, None)
             now = self._api.pods().get(key)
             if now is None or now["metadata"]["uid"] != entry.uid or now["spec"].get("nodeName"):
                 return
@@ -244,14 +256,35 @@ class KubeScheduler:
         if condition not in known.get("status", {}).get("conditions", []):
             self._api.set_condition(key, condition)
 
+    def _has_room(self, name: str, pod: Object) -> bool:
+        """Whether the node has the processors and the ports that a pod needs, beside the others."""
+        needs, ports = _takes(pod)
+        if needs < 1.0 and not ports:
+            return True
+        taken = 0.0
+        for key, other in self._api.pods().items():
+            if (other["spec"].get("nodeName") or self.assumed.get(key, [""])[0]) == name:
+                its_needs, its_ports = _takes(other)
+                taken += its_needs
+                if ports & its_ports:
+                    return False
+        return taken + needs <= float(self._api.nodes()[name]["status"]["allocatable"]["cpu"])
+
     # ---- calls
 
-    async def _call(self, verb: str, key: str, body: Mapping[str, Any], names: list[str]) -> Any:
+    async def _call(
+        self,
+        verb: str,
+        key: str,
+        body: Mapping[str, Any],
+        names: list[str],
+        seconds: float = _HTTP_SECONDS,
+    ) -> Any:
         """The answer of a verb. Raises _CallError."""
         try:
             if self.doubles(verb):
-                await (self.route or self._own)().ask(verb, body, _HTTP_SECONDS)
-            status, answer = await (self.route or self._own)().ask(verb, body, _HTTP_SECONDS)
+                await (self.route or self._own)().ask(verb, body, seconds)
+            status, answer = await (self.route or self._own)().ask(verb, body, seconds)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _CallError(repr(error)) from error
         name, now = key.rpartition("/")[2], self._now()
@@ -282,7 +315,16 @@ class KubeScheduler:
 def _is_open(node: Object, pod: Object) -> bool:
     """Whether kube-scheduler's own filters let the pod there."""
     closed = node["spec"].get("unschedulable") or node["spec"].get("taints")
-    return not closed and "oversized" not in pod["metadata"].get("labels", {})
+    labels, name = pod["metadata"].get("labels", {}), node["metadata"]["name"]
+    return not closed and "oversized" not in labels and labels.get(PINNED, name) == name
+
+
+def _takes(pod: Object) -> tuple[float, set[int]]:
+    """The processors and the ports of its node that a pod takes."""
+    (container,) = pod["spec"]["containers"]
+    cpu = container["resources"]["requests"]["cpu"]
+    number = float(cpu[:-1]) / 1000 if cpu.endswith("m") else float(cpu)
+    return number, {each["hostPort"] for each in container.get("ports", ())}
 
 
 def _is_update(old: Object | None, new: Object) -> bool:

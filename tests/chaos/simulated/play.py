@@ -12,9 +12,10 @@ import json
 import logging
 import math
 import time
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -49,10 +50,10 @@ from tests.chaos.simulated.kube_scheduler import LEASE, KubeScheduler
 from tests.chaos.simulated.replica import LEASE as OWN_LEASE
 from tests.chaos.simulated.replica import Replica
 from tests.e2e.control_plane import Change
-from tests.support.fake_api_server import Request, listening
+from tests.support.fake_api_server import Request
 
-_NAMESPACE = "chaos"
-_OWN_LEASE = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}".format(*OWN_LEASE)
+NAMESPACE = "chaos"
+LEASE_PATH = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}".format(*OWN_LEASE)
 _READY_SECONDS, _QUIET_SECONDS, _STILL_SECONDS = 90.0, 120.0, 20.0
 _ELECTION_SECONDS = 8.0
 
@@ -104,7 +105,7 @@ class Play(Actor[Replica]):
             )
             for name in REPLICAS
         }
-        super().__init__(replicas, _NAMESPACE, self._loop.time, binds=binds)
+        super().__init__(replicas, NAMESPACE, self._loop.time, binds=binds)
         self._calls = _Calls()
         # All clocks of the process are one.
         self.observer = Observer(self._calls, self._loop.time, time.time, binds=binds, skew=1.0)
@@ -135,7 +136,7 @@ class Play(Actor[Replica]):
     # ---- what the API server tells
 
     def changed(self, change: Change) -> None:
-        if change.key.startswith((NODE_PREFIX, POLICY_OBJECTS, f"{POD_PREFIX}{_NAMESPACE}/")):
+        if change.key.startswith((NODE_PREFIX, POLICY_OBJECTS, f"{POD_PREFIX}{NAMESPACE}/")):
             self.observer.change(change)
             self.repairs.change(change)
         if change.key.startswith(POD_PREFIX):
@@ -169,9 +170,9 @@ class Play(Actor[Replica]):
 
         After an edit of the Lease nobody is known to hold it, but the last holder may go on.
         """
-        leader, metadata = self._api.leader(_OWN_LEASE), pod["metadata"]
+        leader, metadata = self._api.leader(LEASE_PATH), pod["metadata"]
         app = metadata.get("labels", {}).get("app")
-        is_counted = app == CARDS or (app in BOUNDED and metadata["namespace"] == _NAMESPACE)
+        is_counted = app == CARDS or (app in BOUNDED and metadata["namespace"] == NAMESPACE)
         if is_counted and leader not in ("", client):
             text = f"{client} {does} {metadata['name']} while {leader} holds the Lease"
             self._find("leads without the Lease", text)
@@ -204,13 +205,13 @@ class Play(Actor[Replica]):
         for name in NODES:
             self._create_node(name)
         for name in workload.policies(binds=self._binds):
-            self._api.create(_path(name), workload.policy(name, _NAMESPACE))
+            self._api.create(_path(name), workload.policy(name, NAMESPACE))
         for replica in self.replicas.values():
             replica.start()
         await self._wait_ready()
 
     async def _act(self, phase: Sequence[Action]) -> None:
-        self._backup = self._api.lease(_OWN_LEASE).lease
+        self._backup = self._api.lease(LEASE_PATH).lease
         self._begin(phase)
         await self._run_until(self._loop.time() + length(phase))
         await self._finish()
@@ -232,9 +233,9 @@ class Play(Actor[Replica]):
     # ---- the controller of pods
 
     def _deploy(self) -> None:
-        self._api.create(POLICIES, workload.policy(REPAIRED, _NAMESPACE))
+        self._api.create(POLICIES, workload.policy(REPAIRED, NAMESPACE))
         # Pods that come before a policy is in force may be anywhere.
-        for each in workload.replica_sets(_NAMESPACE):
+        for each in workload.replica_sets(NAMESPACE):
             self._later(DEPLOY_SECONDS, partial(self._api.create, REPLICA_SETS, each))
 
     def _control(self) -> None:
@@ -311,7 +312,7 @@ class Play(Actor[Replica]):
 
     def _delete_pods(self, names: Iterable[str]) -> None:
         for name in names:
-            self._api.remove(PODS_PATH, f"{_NAMESPACE}/{name}")
+            self._api.remove(PODS_PATH, f"{NAMESPACE}/{name}")
 
     def _end_pods(self, names: Iterable[str]) -> None:
         for pod in self._pods(names):
@@ -319,7 +320,7 @@ class Play(Actor[Replica]):
                 metadata = pod["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z"}
                 self._api.change(PODS_PATH, pod | {"metadata": metadata})
             else:
-                self._api.remove(PODS_PATH, f"{_NAMESPACE}/{pod['metadata']['name']}")
+                self._api.remove(PODS_PATH, f"{NAMESPACE}/{pod['metadata']['name']}")
 
     def _relabel_pods(self, names: Iterable[str], app: str) -> None:
         for pod in self._pods(names):
@@ -333,7 +334,7 @@ class Play(Actor[Replica]):
             self._api.change(PODS_PATH, pod | {"spec": spec})
 
     def _trouble_lease(self, how: str) -> None:
-        lease = self._api.lease(_OWN_LEASE)
+        lease = self._api.lease(LEASE_PATH)
         if how == "edited":
             lease.edit(holderIdentity="somebody")
             return
@@ -418,7 +419,7 @@ class Play(Actor[Replica]):
 
     def _pods(self, names: Iterable[str]) -> Iterator[dict[str, Any]]:
         for name in names:
-            if (found := self._api.pods().get(f"{_NAMESPACE}/{name}")) is not None:
+            if (found := self._api.pods().get(f"{NAMESPACE}/{name}")) is not None:
                 yield found
 
     def _create_namespaces(self, name: str, count: int) -> None:
@@ -431,7 +432,7 @@ class Play(Actor[Replica]):
             self._api.remove(PODS_PATH, key)
 
     def _put_rules(self, policy: str, rules: str) -> None:
-        path, key = _path(policy), policy if policy == CARDS else f"{_NAMESPACE}/{policy}"
+        path, key = _path(policy), policy if policy == CARDS else f"{NAMESPACE}/{policy}"
         known = self._api.objects(path)[key]
         metadata = known["metadata"]
         newer = metadata | {"generation": metadata["generation"] + 1}
@@ -496,6 +497,14 @@ class Play(Actor[Replica]):
         if not left:
             await self._watch_still()
         await self._check_replicas()
+        trials, self.trials = self.trials, []
+        for trial in trials:
+            if not (self.report.findings or self.observer.findings):
+                await self._try(trial.values["name"], int(trial.values["seed"]))
+
+    @abstractmethod
+    async def _try(self, name: str, seed: int) -> None:
+        """Try something that is on its own; a finding says so."""
 
     async def _wait_ready(self) -> None:
         for name, replica in self.replicas.items():
@@ -546,20 +555,3 @@ class Play(Actor[Replica]):
 def _path(policy: str) -> str:
     """Where the policies are that are of the kind of this one."""
     return CLUSTER_POLICIES if policy == CARDS else POLICIES
-
-
-async def play(
-    schedule: Schedule, folder: Path, seed: int, *, binds: bool, is_over: Callable[[], bool]
-) -> Report:
-    """Play a schedule in a new cluster, until a phase ends and it is over."""
-    api = ClusterApi(Random(seed))
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(listening(api))
-        run = Play(api, folder, seed, binds=binds)
-        api.told, api.sent = run.changed, run.sent
-        stack.enter_context(run.watched())
-        for replica in run.replicas.values():
-            stack.push_async_callback(replica.close)
-        for scheduler in run.schedulers.values():
-            stack.callback(scheduler.end)
-        return await run.play(schedule, is_over)
