@@ -2,8 +2,8 @@
 
 One reader serves the server, every command, drafts, tests of policies and the REPL, so that all of
 them enforce the same. A version with errors never replaces a valid version. An object without a
-valid version here has the last valid version of its status, and a strict object without any refuses
-its pods. The result is immutable; whoever reads again passes the result of the last time.
+valid version here has the last valid version of its status, and a policy without any that could
+reject nodes refuses its pods. The result is immutable; whoever reads again passes the last one.
 """
 
 from __future__ import annotations
@@ -115,15 +115,13 @@ class EnforcedPolicies:
         """The policies that are not in force as they are written."""
         return list(_broken(self))
 
-    def instead_of(self, name: str) -> str:
-        """What holds instead of a file or an object with errors, in the words of every answer."""
-        if any(active.file == name for active in self.in_force.stale):
+    def instead_of(self, name: str, address: str) -> str:
+        """What holds instead of a policy with errors in a file or an object of this name."""
+        stale = (a.checked.policy.address for a in self.in_force.stale if a.file == name)
+        if address in stale:
             return "its last valid version is in force instead"
-        stored = self.stored.get(name)
-        if stored is not None and stored.refusing:
-            here = {identity(checked.policy) for checked in self.policies}
-            if any(identity(checked.policy) not in here for checked in stored.refusing):
-                return "it is strict, so the pods that it selects wait"
+        if any(program.address == address for program in self.registry.refusing):
+            return "the pods that it selects wait"
         return "it is not enforced"
 
     def broken_in(self, namespace: str) -> Sequence[PolicyNotInForce]:
@@ -154,8 +152,9 @@ def enforced(
     new = {id(p.source): _Compiled(p.source, p, needs_of([p.source])) for p in made}
     compiled = {id(c): known.get(id(c)) or new[id(c)] for c in policies}
     here = {identity(checked.policy) for checked in policies}
-    refusing = [c for s in stored.values() for c in s.refusing if identity(c.policy) not in here]
-    needed = _together(each.needs for each in compiled.values())
+    files = (file for file in validation.files if not file.private)
+    refusing = [c for f in files for c in f.refusing if identity(c.policy) not in here]
+    needed = _together((needs_of(refusing), *(each.needs for each in compiled.values())))
     registry = Registry(
         [c.program for c in compiled.values()],
         refusing=map(compile_policy, refusing),
@@ -216,7 +215,9 @@ def _broken(found: EnforcedPolicies) -> Iterator[PolicyNotInForce]:
         for address, namespace, diagnostics in broken:
             if errors := [*_errors(diagnostics), *unread]:
                 line = write(errors[0], file.source).partition("\n")[0]
-                yield PolicyNotInForce(address, found.instead_of(name), line, namespace or "")
+                yield PolicyNotInForce(
+                    address, found.instead_of(name, address), line, namespace or ""
+                )
 
 
 def _version_in_force(stored: StoredObject) -> VersionInForce:

@@ -6,7 +6,7 @@ process of its own; `Examiner` then compares the result with the other policies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -19,7 +19,7 @@ from grammar.tree.policy import File, Policy
 from grammar.tree.source import Source
 from policies import validation as uses
 from policies.manifest_text import RULES, object_page, report
-from policies.manifests import ManifestReading, manifest_from
+from policies.manifests import ManifestReading, manifest_from, selecting
 from policies.resource import Manifest, Metadata
 from policies.sugar import policy_of
 from policies.validation import (
@@ -36,11 +36,13 @@ from policies.validation import (
 class CheckedObject:
     """An object and its policy as a file of its own.
 
-    `manifest` is None if no policy can be made of the object; the file's diagnostics say why.
+    `manifest` is None if no policy can be made of the object; the file's diagnostics say why. Of an
+    object that `is_late` nobody knows yet what it says.
     """
 
     manifest: Manifest | None
     file: CheckedFile
+    is_late: bool = False
 
     @property
     def holds(self) -> bool:
@@ -83,6 +85,8 @@ def _checked(name: str, raw: bytes, schema: Schema, *, stored: bool) -> CheckedO
     if read.manifest is not None:
         policy, wrong = policy_of(read.manifest, page)
         file, found = File((policy,)), [*found, *wrong]
+    elif read.selecting is not None:
+        file = File((policy_of(read.selecting, page)[0],))
     checked = of_objects(checked_file(page.source, file, found, schema, LIMIT))
     return CheckedObject(read.manifest, checked)
 
@@ -100,16 +104,10 @@ def _rules(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """A stored object, and what is enforced instead of a version with errors.
-
-    `remembered` is the last valid version that its status keeps, as a policy or none. `refusing` is
-    for an object without any valid version that is strict and does not ignore failures: a policy
-    with its selector and no clauses.
-    """
+    """A stored object; `remembered` is the last valid version that its status keeps, or none."""
 
     checked: CheckedObject
     remembered: tuple[Checked, ...] = ()
-    refusing: tuple[Checked, ...] = ()
 
 
 def check_stored(name: str, raw: bytes, schema: Schema, *, has_hints: bool = True) -> StoredObject:
@@ -117,7 +115,7 @@ def check_stored(name: str, raw: bytes, schema: Schema, *, has_hints: bool = Tru
     checked = check_object(name, raw, schema, stored=True, has_hints=has_hints)
     if checked.manifest is None or checked.holds:
         return StoredObject(checked)
-    return _with_substitutes(name, checked, checked.manifest, schema)
+    return _with_remembered(name, checked, checked.manifest, schema)
 
 
 class _Written(msgspec.Struct):
@@ -170,9 +168,12 @@ def of_another(name: str, raw: bytes, other: StoredObject) -> StoredObject | Non
 
 
 def unchecked_object(
-    name: str, raw: bytes, schema: Schema, message: str, hint: str
+    name: str, raw: bytes, schema: Schema, message: str, hint: str, mild: Collection[str]
 ) -> StoredObject:
-    """A stored object whose check was stopped: its rules are not read, and have an error."""
+    """A stored object whose check was stopped: its rules are not read, and have an error.
+
+    The pods of a policy wait for it, unless that ignores failures or has one of the `mild` modes.
+    """
     value = msgspec.json.decode(raw)
     match value:
         case {"spec": {"rules": _}}:
@@ -184,15 +185,21 @@ def unchecked_object(
     stopped = stopped_object(name, message, hint)
     if manifest is None:
         return stopped
-    checked = replace(stopped.checked, manifest=manifest)
-    return _with_substitutes(name, checked, manifest, schema)
+    spec = manifest.spec
+    is_mild = spec.failurePolicy == "Ignore" or spec.enforcementMode in mild
+    refusing = () if is_mild else _policies(name, selecting(manifest), schema)
+    file = replace(stopped.checked.file, refusing=refusing)
+    is_late = "BestEffort" not in mild
+    return _with_remembered(name, CheckedObject(manifest, file, is_late), manifest, schema)
 
 
 def unread_object(name: str, schema: Schema, message: str, hint: str) -> StoredObject:
     """A stored object of which nothing is known yet: all pods that it may select wait."""
     namespace, _, short = name.partition("/")[2].rpartition("/")
     policy = Policy(short, (), namespace=namespace or None, cluster=not namespace)
-    return replace(stopped_object(name, message, hint), refusing=(check_policy(policy, schema),))
+    file = stopped_object(name, message, hint).checked.file
+    refusing = (check_policy(policy, schema),)
+    return StoredObject(CheckedObject(None, replace(file, refusing=refusing), is_late=True))
 
 
 def stopped_object(name: str, message: str, hint: str) -> StoredObject:
@@ -202,21 +209,15 @@ def stopped_object(name: str, message: str, hint: str) -> StoredObject:
     return StoredObject(CheckedObject(None, file))
 
 
-def _with_substitutes(
+def _with_remembered(
     name: str, checked: CheckedObject, manifest: Manifest, schema: Schema
 ) -> StoredObject:
     spec, status = manifest.spec, manifest.status
-    remembered: tuple[Checked, ...] = ()
-    refusing: tuple[Checked, ...] = ()
-    if status is not None and status.inForce is not None:
-        good = status.inForce
-        last = msgspec.structs.replace(spec, rules=good.rules, parameters=good.parameters)
-        remembered = _policies(name, msgspec.structs.replace(manifest, spec=last), schema)
-    if spec.enforcementMode == "Strict" and spec.failurePolicy == "Fail":
-        empty = dict.fromkeys(("rules", "parameters", "placementPolicy", "policy"))
-        bare = msgspec.structs.replace(spec, **empty)
-        refusing = _policies(name, msgspec.structs.replace(manifest, spec=bare), schema)
-    return StoredObject(checked, remembered, refusing)
+    if status is None or (good := status.inForce) is None:
+        return StoredObject(checked)
+    last = msgspec.structs.replace(spec, rules=good.rules, parameters=good.parameters)
+    remembered = msgspec.structs.replace(manifest, spec=last)
+    return StoredObject(checked, _policies(name, remembered, schema))
 
 
 def _policies(name: str, manifest: Manifest, schema: Schema) -> tuple[Checked, ...]:

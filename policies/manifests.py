@@ -201,10 +201,14 @@ _MOST = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class ManifestReading:
-    """A manifest, or None if no policy can be made of it, and its diagnostics."""
+    """A manifest, or None if no policy can be made of it, and its diagnostics.
+
+    `selecting` is what is left of a manifest with errors whose selectors have none.
+    """
 
     manifest: Manifest | None
     diagnostics: tuple[Diagnostic, ...]
+    selecting: Manifest | None = None
 
 
 def is_ours(value: object) -> bool:
@@ -235,12 +239,34 @@ def manifest_from(value: object, page: ManifestText, *, stored: bool = False) ->
     if isinstance(manifest, Diagnostic):
         return ManifestReading(None, (manifest,))
     found = (
-        *_metadata(manifest, page),
+        *_about_pods(manifest, page),
         *_weight(manifest.spec.weight, page, lenient=stored or version == ALPHA),
         *_spec(manifest.spec, page),
     )
     broken = any(d.severity == "error" for d in found)
-    return ManifestReading(None if broken else manifest, found)
+    if not broken:
+        return ManifestReading(manifest, found)
+    knows_pods = not any(_about_pods(manifest, page))
+    return ManifestReading(None, found, selecting(manifest) if knows_pods else None)
+
+
+def selecting(manifest: Manifest) -> Manifest:
+    """The manifest without what it demands of nodes: all that is left is which pods it selects."""
+    spec = msgspec.structs.replace(
+        manifest.spec, rules=None, parameters=None, placementPolicy=None, policy=None
+    )
+    return msgspec.structs.replace(manifest, spec=spec)
+
+
+def _about_pods(manifest: Manifest, page: ManifestText) -> Iterator[Diagnostic]:
+    """The errors in what says which pods a manifest selects."""
+    spec = manifest.spec
+    yield from _metadata(manifest, page)
+    if spec.podSelector is None:
+        yield page.error("spec.podSelector", "is missing", "`{}` selects every pod")
+    yield from _selector(spec.podSelector, "spec.podSelector", page)
+    if isinstance(spec, ClusterSpec):
+        yield from _selector(spec.namespaceSelector, "spec.namespaceSelector", page)
 
 
 def _metadata(manifest: Manifest, page: ManifestText) -> Iterator[Diagnostic]:
@@ -267,8 +293,6 @@ def _weight(weight: int, page: ManifestText, *, lenient: bool) -> Iterator[Diagn
 
 
 def _spec(spec: Spec, page: ManifestText) -> Iterator[Diagnostic]:
-    if spec.podSelector is None:
-        yield page.error("spec.podSelector", "is missing", "`{}` selects every pod")
     if spec.placementPolicy is not None and spec.policy is not None:
         message = "is the same field as `spec.placementPolicy`"
         yield page.error("spec.policy", message, "keep one of them")
@@ -280,10 +304,8 @@ def _spec(spec: Spec, page: ManifestText) -> Iterator[Diagnostic]:
         if spec.nodeSelector is None and spec.annotationSelector is None:
             hint = f"`{field}` needs the nodes that it selects"
             yield page.error("spec.nodeSelector", "is missing", hint)
-    for field in ("podSelector", "nodeSelector", "annotationSelector"):
-        yield from _selector(getattr(spec, field), f"spec.{field}", page)
-    if isinstance(spec, ClusterSpec):
-        yield from _selector(spec.namespaceSelector, "spec.namespaceSelector", page)
+    yield from _selector(spec.nodeSelector, "spec.nodeSelector", page)
+    yield from _selector(spec.annotationSelector, "spec.annotationSelector", page)
 
 
 def _target(target: BoundedTarget, field: str, page: ManifestText) -> Iterator[Diagnostic]:
@@ -363,6 +385,8 @@ def parse_manifests(source: Source) -> tuple[File, list[Diagnostic], int]:
             policy, found_in_rules = policy_of(read.manifest, page)
             policies.append(policy)
             wrong.extend(found_in_rules)
+        elif read.selecting is not None:
+            policies.append(policy_of(read.selecting, page)[0])
     return File(tuple(policies)), sorted(wrong, key=lambda d: d.span.start), others
 
 

@@ -140,6 +140,7 @@ def policy_of(manifest: Manifest, page: ManifestText) -> tuple[Policy, list[Diag
         namespace=_namespace(manifest),
         cluster=isinstance(manifest.spec, ClusterSpec),
         values=tuple(_values(manifest.spec, page, found)),
+        strict=manifest.spec.enforcementMode == "Strict",
         span=page.place(""),
         name_span=page.place("metadata.name"),
     )

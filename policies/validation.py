@@ -9,7 +9,7 @@ from itertools import islice, pairwise
 
 from grammar import rules
 from grammar.checker import declarations
-from grammar.checker.policy_checker import Checked, check_policy
+from grammar.checker.policy_checker import Checked, check_policy, refusal
 from grammar.meaning.access import beyond
 from grammar.meaning.costs import LIMIT
 from grammar.meaning.environment import ClusterFacts
@@ -265,6 +265,8 @@ class CheckedFile:
     unread: tuple[Diagnostic, ...]
     # The number of objects of other kinds beside the policies.
     others: int = 0
+    # What is left of policies with errors that could reject nodes: the selectors of their pods.
+    refusing: tuple[Checked, ...] = ()
 
     @property
     def private(self) -> bool:
@@ -343,7 +345,7 @@ class Validator:
                 self._resolved[id(checked)] = known
             return known.result
 
-        return tuple(_with_policies(f, tuple(map(resolved, f.policies))) for f in files)
+        return tuple(_with_resolved(f, tuple(map(resolved, f.policies))) for f in files)
 
     def _fill(self, checked: Checked, values: Mapping[str, Expr]) -> Checked:
         written = sorted((name, print_expression(value)) for name, value in values.items())
@@ -386,6 +388,15 @@ class _Resolved:
     def holds(self, names: Mapping[str, Checked]) -> bool:
         """Whether the names still stand for the same policies."""
         return all(names.get(name) is known for name, known in self.names.items())
+
+
+def _with_resolved(file: CheckedFile, policies: tuple[Checked, ...]) -> CheckedFile:
+    """The file with resolved policies, of which others than before may be broken."""
+    pairs = zip(file.policies, policies, strict=True)
+    broken = (each for before, each in pairs if each.broken and not before.broken)
+    refusing = tuple(found for each in broken if (found := refusal(each)) is not None)
+    resolved = _with_policies(file, policies)
+    return replace(resolved, refusing=(*file.refusing, *refusing)) if refusing else resolved
 
 
 def _with_policies(file: CheckedFile, policies: tuple[Checked, ...]) -> CheckedFile:
@@ -475,7 +486,21 @@ def checked_file(
         policies = (_without_echoes(policy, source) for policy in policies)
     elif by_rules:
         policies = (_further(policy, cost_limit) for policy in policies)
-    return CheckedFile(source, whole, tuple(policies), file.tests, tuple(found))
+    checked = tuple(policies)
+    errors = [d.span for d in found if d.severity == "error"]
+    left = (refusal(p, _unparsed(p, source, errors, len(checked))) for p in checked if p.broken)
+    refusing = tuple(each for each in left if each is not None)
+    return CheckedFile(source, whole, checked, file.tests, tuple(found), refusing=refusing)
+
+
+def _unparsed(
+    checked: Checked, source: Source, errors: Sequence[Span], policies: int
+) -> frozenset[str] | None:
+    """The words of a policy of which not all could be parsed; None for any other."""
+    span = checked.policy.span
+    if not errors or not (policies == 1 or any(span.holds(each) for each in errors)):
+        return None
+    return frozenset(item.text for item in Lexemes(source.slice(span)).items)
 
 
 def of_objects(file: CheckedFile) -> CheckedFile:
@@ -497,7 +522,7 @@ def _mended_in(found: Iterable[Diagnostic], spans: Sequence[Span]) -> tuple[Diag
     """The diagnostics, without the fixes outside the spans."""
 
     def is_within(fix: Fix) -> bool:
-        return any(s.start <= fix.span.start and fix.span.end <= s.end for s in spans)
+        return any(span.holds(fix.span) for span in spans)
 
     return tuple(d if d.fix is None or is_within(d.fix) else replace(d, fix=None) for d in found)
 

@@ -508,6 +508,13 @@ def two_gangs(context: ConfigurationContext) -> Iterator[Found]:
         yield error("", message, hint)
 
 
+def broken_policies(context: ConfigurationContext) -> Iterator[Found]:
+    """Policies of the cluster that are not in force as they are written."""
+    for each in () if context.requirements is None else context.requirements.broken:
+        message = f"policy `{each.policy}` has errors, so {each.instead}: {each.because}"
+        yield warning("", message, "correct the policy")
+
+
 def _plugins(profile: Mapping[str, Any], point: str, kind: str) -> list[str]:
     """The names in a list of plugins of a profile."""
     lists = mapping(mapping(profile, "plugins"), point)
@@ -529,7 +536,7 @@ OF_ALL = _by_code(
     *(version, unknown_field, repeated_field, wrong_type, text, flag, no_extender, two_binders),
     *(weight, resource_name, connection_checks.tls_conflict, connection_checks.no_certificate),
     *(later_filter, asked_twice, sampled_nodes, shared_lease, placets_lease),
-    two_gangs,
+    *(two_gangs, broken_policies),
 )
 OF_OURS = _by_code(
     *(connection_checks.url, connection_checks.service_name, missing_verb, gate),

@@ -25,7 +25,7 @@ from cli.doctor.context import Found, error, warning
 from cli.doctor.schema import DEFAULT_TIMEOUT, ExtenderEntry
 from cli.streams import waiting_for
 from engine.decision.filtering import UNKNOWN_NODE
-from grammar.messages.texts import os_reason
+from grammar.messages.texts import os_reason, shown
 
 _NODE = "placet-doctor"
 _POD = {
@@ -38,6 +38,8 @@ _POD = {
 # Calls a path, of a verb or with a GET; the answer is status and body.
 Call = Callable[..., tuple[int, bytes]]
 # A path that only this port of Placet has, and what the port is for.
+# How the lines of `/readyz` begin about what does not hold.
+_TROUBLES = ("warn: ", "[-]")
 _PORTS = (("/api/v1/status", "view"), ("/readyz", "health"))
 
 
@@ -67,6 +69,7 @@ def _probed(ours: ExtenderEntry, version: str | None) -> Iterator[Found]:
                     message = f"the answer of `{name}` took more than half of the `httpTimeout`"
                     yield warning(ours.at("httpTimeout"), message, "write a longer one")
         status, body = call("/version")
+        _, ready = call("/readyz") if version is not None else (0, b"")
     except TimeoutError:
         message = f"`{ours.url_prefix}` does not answer within {timeout:g} s"
         yield error(at, message, "see whether Placet is ready, and whether the port is its own")
@@ -83,6 +86,10 @@ def _probed(ours: ExtenderEntry, version: str | None) -> Iterator[Found]:
         hint = "start `placet serve`, or correct the `urlPrefix`; with TLS begin it with `https:`"
         yield error(at, message, hint)
         return
+    for line in ready.decode(errors="replace").splitlines():
+        if line.startswith(_TROUBLES):
+            hint = "see `placet status` and the log of Placet"
+            yield warning(at, f"the running Placet says `{shown(line)}`", hint)
     running = _json(body).get("version") if status == 200 else None
     if isinstance(running, str) and version is not None and running != version:
         message = f"the running Placet is {running}, and this command is {version}"

@@ -10,6 +10,7 @@ from typing import Any
 
 from cli.doctor.generator import VERBS
 from cli.world import in_force, read_policies
+from engine.enforced import PolicyNotInForce
 from engine.objects.api_types import mapping
 from engine.objects.gate import ENABLED, GATE, OPT_IN, STRICT
 from grammar.meaning.schema import load_schema
@@ -27,7 +28,7 @@ class SchedulerRequirements:
     seconds at most. `words` has all clauses by the word of their kind, and `scores` the bounds that
     are preferences. `namespaces` are those of policies, and `portable` the policies to tell to
     others. `is_whole` says that these are all policies: a cluster does not have those in files of a
-    server.
+    server. `broken` are those that are not in force as they are written.
     """
 
     strict: tuple[str, ...] = ()
@@ -40,6 +41,7 @@ class SchedulerRequirements:
     namespaces: tuple[str, ...] = ()
     portable: tuple[str, ...] = ()
     is_whole: bool = True
+    broken: Sequence[PolicyNotInForce] = ()
 
     @property
     def verbs(self) -> tuple[str, ...]:
@@ -102,7 +104,8 @@ def read_requirements(
     nothing, as they do there. Raises CommandError for policies in files with errors.
     """
     schema = load_schema()
-    found = [*in_force((), objects, schema).in_force.policies]
+    of_objects = in_force((), objects, schema)
+    found = [*of_objects.in_force.policies]
     if paths is not None:
         found += read_policies(paths, schema).validation.policies
     policies = [policy.policy for policy in found]
@@ -132,4 +135,5 @@ def read_requirements(
         namespaces=tuple(sorted({p.namespace for p in policies if p.namespace is not None})),
         portable=tuple(policy.address for policy in policies if policy.portable),
         is_whole=paths is not None,
+        broken=of_objects.broken,
     )

@@ -84,7 +84,7 @@ class Registry:
         complete: bool = True,
         annotations: frozenset[str] = frozenset(),
     ) -> None:
-        """`refusing` stand for strict policies without a valid version: they only select pods.
+        """`refusing` stand for policies without a valid version whose pods wait: they select these.
 
         If it is not `complete`, there may be others, which nobody has seen yet.
         """

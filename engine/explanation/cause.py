@@ -195,7 +195,7 @@ def _of_policies(
     if known is None:
         return None
     policy = known["policy"]
-    text = f"the policy `{policy}` is strict and has no valid version, so its pods wait"
+    text = f"the policy `{policy}` has no valid version, so the pods that it selects wait"
     line = next((each.because for each in broken if each.policy == policy), "")
     return Cause("policy not in force", f"{text}: {line}" if line else text, "correct the policy")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -94,6 +94,43 @@ def check_policy(
     checked = _PolicyChecker(filled, schema).run()
     diagnostics = sorted((*found, *wrong, *checked.diagnostics), key=lambda d: d.span.start)
     return replace(checked, diagnostics=tuple(diagnostics), template=policy)
+
+
+def refusal(checked: Checked, unparsed: frozenset[str] | None = None) -> Checked | None:
+    """A policy with errors without its clauses: the pods that it selects wait until it is valid.
+
+    None for a policy whose pods do not wait: it only reports, ignores failures, is an object with
+    best effort or a text that rejects no node, or nobody knows its pods. `unparsed` has the words
+    of a policy that may say more than what was parsed.
+    """
+    policy, schema = checked.template or checked.policy, checked.environment.schema
+    assert schema is not None, "policies are checked with a schema"
+    rejects, selects = policy.strict, policy.selector is not None
+    if rejects is None:
+        rejects = unparsed is not None or any(map(_could_reject, policy.items))
+        if not selects and "for" in (unparsed or ()):
+            return None
+    if policy.setting("mode", "") == "audit" or policy.setting("failure", "") == "ignore":
+        return None
+    if not rejects:
+        return None
+    kept: Sequence[Item] = [i for i in policy.items if not isinstance(i, Use | AnyClause)]
+    for _ in range(2):
+        bare = replace(policy, items=tuple(kept), values=())
+        if selects is not (bare.selector is not None):
+            return None
+        found = check_policy(bare, schema)
+        if not found.broken:
+            return found
+        wrong = [d.span for d in found.diagnostics if d.severity == "error"]
+        kept = [item for item in kept if not any(item.span.holds(each) for each in wrong)]
+    return None
+
+
+def _could_reject(item: Item) -> bool:
+    if isinstance(item, AnyClause):
+        return item.verb != "prioritize" and item.missing != "pass"
+    return isinstance(item, Use)
 
 
 def environment_of(policy: Policy, schema: Schema, wrong: list[Diagnostic]) -> Environment:

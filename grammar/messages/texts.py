@@ -65,7 +65,8 @@ def escaped_values(value: object) -> object:
 def os_reason(error: OSError) -> str:
     """What the operating system says of a file or a connection, in lower case."""
     said = error.strerror or str(error)
-    if error.errno is not None and "Connect call failed" in said:
+    of_asyncio = "Connect call failed" in said or "attempting to bind" in said
+    if error.errno is not None and of_asyncio:
         said = os.strerror(error.errno)  # the text of asyncio has the address in its place
     return said.lower()
 

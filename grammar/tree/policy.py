@@ -364,7 +364,7 @@ class Policy:
     """A policy as written. `namespace` is None for a policy of all namespaces.
 
     `values` are for parameters of the policies that it uses, where a `use` does not set them. Only
-    an object has them.
+    an object has them, and says whether it is `strict`; of a text its clauses say so.
     """
 
     name: str
@@ -375,6 +375,7 @@ class Policy:
     values: tuple[Argument, ...] = ()
     span: Span = field(default=NO_SPAN, compare=False)
     name_span: Span = field(default=NO_SPAN, compare=False)
+    strict: bool | None = field(default=None, compare=False)
 
     @property
     def selector(self) -> Expr | None:

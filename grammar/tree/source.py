@@ -22,6 +22,9 @@ class Span:
     def moved(self, by: int) -> Span:
         return Span(self.start + by, self.end + by)
 
+    def holds(self, inner: Span) -> bool:
+        return self.start <= inner.start and inner.end <= self.end
+
 
 @dataclass(frozen=True, slots=True)
 class Source:

@@ -141,4 +141,6 @@ def _named(resource: str, found: _PolicyList) -> Iterator[tuple[str, int]]:
 
 def _generation(checked: CheckedObject) -> float:
     """That of the manifest; an object of which there is none has no policy, whatever it says."""
+    if checked.is_late:
+        return -math.inf
     return checked.manifest.metadata.generation if checked.manifest is not None else math.inf

@@ -287,7 +287,7 @@ def _readiness(
     ready: Outcome = ("True", "InForce", "it is in force as it is written")
     if not good or policy.program is None:
         reason = "NotInForce" if policy.program is None else "LastGoodInForce"
-        instead = enforced.instead_of(policy.name)
+        instead = enforced.instead_of(policy.name, policy.name.partition("/")[2])
         ready = ("False", reason, f"{instead}: {first}" if first else instead)
     policy.conditions["Ready"] = ready
     policy.conditions["Compiled"] = compiled if good else ("False", "Errors", first)

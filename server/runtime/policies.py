@@ -11,11 +11,12 @@ the background task.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from heapq import heapify, heappop, heappush
 from logging import ERROR, WARNING, Logger
@@ -30,9 +31,11 @@ from engine.decision.registry import Registry
 from engine.enforced import EnforcedPolicies, enforced
 from engine.engine import Engine
 from engine.work import shared_pause
+from grammar.checker.policy_checker import check_policy
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, plain
-from grammar.messages.texts import shown
+from grammar.messages.texts import named, shown
+from grammar.tree.policy import Policy
 from grammar.tree.source import Source
 from policies.admission import (
     StoredObject,
@@ -67,6 +70,8 @@ from server.runtime.file_cluster import ClusterSource
 # The findings of one policy that are logged; `placet check` and the object's status have more.
 MOST_FINDINGS = 10
 MOST_TEXT = 1024
+# The policies that readiness names.
+_MOST_NAMED = 3
 # A start logs everything at once; later, edits alone make lines.
 _PER_SECOND, BURST = 5.0, 1000
 
@@ -150,6 +155,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 300.0
 _WAITING = "its turn to be checked has not come yet"
 _BUSY = "wait: this namespace or the cluster has many changed policies"
 _AGAIN = "wait: it is checked again"
+# The enforcement modes whose pods do not wait for a valid version, and for one that is late.
+_MILD, _LATE_MILD = ("Audit", "BestEffort"), ("Audit",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +235,8 @@ class Checks(Generic[Given, Found]):
         if not self._has_started:
             for name in (name for own in left.values() for _, name in own):
                 if self._clock() < ends + _START_SECONDS:
-                    found, _ = self._without_rules(name, given[name], _WAITING, _BUSY)
+                    without = name, given[name], _WAITING, _BUSY
+                    found, _ = self._without_rules(*without, is_late=True)
                 else:
                     found = self._unread(name, given[name], _WAITING, _BUSY)
                 known[name] = _LastCheck(None, found, 0.0)
@@ -282,20 +290,20 @@ class Checks(Generic[Given, Found]):
 
         One whose hints fail or take too long is made again without them.
         """
-        message, hint, is_result = "", "", False
+        message, hint, is_result, is_late = "", "", False, False
         for has_hints in (True, False):
             try:
                 return self._run(name, text, has_hints=has_hints), True
             except CheckLimitError as error:
                 message, hint, is_result = error.message, error.hint, True
             except CheckTimeoutError as error:
-                message, hint, is_result = error.message, _AGAIN, False
+                message, hint, is_result, is_late = error.message, _AGAIN, False, True
                 break
             except CheckFailedError as error:
                 self._log.error("the check of %s failed: %s", name, error)
                 message, hint = "the check failed", "report this, with the log of Placet"
                 is_result = False
-        found, is_read = self._without_rules(name, text, message, hint)
+        found, is_read = self._without_rules(name, text, message, hint, is_late=is_late)
         return found, is_result and is_read
 
     def _forget(self, given: Mapping[str, Given]) -> None:
@@ -311,8 +319,10 @@ class Checks(Generic[Given, Found]):
         """What the process finds; raises as it does."""
 
     @abstractmethod
-    def _without_rules(self, name: str, text: Given, message: str, hint: str) -> tuple[Found, bool]:
-        """What holds without the rules, and whether that is a result."""
+    def _without_rules(
+        self, name: str, text: Given, message: str, hint: str, *, is_late: bool
+    ) -> tuple[Found, bool]:
+        """What holds without the rules, and whether that is a result about the text."""
 
     @abstractmethod
     def _unread(self, name: str, text: Given, message: str, hint: str) -> Found:
@@ -341,11 +351,12 @@ class Objects(Checks[bytes, StoredObject]):
         return self._process.run(_CHECK_SECONDS, check, name, text, self._process.schema)
 
     def _without_rules(
-        self, name: str, text: bytes, message: str, hint: str
+        self, name: str, text: bytes, message: str, hint: str, *, is_late: bool
     ) -> tuple[StoredObject, bool]:
         schema = self._process.schema
         try:
-            reading = unchecked_object, name, text, schema, message, hint
+            mild = _LATE_MILD if is_late else _MILD
+            reading = unchecked_object, name, text, schema, message, hint, mild
             return self._process.run(_CHECK_SECONDS, *reading), True
         except CheckLimitError:
             return stopped_object(name, message, hint), True
@@ -382,12 +393,19 @@ class Files(Checks[str, CheckedFile]):
         return self._process.run(_CHECK_SECONDS, check, Source(name, text), self._process.schema)
 
     def _without_rules(
-        self, name: str, text: str, message: str, hint: str
+        self, name: str, text: str, message: str, hint: str, *, is_late: bool
     ) -> tuple[CheckedFile, bool]:
-        return self._unread(name, text, message, hint), True
+        if is_late:
+            return self._unread(name, text, message, hint), False
+        return stopped_file(Source(name, text), message, hint), True
 
     def _unread(self, name: str, text: str, message: str, hint: str) -> CheckedFile:
-        return stopped_file(Source(name, text), message, hint)
+        """A file that is late; at the start, before anything is in force, all pods wait for it."""
+        file = stopped_file(Source(name, text), message, hint)
+        if self._has_started:
+            return file
+        all_pods = check_policy(Policy(name, (), cluster=True), self._process.schema)
+        return replace(file, refusing=(all_pods,))
 
     def _turn(self, name: str) -> str:
         return name
@@ -426,8 +444,11 @@ class PolicyReader:
         self._enforced: EnforcedPolicies | None = None
         # Those of the cluster when the policies were read last.
         self.read_objects: Mapping[str, bytes] | None = None
-        # What cannot be read although policies of it are in force; from any thread.
+        # What cannot be read or is not in force as it is written; from any thread.
         self.failure = ""
+        # When files are read again that could not be read, and the last pause before that.
+        self._again, self._pause = math.inf, 0.0
+        self._clock = clock
 
     @property
     def enforced(self) -> EnforcedPolicies:
@@ -436,8 +457,9 @@ class PolicyReader:
         return self._enforced
 
     def changed(self) -> bool:
-        """Whether a file is another one, or has its turn to be checked now."""
-        return self._watcher.changed() or self._files.changed(self._texts)
+        """Whether a file is another one, has its turn to be checked, or was not readable."""
+        is_again = self._clock() >= self._again
+        return self._watcher.changed() or is_again or self._files.changed(self._texts)
 
     def read(self, objects: Mapping[str, bytes] | None) -> EnforcedPolicies:
         """Reads everything again, and logs what has become wrong, with its effect.
@@ -453,8 +475,9 @@ class PolicyReader:
             (), [*files.values(), *(each.checked.file for each in stored.values())]
         )
         kept = {each.message: list(self._unread(each)) for each in loaded.problems}
-        failed = "; ".join(message for message, files in kept.items() if files)
-        self.failure = shown(f"{failed}: the last versions stay enforced") if failed else ""
+        is_unread = any(each.unread for each in loaded.problems)
+        self._pause = (min(2 * self._pause, _LONGEST_PAUSE) or _FIRST_PAUSE) if is_unread else 0.0
+        self._again = self._clock() + self._pause if is_unread else math.inf
         self._enforced = enforced(
             validation,
             stored,
@@ -463,6 +486,7 @@ class PolicyReader:
             is_complete=objects is not None,
         )
         self._report.read(loaded.problems, validation, self._enforced.in_force)
+        self.failure = "; ".join(_troubles(loaded.problems, kept, self._enforced))
         return self._enforced
 
     def _unread(self, failure: UnreadFile) -> Iterator[str]:
@@ -476,6 +500,24 @@ class PolicyReader:
             is_in_folder = failure.is_gone and active.file != failure.path
             if (failure.unread or is_in_folder) and Path(active.file).is_relative_to(failure.path):
                 yield active.file
+
+
+def _troubles(
+    problems: Iterable[UnreadFile], kept: Mapping[str, Sequence[str]], found: EnforcedPolicies
+) -> Iterator[str]:
+    """The troubles of readiness: what cannot be read, or is not in force as it is written.
+
+    `kept` are the files of policies that stay in force, by the message of the problem.
+    """
+    if failed := "; ".join(message for message, files in kept.items() if files):
+        yield shown(f"{failed}: the last versions stay enforced")
+    lost = [p.message for p in problems if (p.unread or p.is_gone) and not kept[p.message]]
+    if lost:
+        yield shown(named(lost, _MOST_NAMED))
+    if broken := [f"{each.policy} ({each.instead})" for each in found.broken]:
+        are = "policy is" if len(broken) == 1 else "policies are"
+        said = f"{len(broken)} {are} not in force as written: {named(broken, _MOST_NAMED)}"
+        yield shown(said, MOST_TEXT)
 
 
 class PolicyReloader:

@@ -9,9 +9,15 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from dataclasses import replace
+from functools import partial
 from logging import Logger
 
 import msgspec
@@ -21,6 +27,7 @@ from engine.cache.informers import Needs
 from engine.cluster.client import Api
 from engine.program.tables import texts_of
 from grammar.meaning.schema import Schema
+from grammar.messages.texts import os_reason
 from grammar.values.time import Timestamp
 from policies.admission import Examiner
 from server.admission.checking_process import CheckingProcess
@@ -106,7 +113,8 @@ async def serve(
         if credentials is not None:
             background.supervisor.start("certificates", credentials.run)
         if (address := options.webhook_listen) is not None:
-            await server.listen(app[WEBHOOKS], address, "--webhook-listen", credentials)
+            webhooks = server.served(app[WEBHOOKS], address, "--webhook-listen", credentials)
+            await stack.enter_async_context(webhooks)
             credentials = None
         with _listening((options.host, options.port), "--listen"):
             await running.serve(
@@ -253,16 +261,38 @@ class _Server:
     ) -> None:
         """Serves the view, if it has a port: over HTTP, to this host alone.
 
-        If it has an address besides, also over HTTPS, to users of the cluster.
+        If it has an address besides, also over HTTPS, to users of the cluster. What is asked there
+        decides nothing: an address that is taken is tried again, and the server serves meanwhile.
         """
         options = self._options
         if options.view_port is not None:
-            here = HOST, options.view_port
-            await self.listen(view_app(view), here, "--view-port", most=MOST_CONNECTIONS)
+            here, most = (HOST, options.view_port), MOST_CONNECTIONS
+            await self._keep(lambda: self.served(view_app(view), here, "--view-port", most=most))
         if (where := options.view_listen) is not None and cluster is not None:
-            app = view_app(view, ViewAccess(cluster.api))
-            most = MOST_SHARED_CONNECTIONS
-            await self.listen(app, where, "--view-listen", credentials, most=most)
+            access, own = ViewAccess(cluster.api), (where, "--view-listen", credentials)
+            shared = partial(self.served, most=MOST_SHARED_CONNECTIONS)
+            await self._keep(lambda: shared(view_app(view, access), *own), "shared-view")
+
+    async def _keep(
+        self, served: Callable[[], AbstractAsyncContextManager[None]], name: str = "view"
+    ) -> None:
+        """Serves in a task of this name; returns when that has been tried."""
+        is_tried = asyncio.Event()
+
+        async def work() -> None:
+            try:
+                async with served():
+                    is_tried.set()
+                    await asyncio.Event().wait()
+            except CannotListenError as error:
+                host, port = error.address
+                why = f"cannot listen on `{host}:{port}`: {os_reason(error.error)}"
+                raise OSError(f"{why} (name another with {error.flag})") from None
+            finally:
+                is_tried.set()
+
+        self._background.run(name, work)
+        await is_tried.wait()
 
     def _at(self, address: tuple[str, int], most: int | None = None) -> Settings:
         """The settings of another address, with so many connections."""
@@ -271,24 +301,27 @@ class _Server:
         one = host == HOST
         return replace(self._options, host=host, port=port, max_connections=most, one_address=one)
 
-    async def listen(
+    @asynccontextmanager
+    async def served(
         self,
         app: web.Application,
         address: tuple[str, int],
         flag: str,
         credentials: Credentials | None = None,
         most: int | None = None,
-    ) -> None:
-        """Serves another application than the verbs."""
+    ) -> AsyncIterator[None]:
+        """Serves another application than the verbs. Raises CannotListenError."""
         own, background = self._at(address, most), self._background
         if running.CONNECTIONS not in app:
             # The bodies of drafts are bounded by the view.
             budget = ByteBudget(own.bytes_of_bodies)
             limited = LimitedLog(background.log)
             app[running.CONNECTIONS] = Connections(own, budget, background.metrics, limited)
-        with _listening(address, flag):
-            url = await self._stack.enter_async_context(running.listening(app, own, credentials))
-        background.log.info("%s on %s", _SERVED[flag], url)
+        async with AsyncExitStack() as stack:
+            with _listening(address, flag):
+                url = await stack.enter_async_context(running.listening(app, own, credentials))
+            background.log.info("%s on %s", _SERVED[flag], url)
+            yield
 
 
 _SERVED = {"--view-port": "view", "--view-listen": "shared view", "--webhook-listen": "webhooks"}

@@ -68,7 +68,9 @@ def files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             condition = {"type": "PodScheduled", "status": "False", "message": SAID}
             item["status"] = {"conditions": [condition]}
     (folder / "cluster.json").write_bytes(raw(kubectl_list(items)))
-    (folder / "broken.policy").write_text('cluster policy broken { filter "x" { require nod } }')
+    (folder / "broken.policy").write_text(
+        'cluster policy broken { filter "x" { require nod } failure ignore }'
+    )
 
 
 def found() -> PodExplanation:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -224,16 +224,19 @@ def test_port_that_is_taken_is_one_clear_error(placet: Placet) -> None:
 
 
 @pytest.mark.usefixtures("policies")
-def test_a_view_whose_port_is_taken_names_its_flag(placet: Placet) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+def test_a_view_whose_port_is_taken_ends_no_server(folder: Path) -> None:
+    """`/readyz` names it, and the view is tried again."""
+    with ExitStack() as stack:
+        taken = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         port = str(taken.getsockname()[1])
-        arguments = ("--policies", "a.policy", "--no-cluster", "--listen", "127.0.0.1:0")
-        done = placet("serve", *arguments, "--view-port", port)
-    assert done.code == 2
-    assert done.err.splitlines()[-2:] == [
-        f"error: cannot listen on `127.0.0.1:{port}`: the port is in use",
-        "  = help: name another with --view-port PORT, or stop the program that uses it",
-    ]
+        flags = ("--policies", "a.policy", "--no-cluster", "--view-port", port)
+        server = stack.enter_context(serving(folder, *flags))
+        with urlopen(f"http://{urlsplit(server.url).netloc}/readyz") as answer:
+            text = answer.read().decode()
+        why = f"cannot listen on `127.0.0.1:{port}`: address already in use"
+        assert text == f"ok\nwarn: task/view: {why} (name another with --view-port)"
+        taken.close()
+        until(lambda: "view on http" in server.err.read_text("utf-8"))
 
 
 @pytest.mark.parametrize(

@@ -253,7 +253,7 @@ def test_diagnostics_of_a_field_begin_with_it() -> None:
     )
     found = checked(placement_policy(on_wanted("140%")))
     assert found.manifest is None
-    assert found.file.policies == ()
+    assert [each.policy.clauses for each in found.file.policies] == [()]
     assert not found.file.whole
     (line,) = lines(found.file, "error")
     assert line.startswith("spec.placementPolicy.targetSize error[P0503]: `140%` is not")

@@ -159,9 +159,9 @@ def test_names_that_lead_nowhere_are_an_error_with_a_hint(
 def test_the_first_broken_policy_does_not_end_it(
     placet: Placet, folder: Path, command: str
 ) -> None:
-    text = """cluster policy a { filter "a" { require node.nme } }
+    text = """cluster policy a { failure ignore filter "a" { require node.nme } }
 cluster policy b { filter "b" { require node.zone == "b" } }
-cluster policy c { filter "c" { require node.lables["x"] == "" } }
+cluster policy c { failure ignore filter "c" { require node.lables["x"] == "" } }
 """
     (folder / "shop.policy").write_text(text, encoding="utf-8")
     done = placet(command, "shop/web-1", *shop.WORLD)

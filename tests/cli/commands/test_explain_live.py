@@ -163,7 +163,7 @@ async def test_a_strict_policy_without_a_valid_version_is_the_cause(
         done = await asked(placet, "explain", "web-1")
         analyzed = await asked(placet, "analyze", "web-1")
     assert done.code == 0
-    assert "cause: the policy `shop/headroom` is strict and has no valid version" in done.out
+    assert "cause: the policy `shop/headroom` has no valid version" in done.out
     assert "rules:1:27 error[P0102]: Node has no field `nme`" in done.out
     assert analyzed.code == 2
     assert "policy shop/headroom is not enforced" in analyzed.err

@@ -98,7 +98,7 @@ def waiting(message: str = "", **spec: Any) -> dict[str, Any]:
             waiting(),
             explained(problem="policy shop/a is not enforced: no valid version loaded yet"),
             "policy not in force",
-            "`shop/a` is strict",
+            "`shop/a` has no valid version",
         ),
         (waiting(RIGHTS), PASSES, "missing rights", "may not list nodes"),
         (

@@ -21,7 +21,7 @@ from server.admission.checking_process import (
     CheckLimitError,
     CheckTimeoutError,
 )
-from server.runtime.policies import Objects, PolicyReader
+from server.runtime.policies import Files, Objects, PolicyReader
 from tests.support.builders import Object, placement_policy, raw
 from tests.support.served import PROCESSES
 
@@ -78,7 +78,7 @@ def enforced(found: Read) -> list[tuple[str, bool]]:
 
 
 def refusing(found: Objects) -> list[Checked]:
-    return [policy for each in found.stored.values() for policy in each.refusing]
+    return [policy for each in found.stored.values() for policy in each.checked.file.refusing]
 
 
 STOPPED = (
@@ -274,3 +274,20 @@ def test_what_is_about_the_object_stays() -> None:
     clock.now += 10_000
     assert not found.changed(objects)
     assert not found.waiting(objects)
+
+
+def test_a_file_whose_check_is_late_at_the_start_keeps_all_pods_waiting() -> None:
+    """What it says is not known; one that comes later takes no pod away."""
+    process, clock = Unlucky(1, LATE), HandClock()
+    files = Files(process, LOG, clock)
+    first = {"a.policy": f"cluster policy a {{ {READY} }}"}
+    (late,) = files.read(first).values()
+    assert [each.policy.selector for each in late.refusing] == [None]
+    clock.now += 2
+    assert files.changed(first)
+    (checked,) = files.read(first).values()
+    assert ([each.policy.name for each in checked.policies], checked.refusing) == (["a"], ())
+    process.calls = process.asked + 1
+    more = {**first, "b.policy": f"cluster policy b {{ {READY} }}"}
+    assert [each.refusing for each in files.read(more).values()] == [(), ()]
+    assert files.waiting(more)

@@ -47,6 +47,8 @@ class Cluster:
     generation: int = 2
     in_force: int = 1
     catches_up: int = 0
+    # The looks that it takes until the check of the policy has a result.
+    late: int = 0
     is_gone: bool = False
     lists: list[str] = field(default_factory=list)
 
@@ -62,7 +64,8 @@ class Cluster:
 
     def enforced(self) -> EnforcedPolicies:
         manifest = SimpleNamespace(metadata=SimpleNamespace(generation=self.in_force))
-        found = {NAME: SimpleNamespace(manifest=manifest)}
+        is_late = self.catches_up < self.late
+        found = {NAME: SimpleNamespace(manifest=manifest, is_late=is_late)}
         return cast("EnforcedPolicies", SimpleNamespace(objects=found))
 
     async def catch_up(self) -> None:
@@ -97,6 +100,17 @@ async def test_a_pod_waits_until_an_older_policy_is_in_force() -> None:
         assert first.waiting(asked("b", 100)) == ""
         assert first.waiting(asked("c", 101)) == WAITS, "a policy may have come meanwhile"
         assert cluster.lists == ["placementpolicies", "clusterplacementpolicies"]
+
+
+async def test_a_late_check_is_no_result() -> None:
+    first = PolicyFirst(frozenset({"shop"}), lambda: NOW)
+    cluster = Cluster(in_force=2, late=3)
+    async with following(first, cluster):
+        assert first.waiting(asked("a", 90)) == WAITS
+        await asyncio.sleep(0.08)
+        assert first.waiting(asked("a", 90)) == WAITS
+        await asyncio.sleep(0.1)
+        assert first.waiting(asked("a", 90)) == ""
 
 
 async def test_other_pods_do_not_wait() -> None:

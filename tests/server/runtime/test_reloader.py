@@ -4,7 +4,9 @@ import asyncio
 import json
 import logging
 import os
+import resource
 import socket
+import tempfile
 import time
 import tracemalloc
 import weakref
@@ -17,15 +19,17 @@ from prometheus_client import CollectorRegistry
 from cli.demo.demo_cluster import Demo
 from engine.cache.cluster_file import ClusterFileError
 from engine.decision.verdict import Feasible
-from engine.errors import NotSyncedError
+from engine.errors import NotSyncedError, WaitingError
 from grammar.meaning.schema import load_schema
 from policies.manifest_text import GROUP
 from server.metrics.metrics import Metrics
 from server.runtime.file_cluster import ClusterFiles, ClusterSource, FileCluster
 from server.runtime.observers import LogObserver
-from server.runtime.policies import PolicyReloader
+from server.runtime.policies import PolicyReader, PolicyReloader
+from tests.server.runtime.test_objects import HandClock
 from tests.support.builders import Object, controller, kubectl_list, node, pod, raw
 from tests.support.pseudo_terminal import hung_mount
+from tests.support.served import PROCESSES
 from tests.support.simulated import reloader_of
 
 LOG = logging.getLogger("placet.test")
@@ -107,12 +111,42 @@ def test_broken_edit_keeps_the_last_good_version(
     assert "policy a: the last valid version stays enforced" in caplog.text
 
 
-def test_policy_that_never_held_governs_nothing(
+def test_pods_of_a_policy_that_never_held_wait(
     policies: Path, cluster: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Readiness names it, until it is valid."""
     write(policies, disk("ssd", "lables"))
-    assert passing(reloader(policies, cluster)) == ["n1", "n2"]
+    it = reloader(policies, cluster)
+    with pytest.raises(WaitingError, match="policy a is not enforced: no valid version loaded yet"):
+        passing(it)
     assert "policy a is not enforced: no valid version loaded yet" in caplog.text
+    said = "1 policy is not in force as written: a (the pods that it selects wait)"
+    assert (it.readiness()[0].failure, it.readiness()[0].is_warning) == (said, True)
+    write(policies, disk("ssd"))
+    settle(it)
+    assert (passing(it), it.readiness()[0].failure) == (["n1"], "")
+
+
+def test_a_file_that_could_not_be_read_is_read_again(policies: Path, cluster: Path) -> None:
+    """Nothing of it changes when the machine has files to open again."""
+    usual, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    clock = HandClock()
+    reader = PolicyReader([policies], SCHEMA, LOG, PROCESSES[0], clock)
+    with tempfile.TemporaryFile() as file:
+        free = file.fileno()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, most))
+    try:
+        found = reader.read({})
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (usual, most))
+    assert not found.policies
+    assert reader.failure == f"cannot read `{policies}`: too many open files"
+    assert not reader.changed()
+    clock.now += 2
+    assert reader.changed()
+    assert [each.policy.address for each in reader.read({}).policies] == ["a"]
+    clock.now += 10_000
+    assert not reader.changed()
 
 
 def test_removed_file_removes_its_policies(policies: Path, cluster: Path) -> None:

@@ -179,6 +179,7 @@ async def test_every_task_has_a_supervisor_or_serves_a_connection(
         keyring=keyring,
         self_signed=kept,
         schedulers=Schedulers(call_bind=binds),
+        view_listen=("127.0.0.1", 0),
     ) as server:
         # A task that ends at once, such as `sync`, is seen too.
         seen = {task for task in asyncio.all_tasks() if task is not mine}
@@ -233,7 +234,7 @@ async def test_a_duty_that_fails_is_seen_and_stops_no_other(
         version = str(server.api.version + 1)
         metadata = {"name": "web", "namespace": "shop", "resourceVersion": version}
         server.api.put(OBJECTS, "shop/web", metadata={**metadata, "generation": "seven"})
-        text = await server.until("/readyz?verbose", lambda text: "warn: " in text)
+        text = await server.until("/readyz?verbose", lambda text: "warn: task" in text)
         assert "warn: task/statuses: ValidationError: Expected `int`" in text
         assert "[+]task/events ok" in text
         assert "[+]task/requeues ok" in text
