@@ -21,7 +21,6 @@ from engine.counting.in_flight_pods import AskedPod, InFlightPods
 from engine.counting.node_groups import count_on_the_way
 from engine.counting.pod_counter import PodCounter
 from engine.decision import filtering
-from engine.decision.after import AfterDecision, report
 from engine.decision.audit_log import Audits
 from engine.decision.held_calls import HeldCalls
 from engine.decision.moves import Moves
@@ -30,7 +29,7 @@ from engine.decision.placement import ONLY_REPLICA, Placement, PlacingParts, Rep
 from engine.decision.plan import OfShape, Room
 from engine.decision.plugin_filters import PluginFilters
 from engine.decision.preemption import Preemption, Victims, on_their_nodes
-from engine.decision.recent_answers import SecondLooks
+from engine.decision.recent_answers import AfterDecision, SecondLooks, report
 from engine.decision.registry import Registry
 from engine.decision.verb_call import CallOpener, ClusterState, Observer, OfferedNodes, VerbCall
 from engine.decision.verdict import Decision, Rejected, Scores, feasible

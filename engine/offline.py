@@ -12,8 +12,8 @@ from engine.cache.cluster_copy import ClusterCopy, DataText, NamedPod
 from engine.clauses.programs import compile_policy
 from engine.counting.node_groups import CallGroups, KnownGroups
 from engine.data.reading import DataError, rows_of_text
-from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
+from engine.decision.recent_answers import AfterDecision
 from engine.decision.registry import Registry
 from engine.decision.verb_call import Observer
 from engine.engine import Engine

@@ -20,7 +20,7 @@ from grammar.messages import catalogue
 from grammar.messages.diagnostics import SIMILAR, Diagnostic, Fix
 from grammar.messages.helping import Helper, helped
 from grammar.mistakes import syntax_mistakes
-from grammar.mistakes.places import of_clause
+from grammar.mistakes.names import of_clause
 from grammar.mistakes.readings import clause_of
 from grammar.mistakes.type_mistakes import Remedies
 from grammar.syntax.parser import Lexemes, starts

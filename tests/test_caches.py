@@ -156,7 +156,7 @@ DICTIONARIES = {
 }
 # The other memories of cachetools: their keys are short, and each says how many it has.
 TIMED = {
-    "engine/decision/after.py": "uids of pods",
+    "engine/decision/recent_answers.py": "uids of pods",
     "engine/program/policy_time.py": "addresses of policies",
     "server/call.py": "hashes",
     "server/view/overview.py": "labels of at most 317 characters, and uids of pods",

@@ -25,7 +25,7 @@ from cli.command import Exit
 from cli.main import main
 from engine.cache import store
 from engine.cache.cluster_copy import NamedPod
-from engine.decision.after import AfterDecision
+from engine.decision.recent_answers import AfterDecision
 from engine.enforced import EnforcedPolicies, enforced
 from engine.explanation.explanation import Analyst, Asker, PodQuestion
 from grammar.tree.source import Source

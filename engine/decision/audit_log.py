@@ -24,9 +24,9 @@ import numpy.typing as npt
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.counting.bounds import Mask
 from engine.counting.count_clauses import CountClauses
-from engine.decision.after import Later
 from engine.decision.filtering import FilterMemo
 from engine.decision.placement import Placement
+from engine.decision.recent_answers import Later
 from engine.decision.verb_call import CallOpener, Observer, VerbCall
 from engine.decision.verdict import Decision, Feasible, HeldBack
 from engine.errors import DeadlineExceededError, EngineError

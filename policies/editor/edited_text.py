@@ -24,15 +24,18 @@ from grammar.tree.source import Source, Span
 from policies.editor import completion
 from policies.editor.completion import (
     Candidate,
+    EditedToken,
     Samples,
     Surroundings,
+    last_operand,
     macro_variables,
     members,
     names,
+    significant,
+    tokens,
     type_of,
     used_policy,
 )
-from policies.editor.tokens import EditedToken, last_operand, significant, tokens
 from policies.loader import is_manifest, parsed_library
 from policies.validation import LIBRARY, CheckedFile, Validation
 

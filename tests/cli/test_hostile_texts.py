@@ -20,8 +20,8 @@ import pytest
 import yaml
 
 from cli.streams import beneath, escaped_streams
-from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
+from engine.decision.recent_answers import AfterDecision
 from tests.cli import shop
 from tests.cli.conftest import Outcome, Placet
 from tests.cli.live import asked, live_cluster, policy, put_event

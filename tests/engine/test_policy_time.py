@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from engine.cache.cache import Cache
-from engine.decision.after import AfterDecision
+from engine.decision.recent_answers import AfterDecision
 from engine.engine import Engine
 from engine.errors import DeadlineExceededError, ExpensivePolicyError
 from engine.program.policy_time import (

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from engine.decision.after import AfterDecision
-from engine.decision.recent_answers import RejectedPods
+from engine.decision.recent_answers import AfterDecision, RejectedPods
 from engine.decision.verdict import FURTHER, Feasible
 from engine.engine import Engine
 from engine.errors import EngineError

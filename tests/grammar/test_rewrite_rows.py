@@ -9,7 +9,7 @@ from string import Formatter
 import pytest
 
 from grammar.messages.diagnostics import Fix
-from grammar.mistakes import rewrite_rows as rows
+from grammar.mistakes import rewrites as rows
 from grammar.mistakes.misplaced import Misplaced
 from grammar.mistakes.rewrites import WORD_KINDS, WrittenPart, rewritten
 from grammar.tree.source import Source, Span

@@ -10,8 +10,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from engine.cluster.events import Events
-from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
+from engine.decision.recent_answers import AfterDecision
 from engine.engine import Engine
 from engine.program.policy_time import PolicyTimes, WorkClock
 from server.capabilities.capability import LedCluster, Site

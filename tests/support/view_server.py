@@ -22,8 +22,8 @@ from engine.cache.cache import Cache
 from engine.cache.cluster_copy import DataText
 from engine.cache.informers import Needs
 from engine.cache.node_table import Snapshot
-from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
+from engine.decision.recent_answers import AfterDecision
 from engine.decision.verb_call import ClusterState
 from engine.drift.drift_document import DriftDocument
 from engine.enforced import EnforcedPolicies, enforced

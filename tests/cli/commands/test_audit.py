@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
+from engine.decision.recent_answers import AfterDecision
 from engine.engine import Engine
 from tests.cli.conftest import Placet
 from tests.support.builders import controller, node, pod, raw

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.decision.preemption import Victims
+from engine.decision.recent_answers import AfterDecision
 from engine.engine import Engine
 from grammar.values.time import Timestamp
 from tests.cli.conftest import Placet

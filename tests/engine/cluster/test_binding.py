@@ -14,8 +14,7 @@ from engine.cache.cache import Cache
 from engine.clauses.programs import compile_policy
 from engine.cluster.binding import DELETION_COST, Binder, Binding
 from engine.counting.in_flight_pods import AskedPod, Schedulers
-from engine.decision.after import AfterDecision
-from engine.decision.recent_answers import LastAnswers
+from engine.decision.recent_answers import AfterDecision, LastAnswers
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.errors import (

@@ -15,9 +15,8 @@ from engine.cache.cache import Cache
 from engine.cards.node_cards import TAKEN, taken
 from engine.cluster.binding import Binder, Binding
 from engine.counting.in_flight_pods import Schedulers
-from engine.decision.after import AfterDecision
 from engine.decision.placement import ReplicaRole
-from engine.decision.recent_answers import LastAnswers
+from engine.decision.recent_answers import AfterDecision, LastAnswers
 from engine.engine import Engine
 from engine.errors import ApiUnreachableError, EngineError, HandoverError, WaitingError
 from engine.objects.request_pod import ObjectCodec

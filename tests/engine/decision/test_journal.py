@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from engine.decision.after import AfterDecision
 from engine.decision.journal import DecisionRecord, Journal
 from engine.decision.preemption import Victims
+from engine.decision.recent_answers import AfterDecision
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.errors import EngineError

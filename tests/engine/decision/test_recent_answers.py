@@ -13,8 +13,7 @@ import msgspec
 import pytest
 
 from engine.cache.cache import Cache
-from engine.decision.after import AfterDecision
-from engine.decision.recent_answers import Damped, Damper, LastAnswers, RejectedPods
+from engine.decision.recent_answers import AfterDecision, Damped, Damper, LastAnswers, RejectedPods
 from engine.decision.verdict import FEASIBLE, Rejected, decision
 from engine.objects.request_pod import RequestPod, RequestPodReader
 from tests.support.builders import node, pod, raw

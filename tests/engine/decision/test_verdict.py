@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from engine.decision.after import AfterDecision
+from engine.decision.recent_answers import AfterDecision
 from engine.decision.registry import Registry
 from engine.decision.verdict import (
     FEASIBLE,

@@ -6,9 +6,8 @@ import pytest
 
 from grammar.meaning.schema import Schema, load_schema
 from grammar.tree.source import Source, Span
-from policies.editor.completion import NoSamples
+from policies.editor.completion import NoSamples, tokens
 from policies.editor.edited_text import EditedDocument, Meaning, complete, document, meaning
-from policies.editor.tokens import tokens
 from policies.validation import Validator
 
 HEAD = """\

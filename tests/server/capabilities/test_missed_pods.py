@@ -11,8 +11,8 @@ import pytest
 
 from engine.cache.cache import Cache
 from engine.counting.in_flight_pods import Schedulers
-from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
+from engine.decision.recent_answers import AfterDecision
 from engine.errors import DeadlineExceededError
 from engine.objects.gate import GATE
 from engine.objects.peer import Peer

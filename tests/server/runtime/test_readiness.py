@@ -11,7 +11,7 @@ from engine.errors import DeadlineExceededError
 from engine.program.frame import Evaluation, Frame
 from policies.resource import PolicyStatus, StatusCondition
 from server.capabilities.policy_statuses import UNMET, Outcomes, Statuses
-from server.runtime.status_reporting import readiness_news
+from server.runtime.cluster_runtime import readiness_news
 from tests.server.runtime.test_objects import READY, Read, stored
 
 NOW = "2026-11-21T10:00:00Z"

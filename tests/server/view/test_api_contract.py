@@ -16,8 +16,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
+from engine.decision.recent_answers import AfterDecision
 from tests.server.view.test_explaining import NODES, OTHERS, POLICIES, web
 from tests.support.builders import raw
 from tests.support.engines import engine_of

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
+from engine.decision.recent_answers import AfterDecision
 from engine.engine import Engine
 from engine.errors import NotSyncedError
 from engine.explanation.inspection import Inspection

@@ -16,8 +16,8 @@ from aiohttp import ClientSession
 
 from engine.cache.cache import Cache
 from engine.cache.node_table import Snapshot
-from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
+from engine.decision.recent_answers import AfterDecision
 from engine.errors import NotSyncedError
 from server.runtime.file_cluster import leave_uncollected
 from tests.support.builders import Object, node, pod, raw

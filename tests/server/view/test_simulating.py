@@ -14,8 +14,8 @@ import pytest
 from aiohttp import ClientSession
 
 from engine.cache.cache import Cache
-from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
+from engine.decision.recent_answers import AfterDecision
 from engine.engine import Engine
 from engine.errors import NotSyncedError
 from server.answers import MOST_PODS

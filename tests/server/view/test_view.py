@@ -17,8 +17,8 @@ import pytest
 from aiohttp import ClientSession
 from prometheus_client import CollectorRegistry
 
-from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
+from engine.decision.recent_answers import AfterDecision
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.errors import EngineError
