@@ -40,7 +40,6 @@ from engine.objects.remembered import Remembered, bytes_of
 from engine.program.frame import Evaluation, Frame
 from engine.program.pod_shape import Path
 from engine.program.program import CardsProgram, Program, applies
-from grammar.messages.texts import shown
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.quantity import Resources
 from grammar.values.time import Timestamp
@@ -262,8 +261,8 @@ class CardRoom:
                 raise WaitingError(clause.message(evaluation), of_clause=True) from None
             except EvaluationError as error:
                 evaluation.report(clause.policy, clause.name, error)
-                why = f"{clause.message(evaluation)}: {shown(str(error))}"
-                raise RefusedError(why, of_clause=True) from None
+                # Of the error the log has more: it may name what others have on the node.
+                raise RefusedError(clause.message(evaluation), of_clause=True) from None
             finally:
                 evaluation.time.rest()
         if takes:

@@ -129,7 +129,7 @@ def _used(
         key = _key(use.name, checked.policy, names)
         other = names.get(key)
         if other is None:
-            found.append(catalogue.unknown_policy(use.name, names, use.span))
+            found.append(catalogue.unknown_policy(use.name, _offered(names, checked), use.span))
         elif key in path:
             found.append(catalogue.recursion([*path, key], use.span))
         elif other.broken:
@@ -139,6 +139,13 @@ def _used(
             inner = _used(made, names, [*path, key], found, make)
             # An error in a policy further down belongs to the `use` that leads there.
             yield from ((use, deeper) for _, deeper in inner)
+
+
+def _offered(names: Mapping[str, Checked], user: Checked) -> Iterator[str]:
+    """The names that a policy is told of: one of a namespace, none of another namespace."""
+    own = (None, user.policy.namespace)
+    every = user.policy.namespace is None
+    return (name for name, each in names.items() if every or each.policy.namespace in own)
 
 
 def _filled(

@@ -21,7 +21,6 @@ from grammar.clauses.score import Score
 from grammar.meaning import card_forms
 from grammar.tree.ast import Expr, Ident, Literal
 from grammar.tree.clause_parts import Template
-from grammar.values.errors import EvaluationError
 
 _NODE = Ident("node")
 _MOST_SHOWN = 16
@@ -67,11 +66,8 @@ def _needs(clause: Cards) -> Needs:
 def _evidence(clause: Cards, value: Callable[[Expr], object], frame: Frame) -> PodEvidence:
     """What the pod takes, what is left of the cards of a node, and the pods on them."""
     span = clause.name_span
-    try:
-        found = value(card_forms.cards(clause, _NODE, span))
-        take, number = value(clause.take), value(card_forms.number(clause, span))
-    except EvaluationError as error:
-        return str(error), ()
+    found = value(card_forms.cards(clause, _NODE, span))
+    take, number = value(clause.take), value(card_forms.number(clause, span))
     assert isinstance(found, list | tuple), "the checker has seen its type"
     assert isinstance(take, Mapping), "the checker has seen its type"
     amounts = " and ".join(f"{amount} {name}" for name, amount in take.items())

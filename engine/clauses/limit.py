@@ -35,6 +35,7 @@ def _programs(clause: Limit, compiler: PolicyCompiler) -> Iterator[CountClause]:
         empty=per.scope == "empty nodes",
         amount=compiler.optional(per.amount),
         mutual=_mutual(clause, compiler) if clause.mutual else None,
+        of_nodes=place is not None and compiler.is_of_nodes(place),
     )
 
 

@@ -41,7 +41,7 @@ class ClauseMeaning(Generic[C]):
       or raises UnportableError; a text is the reason why there is none.
     - `counted` is the evidence of a program that counts, for the node of a group. `evidence` is
       that of another clause on the node of a frame, with the values of expressions that the clause
-      stands for; these raise EvaluationError.
+      stands for; it raises EvaluationError. It names pods beside its text, which has numbers alone.
     - `told` gives the parts that can differ between nodes, beside the `when`, and a bound that is
       computed; without it these are the requirements.
     """

@@ -39,6 +39,7 @@ def _programs(clause: Spread, compiler: PolicyCompiler) -> Iterator[CountClause]
         within=None if clause.within is None else compiler.shared(clause.within),
         min_domains=compiler.number(least) if least is not None else None,
         nodes=clause.nodes or "eligible",
+        of_nodes=compiler.is_of_nodes(clause.over),
     )
 
 

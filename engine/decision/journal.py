@@ -92,13 +92,14 @@ class RecordedCounts(msgspec.Struct, frozen=True, eq=False):
 
     `pods` are by the number of the group. `names` has the number of each group that is a domain, by
     the type and the value of the domain, or of each node; None where a share has two sides and a
-    limit the whole cluster.
+    limit the whole cluster. `is_of_nodes` says that the objects of nodes alone give these values.
     """
 
     policy: str
     clause: str
     is_share: bool
     is_sum: bool
+    is_of_nodes: bool
     pods: npt.NDArray[np.int64]
     names: Mapping[Any, int] | None
 
@@ -335,6 +336,7 @@ def recorded_counts(
                 count.name,
                 groups_are == "sides",
                 count.peers.amount is not None,
+                groups_are != "domains" or clause.of_nodes,
                 pods,
                 names,
             )

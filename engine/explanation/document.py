@@ -19,9 +19,11 @@ from engine.decision.journal import (
     CountedGroup,
     DecisionRecord,
     PreemptionDetail,
+    RecordedCounts,
 )
 from engine.decision.verdict import Feasible, HeldBack, Verdict, full_reason
 from engine.enforced import PolicyNotInForce
+from engine.explanation.reader import EVERYTHING, Reader
 from engine.facts import Cause, ExplainedPart, NamedClause
 from engine.gangs.gang import GangExplanation
 
@@ -381,8 +383,14 @@ def summary(record: DecisionRecord) -> Summary:
     )
 
 
-def decided(replica: str, record: DecisionRecord, generation: int, log: AuditLog) -> PodDecision:
-    """The decision of a record; `generation` is the journal's now."""
+def decided(
+    replica: str,
+    record: DecisionRecord,
+    generation: int,
+    log: AuditLog,
+    reader: Reader = EVERYTHING,
+) -> PodDecision:
+    """The decision of a record for a reader; `generation` is the journal's now."""
     known = msgspec.structs.asdict(summary(record))
     del known["governing"]
     audits = [_audit(address, pod) for address, pod in log.of(record.uid)]
@@ -393,13 +401,19 @@ def decided(replica: str, record: DecisionRecord, generation: int, log: AuditLog
         generation=record.generation,
         policiesChanged=record.generation != generation,
         policies=_policies(record.policies),
-        groups=_groups(record),
+        groups=_groups(record, reader),
         audits=audits,
         scores=_scores(record),
-        counts=[ClauseCounts(*each.by_group()) for each in record.counts],
+        counts=counts_of(record.counts, reader),
         preemption=record.preempted,
         parts=[each.part for each in audits],
     )
+
+
+def counts_of(counts: Iterable[RecordedCounts], reader: Reader) -> list[ClauseCounts]:
+    """The counts with the names of groups that the reader may see."""
+    found = (each for each in counts if each.is_of_nodes or reader.may_list(None))
+    return [ClauseCounts(*each.by_group()) for each in found]
 
 
 def _policies(concerned: ConcernedPolicies) -> list[ConcernedPolicy]:
@@ -417,24 +431,24 @@ def _policies(concerned: ConcernedPolicies) -> list[ConcernedPolicy]:
     ]
 
 
-def _groups(record: DecisionRecord) -> list[NodeGroup]:
+def _groups(record: DecisionRecord, reader: Reader) -> list[NodeGroup]:
     """The nodes by their verdicts."""
     if (answered := record.answered) is None:
         return []
     found: dict[int, list[str]] = {}
     for code, name in zip(answered.codes.tolist(), answered.nodes.names(), strict=True):
         found.setdefault(code, []).append(name)
-    return in_order([_group(answered.verdicts[code], found[code]) for code in found])
+    return in_order([_group(answered.verdicts[code], found[code], reader) for code in found])
 
 
-def _group(verdict: Verdict, names: list[str]) -> NodeGroup:
+def _group(verdict: Verdict, names: list[str], reader: Reader) -> NodeGroup:
     names = sorted(names)
     if isinstance(verdict, Feasible):
         return NodeGroup([], len(names), names)
     text = full_reason(verdict.policy, verdict.clause, verdict.reason)
     if isinstance(verdict, HeldBack):
         return NodeGroup([], len(names), names, text)
-    text = f"{text}: {verdict.error}" if verdict.error else text
+    text = f"{text}: {reader.error(verdict.error)}" if verdict.error else text
     return NodeGroup([RejectingClause(verdict.policy, verdict.clause, text)], len(names), names)
 
 

@@ -57,9 +57,11 @@ from engine.explanation.document import (
     ScoredNode,
     UnfitNodes,
     What,
+    counts_of,
     in_order,
 )
 from engine.explanation.inspection import ClauseResults, Inspection, Objection
+from engine.explanation.reader import EVERYTHING, Reader
 from engine.explanation.written import Values, WrittenClauses, clauses_on, scores_on
 from engine.facts import ExplainedPart
 from engine.gangs.gang import part_of
@@ -85,7 +87,9 @@ Explained = tuple[Sequence[Objection], Callable[[ClauseResults], Work[Said]]]
 def _portable(inspection: Inspection) -> Explained | None:
     """What portable policies have told others of the pod."""
     pod = msgspec.json.decode(inspection.call.pod.body)
-    told = form_versions(pod.get("metadata", {}).get("annotations") or {})
+    said_of = form_versions(pod.get("metadata", {}).get("annotations") or {})
+    may_name = inspection.reader.may_name
+    told = {key: digest for key, digest in said_of.items() if "/" not in key or may_name(key)}
     if not told:
         return None
     texts = list(told_to_others(told, inspection.engine.registry))
@@ -107,10 +111,13 @@ def _gang(inspection: Inspection) -> Explained | None:
     refused = np.array([name not in allowed for name in inspection.names], np.bool_)
     objection = inspection.objection(gang.program, gang.program, refused, rest=gang.refusal)
 
+    members = [each for each in gang.told.members if inspection.reader.may_name(each.pod)]
+    told = msgspec.structs.replace(gang.told, members=members)
+
     def said(results: ClauseResults) -> Work[Said]:
         yield from ()
         pod, alone = key_of(inspection.peer), results.rejects_alone(objection)
-        return [part_of(gang.told, pod, alone=alone)], {"gang": gang.told}
+        return [part_of(told, pod, alone=alone)], {"gang": told}
 
     return [objection], said
 
@@ -151,12 +158,13 @@ class PodQuestion:
     """A question about a pod, and how much of it is to be explained.
 
     `node` is the node to show in full. With `places` those that wait together get places; only for
-    an engine that serves nobody else.
+    an engine that serves nobody else. `reader` is who asks.
     """
 
     pod: NamedPod
     node: str | None = None
     places: bool = False
+    reader: Reader = EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,24 +220,38 @@ class Analyst:
         except _NOT_EXPLAINED:
             raise
         except EngineError as error:
-            explained = self._begun(question.pod, self._now(), str(error))
+            explained = self._begun(question, self._now(), str(error))
             return lambda asker: _with_asker(explained, question.pod, asker)
 
-    def _begun(self, pod: NamedPod, at: Timestamp, problem: str | None = None) -> PodExplanation:
+    def _begun(
+        self, question: PodQuestion, at: Timestamp, problem: str | None = None
+    ) -> PodExplanation:
         """The beginning of an explanation, before anything is said of nodes."""
+        pod, reader = question.pod, question.reader
         return PodExplanation(
             pod=pod.key,
             at=at.to_second(),
             on=pod.node or None,
-            notInForce=[b for b in self._broken if b.namespace in ("", pod.namespace)],
+            notInForce=[
+                each
+                if reader.may_list(each.namespace)
+                else msgspec.structs.replace(each, because=reader.error(each.because))
+                for each in self._broken
+                if each.namespace in ("", pod.namespace)
+            ],
             problem=problem,
         )
 
     def _told(self, question: PodQuestion) -> Work[Told]:
         # What is in force may change while this works.
         registry, pod = self._engine.registry, question.pod
-        places = question.places
-        inspection = Inspection(self._engine, pod.body, clock=self._clock, places=places)
+        inspection = Inspection(
+            self._engine,
+            pod.body,
+            clock=self._clock,
+            places=question.places,
+            reader=question.reader,
+        )
         table, selection = inspection.table, inspection.selection
         if question.node is not None and question.node not in table.rows:
             raise UnknownNodeError(f"there is no node `{shown(question.node)}`")
@@ -250,14 +272,14 @@ class Analyst:
             parts += more
             data |= known
         explained = msgspec.structs.replace(
-            self._begun(pod, inspection.frame.now),
+            self._begun(question, inspection.frame.now),
             exempt=selection.exempt or None,
             nodes=len(inspection.names),
             passing=int(results.passes.sum()),
             heldBack=len(held),
             clauses=clauses,
             nearest=nearest,
-            counts=[ClauseCounts(*c.by_group()) for c in counts],
+            counts=counts_of(counts, question.reader),
             parts=parts,
             **data,
         )

@@ -26,6 +26,7 @@ from engine.decision.filtering import Rejection
 from engine.decision.verdict import full_reason
 from engine.engine import Engine
 from engine.errors import DeadlineExceededError
+from engine.explanation.reader import EVERYTHING, Reader
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation, Floats, Frame, unhurried
 from engine.program.policy_time import CallTime
@@ -156,8 +157,8 @@ class Inspection:
     """An inspection of one pod on these sorted nodes, or on all. Only one at a time is valid.
 
     Nothing is offered or recorded. A clock that stands still makes one portion of each step. With
-    `places` those that wait together may get places on paper. Raises EngineError where there would
-    be no decision.
+    `places` those that wait together may get places on paper. What it tells of pods and tables is
+    for the `reader`. Raises EngineError where there would be no decision.
     """
 
     def __init__(
@@ -168,11 +169,13 @@ class Inspection:
         clock: Callable[[], float] = lambda: 0.0,
         *,
         places: bool = False,
+        reader: Reader = EVERYTHING,
     ) -> None:
         call, self._counter = engine.opened(pod)
         self.engine = engine
         self.call = call
         self.places = places
+        self.reader = reader
         self.table = call.snapshot.table
         self.names = sorted(self.table.rows) if names is None else names
         self.selection = call.plan.selection
@@ -197,7 +200,12 @@ class Inspection:
         return self._counter.context.peer()
 
     def frame_at(self, name: str) -> Frame:
-        """The frame of the pod and one node, for the caller alone: nothing here changes it."""
+        """The frame of the pod and one node for the reader, for the caller alone."""
+        frame = self.decided_at(name)
+        return frame if self.reader.namespaces is None else self.reader.frame(frame)
+
+    def decided_at(self, name: str) -> Frame:
+        """The frame in which a node is decided, of which no text may get into an answer."""
         frame = self.frame.anew()
         frame.node = self.table.nodes[int(self.table.find([name])[0])]
         return frame
@@ -354,7 +362,7 @@ class Inspection:
         errors: dict[int, str] = {}
 
         def report(policy: str, name: str, error: EvaluationError) -> None:
-            errors[len(values)] = str(error)
+            errors[len(values)] = self.reader.error(str(error))
             self._unhurried.report(policy, name, error)
 
         frame = self._unhurried.frame()

@@ -26,6 +26,7 @@ from engine.explanation.document import (
     TracedPart,
 )
 from engine.explanation.inspection import ClauseResults, Objection
+from engine.explanation.reader import Reader
 from engine.program.compiler import Compiler
 from engine.program.frame import MEMO_BYTES, Evaluate, Frame
 from engine.program.program import CountClause, RejectingProgram
@@ -227,13 +228,17 @@ class WrittenClauses:
 
     def expression(self, part: TracedPart, traced: Traced) -> TracedExpression:
         """A traced expression with the texts of the values of its parts."""
-        read = (
-            ReadValue(text, depth, error=str(step.outcome))
-            if isinstance(step.outcome, EvaluationError)
-            else ReadValue(text, depth, self._values.line(step.outcome, step.expr.type))
-            for depth, text, step in traced.rows
-        )
-        return TracedExpression(part, traced.text, list(read))
+        read = [self._read(text, depth, step) for depth, text, step in traced.rows]
+        return TracedExpression(part, traced.text, read)
+
+    def _read(self, text: str, depth: int, step: Step) -> ReadValue:
+        """A value that was read; a part of it may be hidden from the reader."""
+        try:
+            if isinstance(step.outcome, EvaluationError):
+                raise step.outcome
+            return ReadValue(text, depth, self._values.line(step.outcome, step.expr.type))
+        except EvaluationError as error:
+            return ReadValue(text, depth, error=str(error))
 
     def _source(self, part: Checked) -> Source | None:
         found = self._sources.get(_place(part.policy))
@@ -438,27 +443,39 @@ def counted_on(
     if not isinstance(program, CountClause):
         if meaning.evidence is None:
             return None
-        frame = inspection.frame_at(name)
-        return _counts(*meaning.evidence(clause, partial(written.value, frame=frame), frame))
+        frame = inspection.decided_at(name)
+        try:
+            said = meaning.evidence(clause, partial(written.value, frame=frame), frame)
+        except EvaluationError as error:
+            said = inspection.reader.error(str(error)), ()
+        return _counts(inspection.reader, *said)
     if objection.is_mutual:
-        return _counts(KEPT_OUT, inspection.keepers(program, name))
+        return _counts(inspection.reader, KEPT_OUT, inspection.keepers(program, name))
     if meaning.counted is None:
         return None
     counts, group = yield from inspection.group_counts(program, name)
     if group < 0:
-        return _counts("the node has no value for the domain, or for the bound")
+        text = "the node has no value for the domain, or for the bound"
+        return _counts(inspection.reader, text)
     text, groups, emptiest = meaning.counted(program, counts, group)
     pods = yield from inspection.counting(program, groups)
-    return _counts(text, pods, (yield from inspection.counting(program, emptiest)))
+    beside = yield from inspection.counting(program, emptiest)
+    return _counts(inspection.reader, text, pods, beside)
 
 
 def _counts(
-    text: str, pods: Sequence[PodInGroup] = (), emptiest: Sequence[PodInGroup] = ()
+    reader: Reader,
+    text: str,
+    pods: Sequence[PodInGroup] = (),
+    emptiest: Sequence[PodInGroup] = (),
 ) -> NodeCounts:
-    here = [CountedPod(*pod) for pod in pods[:_MOST_LISTED]]
-    beside = tuple([CountedPod(*pod) for pod in emptiest[:_MOST_LISTED]])
+    """What is counted, with the pods that the reader may list; `more` has the others, too."""
+    here, beside = (
+        [CountedPod(*pod) for pod in each if reader.may_name(pod.key)][:_MOST_LISTED]
+        for each in (pods, emptiest)
+    )
     more = len(pods) - len(here) + len(emptiest) - len(beside)
-    return NodeCounts(text, here, beside, more)
+    return NodeCounts(text, here, tuple(beside), more)
 
 
 def count_lines(counts: NodeCounts) -> Iterator[str]:

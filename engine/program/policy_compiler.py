@@ -54,6 +54,8 @@ from grammar.tree.walk import children, reads
 T = TypeVar("T")
 R = TypeVar("R")
 
+# What a node itself has.
+_OF_OBJECT = (("metadata",), ("spec",), ("status",), ("allocatable",))
 # About a millisecond.
 _STEPS_PER_LOOK = 10_000
 
@@ -290,6 +292,10 @@ class PolicyCompiler:
                 of_pod=self._count_of_pod(item),
                 value=number_of_sum(item.type, is_sum=item.pods.amount is not None),
             )
+
+    def is_of_nodes(self, expr: Expr) -> bool:
+        """Whether an expression reads objects of nodes, and neither pods on them nor tables."""
+        return all(path[0] == "node" and path[1:2] in _OF_OBJECT for path in self.paths(expr))
 
     def _of_node(self, exprs: Iterable[Expr]) -> NodeKey | None:
         """What tells nodes apart to expressions; None if more of them is read, or nothing."""

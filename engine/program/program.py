@@ -274,6 +274,7 @@ class CountClause:
 
     A limit of used nodes bounds the number of nodes with a counted pod, or of `empty` ones. Each
     adds its `amount`, or one. A `mutual` limit of a pod that is there keeps other pods out, too.
+    `of_nodes` says that `place` reads the objects of nodes, and neither their pods nor tables.
     """
 
     kind: OneOf["share", "spread", "limit"]
@@ -287,6 +288,7 @@ class CountClause:
     empty: bool = False
     amount: Evaluate | None = None
     mutual: Mutual | None = None
+    of_nodes: bool = False
     counts_pods: ClassVar[bool] = True
 
     @property

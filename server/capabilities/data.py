@@ -11,10 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 
+import msgspec
+
 from engine.cluster.data_fetching import DataApi, PrometheusClient
 from engine.cluster.data_sources import DataKeeper, SourceParts
 from engine.decision.registry import Registry
 from engine.engine import Engine
+from engine.explanation.reader import EVERYTHING, Reader
 from engine.facts import Facts
 from engine.fairness import in_turns
 from engine.program.tables import SourceStatus, TableSpec, source_label
@@ -229,12 +232,18 @@ def source_part(sources: Iterable[SourceStatus]) -> StatusPart:
     def part(policy: ReportedPolicy) -> None:
         if policy.program is None or not policy.program.tables:
             return
-        asked = (by_digest.get(table.digest) for table in policy.program.tables)
+        namespace = policy.program.namespace
+        reader = EVERYTHING if namespace is None else Reader(frozenset({namespace}))
+        asked = (
+            source
+            if reader.may_read(spec)
+            else msgspec.structs.replace(source, first_error=source.reason)
+            for spec in policy.program.tables
+            if (source := by_digest.get(spec.digest)) is not None
+        )
         # Some rows come, and are stale when they come.
         failing = [
-            each
-            for each in asked
-            if each is not None and (each.reason or (each.is_stale and each.age is not None))
+            each for each in asked if each.reason or (each.is_stale and each.age is not None)
         ]
         text = "; ".join(sorted(map(_condition, {s.label: s for s in failing}.values())))
         reason = "NoRows" if any(source.is_stale for source in failing) else "OldRows"

@@ -22,6 +22,7 @@ from engine.explanation.document import PodExplanation, decided
 from engine.explanation.explanation import Analyst, Asker, PodQuestion, Told
 from engine.explanation.fills import BoundFill, fills_of
 from engine.explanation.inspection import Inspection
+from engine.explanation.reader import EVERYTHING, Reader
 from grammar.meaning.schema import Schema
 from grammar.messages.texts import shown
 from server.view.routes import Answer, ViewQuestion
@@ -62,7 +63,8 @@ class Explainer:
 
     async def answer(self, asked: ViewQuestion) -> object:
         """What would be decided about a pod now; with `node` also what is said of that node."""
-        return await self.explain(**asked.names, node=asked.query.get("node"))
+        node = asked.query.get("node")
+        return await self.explain(**asked.names, node=node, reader=asked.reader)
 
     async def fills(self, namespace: str, name: str) -> list[BoundFill]:
         """The fill of each bound that holds for a pod; nothing for a pod that is gone.
@@ -75,39 +77,39 @@ class Explainer:
             return await done(fills_of(inspection, pod.node), _REST_SECONDS, self.clock)
 
     async def explain(
-        self, namespace: str, name: str, node: str | None = None
+        self, namespace: str, name: str, node: str | None = None, reader: Reader = EVERYTHING
     ) -> Callable[[], PodExplanation]:
         """What makes the answer, in a thread. Raises HTTPException and EngineError."""
-        return await self._line.turn(self._explained(namespace, name, node))
+        return await self._line.turn(self._explained(namespace, name, node, reader))
 
     async def place(self, pod: NamedPod, node: str | None) -> Callable[[], PodExplanation]:
         """The same of a pod that is not in the cluster. Raises HTTPException and EngineError."""
         return await self._line.turn(self._placed(pod, node))
 
     async def _explained(
-        self, namespace: str, name: str, node: str | None
+        self, namespace: str, name: str, node: str | None, reader: Reader
     ) -> Callable[[], PodExplanation]:
         pod = await self._pod(namespace, name)
-        told = await self._told(pod, node)
+        told = await self._told(PodQuestion(pod, node, reader=reader))
         record, generation = self.journal.find(namespace, name), self.journal.generation
 
         def made() -> PodExplanation:
             log, then = self.engine.audits.log, None
             if record is not None:
-                then = decided(self.replica, record, generation, log)
+                then = decided(self.replica, record, generation, log, reader)
             return told(Asker(self.replica, is_live=True, then=then))
 
         return made
 
     async def _placed(self, pod: NamedPod, node: str | None) -> Callable[[], PodExplanation]:
-        return partial(await self._told(pod, node), Asker(self.replica))
+        return partial(await self._told(PodQuestion(pod, node)), Asker(self.replica))
 
-    async def _told(self, pod: NamedPod, node: str | None) -> Told:
+    async def _told(self, question: PodQuestion) -> Told:
         # What is enforced may change while this works; the texts are those of its beginning.
         enforced = self.enforced()
         if self._analyst is None or self._analyst.policies is not enforced:
             self._analyst = Analyst(self.engine, enforced, self.schema, self.clock)
-        work = self._analyst.work(PodQuestion(pod, node))
+        work = self._analyst.work(question)
         return await done(work, _REST_SECONDS, self.clock)
 
     async def _pod(self, namespace: str, name: str) -> NamedPod:

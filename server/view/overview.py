@@ -168,7 +168,7 @@ class Overview:
                 if selects(program, pod, frame) and not self._engine.exemptions.exempts(pod):
                     number += 1
                     waiting += not pod.nodeName
-                    if len(listed) < _MOST_SELECTED:
+                    if len(listed) < _MOST_SELECTED and asked.reader.may_list(pod.namespace):
                         listed.append(SelectedPod(key_of(pod), pod.nodeName or None, pod.phase))
                 yield
             exactly = program.select is None or program.selects_by is not None

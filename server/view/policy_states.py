@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 from aiohttp import web
@@ -13,6 +13,7 @@ from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from grammar.messages.diagnostics import Diagnostic
 from grammar.messages.texts import shown
+from grammar.tree.source import Source, Span
 from grammar.values.time import Timestamp
 from policies.validation import CheckedFile, identity
 from server.answers import (
@@ -108,18 +109,21 @@ class PolicyStates:
     async def policy(self, asked: ViewQuestion) -> Callable[[], PolicyDetail]:
         """One policy: the text, diagnostics, and the numbers of pods. Raises HTTPNotFound."""
         now, address = self._gathered(), "/".join(asked.names.values())
-        if (known := next(_every(now, address), None)) is None:
+        known = next(_every(now, address), None)
+        if known is None or not asked.reader.may_list(known[0].namespace):
             raise web.HTTPNotFound(text=f"there is no policy `{shown(address)}`\n")
         summary, file, diagnostics = known
         raw = now.objects.get(summary.origin)
         audit = self.engine.audits.log.policies.get(address)
 
         def make() -> PolicyDetail:
-            text = page = file.source.text
-            found = problems(diagnostics, file.source)
+            source, shown_of = file.source, diagnostics
+            if raw is None and not asked.reader.may_list(None):
+                source, shown_of = _without_neighbours(file, address, diagnostics)
+            text, found = source.text, problems(shown_of, source)
             if raw is not None:
                 text = as_written(raw)
-                found = moved(found, page, text)
+                found = moved(found, source.text, text)
             return PolicyDetail(
                 **msgspec.structs.asdict(summary),
                 replica=self.replica,
@@ -138,6 +142,19 @@ class PolicyStates:
             _overruled(self.journal),
             self.objects() or {},
         )
+
+
+def _without_neighbours(
+    file: CheckedFile, address: str, found: Sequence[Diagnostic]
+) -> tuple[Source, Sequence[Diagnostic]]:
+    """The text of one policy of a file, and what is wrong there."""
+    spans = (each.policy.span for each in file.policies if each.policy.address == address)
+    span = next(spans, Span(0, 0))
+    return Source(file.source.name, file.source.slice(span)), [
+        replace(each, span=each.span.moved(-span.start))
+        for each in found
+        if span.start <= each.span.start and each.span.end <= span.end
+    ]
 
 
 def _overruled(journal: Journal) -> Mapping[str, Sequence[str]]:

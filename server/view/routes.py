@@ -13,6 +13,7 @@ from typing import Any, Literal
 from aiohttp import web
 
 from engine.explanation.document import Listing, PodDecision, PodExplanation
+from engine.explanation.reader import EVERYTHING, Reader
 from engine.simulation.result import SimulationAnswer
 from server.answers import (
     CheckedDraft,
@@ -59,13 +60,17 @@ class QueryParameter:
 
 @dataclass(frozen=True, slots=True)
 class ViewQuestion:
-    """A question to the view: the names in its path, the query with its numbers, and the body."""
+    """A question to the view: the names in its path, the query with its numbers, and the body.
+
+    The answer is made for the `reader`.
+    """
 
     names: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
     # A struct of the type that the row names.
     body: Any = None
+    reader: Reader = EVERYTHING
 
 
 NO_QUESTION = ViewQuestion()

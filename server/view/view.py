@@ -20,6 +20,7 @@ from engine.decision.audit_log import AuditLog
 from engine.decision.journal import Journal
 from engine.errors import BadObjectError, EngineError, UnknownNodeError
 from engine.explanation.document import Listing, decided, summary
+from engine.explanation.reader import EVERYTHING
 from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import shown
 from server.answers import ReplicaStatus
@@ -65,7 +66,7 @@ class View:
     _formatting: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _comparing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
-    def routes(self) -> list[web.RouteDef]:
+    def routes(self, access: ViewAccess | None) -> list[web.RouteDef]:
         answers: dict[str, Answer] = {
             "decisions": self.decisions,
             "decision": self.decision,
@@ -75,7 +76,7 @@ class View:
             answers.update(part)
         found = [
             (web.get if each.body is None else web.post)(
-                f"{API}{each.path}", self._handler(each, answers[each.name])
+                f"{API}{each.path}", self._handler(each, answers[each.name], access)
             )
             for each in (*ROUTES, *self.more)
         ]
@@ -90,7 +91,8 @@ class View:
             found = [
                 each
                 for each in records
-                if namespace in (None, each.namespace) and (each.number > after or after > number)
+                if namespace in (None, each.namespace) and asked.reader.may_list(each.namespace)
+                if each.number > after or after > number
             ]
             summaries = [summary(each) for each in found[:limit]]
             return Listing(self.replica, summaries, len(found) > limit, number)
@@ -105,7 +107,7 @@ class View:
             pod = shown(f"{namespace}/{name}")
             raise web.HTTPNotFound(text=f"there is no recent decision about {pod}\n")
         generation = self.journal.generation
-        return lambda: decided(self.replica, record, generation, self.audits)
+        return lambda: decided(self.replica, record, generation, self.audits, asked.reader)
 
     async def status(self, _asked: ViewQuestion) -> object:
         """The state of the replica and of what it knows."""
@@ -121,14 +123,15 @@ class View:
             found = await _answered(self.watched.compare())
         return await self._json({"replica": self.replica, **found})
 
-    def _handler(self, route: Route, answer: Answer) -> Handler:
+    def _handler(self, route: Route, answer: Answer, access: ViewAccess | None) -> Handler:
         async def handle(request: web.Request) -> web.Response:
+            reader = EVERYTHING if access is None else await access.check(request)
             query = request.query
             numbers = {p.name: p.number(query.get(p.name)) for p in route.query if p.most}
             body: object = None
             if route.body is not None:
                 body = await self._body(request, route.body)
-            asked = ViewQuestion(request.match_info, query, numbers, body)
+            asked = ViewQuestion(request.match_info, query, numbers, body, reader)
             return await self._json(await _answered(answer(asked)))
 
         return handle
@@ -183,5 +186,5 @@ def view_app(view: View, access: ViewAccess | None = None) -> web.Application:
     if access is not None:
         middlewares.append(guard(access))
     app = web.Application(middlewares=middlewares, client_max_size=_MOST_BYTES)
-    app.add_routes([*view.routes(), *page_routes()])
+    app.add_routes([*view.routes(access), *page_routes()])
     return app

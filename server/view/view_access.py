@@ -13,18 +13,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 import time
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
-from cachetools import LRUCache, TTLCache
+from cachetools import TTLCache
 
 from engine.cluster.client import Api, TokenBucket
 from engine.errors import ApiError, EngineError
+from engine.explanation.reader import EVERYTHING, Reader
 from grammar.messages.texts import shown
 from server.http.places import address_of
 from server.view.routes import API, ROUTES
@@ -46,8 +46,6 @@ _CHALLENGE = {
 }
 # The rights that paths take; all others are about the cluster.
 _RIGHTS = {f"{API}{each.path}": each.right for each in ROUTES}
-# What an expression reads of the pod itself and of the node, but not of the pods there.
-_READS_OWN = re.compile(r"(?:pod|node|now)\b(?!.*\bpods\b)", re.DOTALL)
 
 
 class User(msgspec.Struct, frozen=True):
@@ -81,7 +79,7 @@ class _KnownReview(msgspec.Struct, frozen=True):
 
 # What questions are bounded by: the address of an unknown token, or a user whose token was good.
 _Client = tuple[Literal["address", "user"], str]
-_Reviews = LRUCache[Hashable, _KnownReview]
+_Reviews = TTLCache[Hashable, _KnownReview]
 
 
 class ViewAccess:
@@ -93,30 +91,27 @@ class ViewAccess:
         self._all = {kind: TokenBucket(*_OF_ALL, clock) for kind in ("address", "user")}
         self._clients: TTLCache[_Client, TokenBucket] = TTLCache(_MOST_KEPT, _KEPT_SECONDS, clock)
         # By a digest of the token, so that no token is kept.
-        self._users: _Reviews = LRUCache(_MOST_KEPT)
+        self._users: _Reviews = TTLCache(_MOST_KEPT, _GOOD_SECONDS, clock)
         self._refused: TTLCache[bytes, None] = TTLCache(_MOST_KEPT, _REFUSED_SECONDS, clock)
         # By the digest and the namespace, which is empty for all.
-        self._rights: _Reviews = LRUCache(_MOST_KEPT)
+        self._rights: _Reviews = TTLCache(_MOST_KEPT, _GOOD_SECONDS, clock)
 
-    async def check(self, request: web.Request) -> str | None:
-        """The namespace to which the answer is restricted; None for who sees everything.
-
-        Raises HTTPException for who may not see the answer.
-        """
+    async def check(self, request: web.Request) -> Reader:
+        """The reader of the answer. Raises HTTPException for who may not see it."""
         token = _token(request)
         digest = hashlib.sha256(token.encode(errors="surrogatepass")).digest()
         user = await self._user(token, digest, request.remote or "")
         # A file of the page, and what leads to it, is the same for every cluster.
         is_for_all = request.path in ("/", "/ui") or request.path.startswith("/ui/")
         if is_for_all or await self._may(user, digest, ""):
-            return None
+            return EVERYTHING
         namespace = _namespace(request)
         if not namespace:
             raise _forbidden(user, "all namespaces, which this answer is about")
         is_name = len(namespace) <= _LONGEST_NAMESPACE
         if not is_name or not await self._may(user, digest, namespace):
             raise _forbidden(user, f"the namespace `{shown(namespace)}`")
-        return namespace
+        return Reader(frozenset({namespace}))
 
     async def _user(self, token: str, digest: bytes, host: str) -> User:
         known = self._users.get(digest)
@@ -208,14 +203,8 @@ def guard(access: ViewAccess) -> Middleware:
 
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-        namespace = await access.check(request)
-        response = await handler(request)
-        if namespace is not None and isinstance(response, web.Response):
-            assert isinstance(response.body, bytes), "answers are whole, as JSON"
-            whole = msgspec.json.decode(response.body)
-            body = msgspec.json.encode(_of_namespace(whole, f"{namespace}/")) + b"\n"
-            return web.Response(body=body, content_type="application/json")
-        return response
+        await access.check(request)
+        return await handler(request)
 
     return guarded
 
@@ -255,36 +244,6 @@ def _namespace(request: web.Request) -> str:
             return namespace if slash else ""
         case _:
             return ""
-
-
-def _of_namespace(value: Any, prefix: str) -> Any:
-    """An answer without the pods of other namespaces.
-
-    These are pods that a clause counts or has evicted, and values that an expression reads of
-    pods.
-    """
-    if isinstance(value, dict):
-        if "rows" in value and "names" in value:
-            value = value | {"rows": _own_rows(value["rows"], value["names"], prefix)}
-        return {key: _of_namespace(each, prefix) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_of_namespace(each, prefix) for each in value if not _is_other(each, prefix)]
-    return value
-
-
-def _own_rows(rows: Any, names: Any, prefix: str) -> Any:
-    """The rows of a part of an explanation that name no pod of another namespace."""
-    pods = [column for column, of in names.items() if of == "pod"]
-    return [row for row in rows if not any(_is_other({"pod": row.get(c)}, prefix) for c in pods)]
-
-
-def _is_other(value: Any, prefix: str) -> bool:
-    if not isinstance(value, dict):
-        return False
-    if "expression" in value:
-        return _READS_OWN.match(str(value["expression"])) is None
-    pod = value.get("name") if "presence" in value else value.get("pod")
-    return isinstance(pod, str) and "/" in pod and not pod.startswith(prefix)
 
 
 def _unauthorized(text: str) -> web.HTTPUnauthorized:

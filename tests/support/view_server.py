@@ -61,6 +61,7 @@ from server.view.policy_states import PolicyStates
 from server.view.routes import ViewQuestion
 from server.view.simulating import Simulator
 from server.view.view import View, view_app
+from server.view.view_access import ViewAccess
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import (
     CODEC,
@@ -224,7 +225,7 @@ async def view_of(parts: Parts) -> AsyncIterator[str]:
         yield url
 
 
-def view_over(parts: Parts) -> web.Application:
+def view_over(parts: Parts, access: ViewAccess | None = None) -> web.Application:
     """The application of a view."""
     explainer, states = explainer_of(parts), states_of(parts)
     drafts = Drafts(
@@ -255,7 +256,7 @@ def view_over(parts: Parts) -> web.Application:
         [*own, {"drift": drift, "audit": audits}],
         CAPABILITY_ROUTES,
     )
-    return view_app(view)
+    return view_app(view, access)
 
 
 # ---- an API server

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
@@ -16,9 +17,10 @@ from policies.resource import PolicyStatus, StatusCondition
 from server.capabilities.data import data_facts, data_samples, source_part
 from server.capabilities.drift import drift_part
 from server.capabilities.gangs import gang_facts, gang_numbers, gang_samples
-from server.capabilities.policy_statuses import Statuses, StatusPart
+from server.capabilities.policy_statuses import ReportedPolicy, Statuses, StatusPart
 from tests.server.capabilities.test_missed_pods import no_time
 from tests.server.runtime.test_objects import READY, Read, stored
+from tests.support.view_server import Cluster
 
 
 def status_of(rules: str, part: Callable[[EnforcedPolicies], StatusPart]) -> PolicyStatus:
@@ -111,6 +113,29 @@ def condition(rules: str, *sources: SourceStatus) -> StatusCondition | None:
 
     found = status_of(rules, parts)
     return next((c for c in found.conditions if c.type == "DataFailing"), None)
+
+
+LENT = """
+policy racks { for pods where false
+  data "racks" { from configmap "bank/racks" key "racks.csv" by "rack" columns { watts: double } }
+  filter "power" { require data.racks[node.labels["rack"]].watts < 5.0 }
+}
+policy web in namespace "shop" { use "racks" }
+"""
+
+
+def test_of_a_table_of_another_namespace_a_policy_says_no_more_than_a_word() -> None:
+    """What is wrong there may quote the table."""
+    programs = Cluster(LENT).enforced.registry.programs
+    program = next(each for each in programs if each.namespace == "shop")
+    (table,) = program.tables
+    failing = source("racks", "no rows", "row 3: `secret` is no double")
+    reported = list[ReportedPolicy]()
+    status_of(READY, lambda _: reported.append)
+    found = dataclasses.replace(reported[0], program=program)
+    source_part([replace(failing, digest=table.digest)])(found)
+    assert "secret" not in str(found.conditions["DataFailing"])
+    assert "no rows" in str(found.conditions["DataFailing"])
 
 
 def source(name: str, reason: str = "", error: str = "", *, stale: bool = False) -> SourceStatus:
