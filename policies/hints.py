@@ -12,13 +12,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from itertools import takewhile
 from typing import TypeVar
 
 from grammar.clauses import CLAUSE_WORDS, CLAUSES_ARE
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import SIMILAR, Diagnostic, Fix
-from grammar.messages.helping import Helper, helped
+from grammar.messages.helping import Helper, helped, tried
 from grammar.mistakes import syntax_mistakes
 from grammar.mistakes.names import of_clause
 from grammar.mistakes.readings import clause_of
@@ -42,7 +43,7 @@ _ITEMS = frozenset(CLAUSE_WORDS) | {"for", "let", "def", "use", "mode", "weight"
 
 def with_hints(work: Callable[[], T]) -> T:
     """What some work gives, which parses or checks a text with a mistake, with hints."""
-    with helped(_HELPER):
+    with helped(replace(_HELPER)):
         return work()
 
 
@@ -54,11 +55,7 @@ def shown(source: Source, found: Sequence[Diagnostic], look: Look) -> dict[int, 
     items = _AnsweredItems(trial)
     changed: dict[int, Diagnostic] = {}
     for each in found:
-        said = each if trial.leads_on(each) else _without_edit(each)
-        # A map or a list in the place of a condition may be one of Kubernetes.
-        is_open = each.is_of_parser or each.code == "P0105"
-        if is_open and trial.left > 0 and len(source.text) <= _MOST_CHARACTERS:
-            said = items.meant(said)
+        said = tried(partial(items.said, each), _without_edit(each))
         if said is not each:
             changed[id(each)] = said
     return changed
@@ -70,6 +67,13 @@ class _AnsweredItems:
 
     trial: HintTrial
     answered: set[Span] = field(default_factory=set)
+
+    def said(self, found: Diagnostic) -> Diagnostic:
+        """The diagnostic with a hint that leads on, or what its item means."""
+        said = found if self.trial.leads_on(found) else _without_edit(found)
+        # A map or a list in the place of a condition may be one of Kubernetes.
+        is_open = found.is_of_parser or found.code == "P0105"
+        return self.meant(said) if is_open and self.trial.left > 0 else said
 
     def meant(self, found: Diagnostic) -> Diagnostic:
         """The diagnostic with the clauses that its item means, or with the names of recipes."""
@@ -173,7 +177,7 @@ def _without_edit(found: Diagnostic) -> Diagnostic:
     return replace(found, hint=found.hint if names_one else found.other_hint, fix=None, remedy=None)
 
 
-@dataclass(slots=True)
+@dataclass
 class HintTrial:
     """The trials of one text; `left` is how many characters may be checked.
 
@@ -187,6 +191,10 @@ class HintTrial:
     _before: dict[Span, Sequence[Diagnostic]] = field(default_factory=dict)
     _after: dict[tuple[Span, Fix], Sequence[Diagnostic]] = field(default_factory=dict)
 
+    @cached_property
+    def _begins(self) -> Sequence[int]:
+        return starts(self.source.text) if self.blocks else []
+
     def leads_on(self, found: Diagnostic) -> bool:
         """Whether the edit of a diagnostic leads on."""
         edit = _edit_of(found)
@@ -195,9 +203,11 @@ class HintTrial:
 
     def mends(self, edit: Fix, found: Diagnostic, *, whole: bool = False) -> bool:
         """Whether an edit leaves fewer errors, or only errors behind it, but not as a `whole`."""
+        if self.left < 0:
+            return False
         text = self.source.text
         first, last = min(edit.span.start, found.span.start), max(edit.span.end, found.span.end)
-        begins = starts(text) if self.blocks else []
+        begins = self._begins
         begin = max((s for s in begins if s <= first), default=0)
         end = min((s for s in begins if s > last), default=len(text))
         around = Span(begin, end)

@@ -434,7 +434,7 @@ def check_source(
         file = with_hints(lambda: _check(source, schema, cost_limit))
 
     # The rules say something about a text only if nothing else is wrong with it.
-    alone = _check(source, schema, cost_limit, by_rules=False)
+    alone = _check(source, schema, cost_limit, by_rules=False) if file.whole else file
     by_rules = all(d.severity != "error" for d in alone.diagnostics)
 
     def look(text: Source) -> tuple[Diagnostic, ...]:

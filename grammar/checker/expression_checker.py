@@ -27,7 +27,7 @@ from grammar.meaning.environment import (
 )
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import SIMILAR, Diagnostic, nearest
-from grammar.messages.helping import Remedy, helper
+from grammar.messages.helping import OF_EXPRESSION, Helper, Remedy, answered, helped
 from grammar.tree import ast
 from grammar.tree.policy import DATA
 from grammar.tree.printer import print_expression
@@ -62,7 +62,6 @@ class Checker:
         self._locals: dict[str, Type] = {}
         # The expressions that are being checked, as they are written, outermost first.
         self._around: list[ast.Expr] = []
-        self._quiet = False
         # The `cards` clauses that are being written out, each in a form, outermost first.
         self._writing_out: list[tuple[str, str]] = []
         # Inside the arguments of `format`.
@@ -77,9 +76,12 @@ class Checker:
         A remedy needs the types of the parts. While they are found, no other remedy is asked for,
         so that nested mistakes do not cost more and more.
         """
-        if self._quiet or (asked := helper()) is None:
-            return None
-        return question(asked.expression(self.environment, self._locals, self._around, self._kind))
+
+        def ask(asked: Helper) -> Remedy | None:
+            about = self.environment, self._locals, self._around, self._kind
+            return question(asked.expression(*about))
+
+        return answered(None, OF_EXPRESSION, ask)
 
     def _kind(self, expr: ast.Expr) -> Type:
         """The type of a part, which is checked for itself elsewhere."""
@@ -359,10 +361,9 @@ class Checker:
 
     def _quietly(self, expr: ast.Expr) -> ast.Expr:
         """Checks a part that is checked again later, without its diagnostics."""
-        kept, outer = len(self.found), self._quiet
-        self._quiet = True
-        checked = self._check(expr)
-        self._quiet = outer
+        kept = len(self.found)
+        with helped(None):
+            checked = self._check(expr)
         del self.found[kept:]
         return checked
 

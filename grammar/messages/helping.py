@@ -1,20 +1,26 @@
 """Helper: who is asked what is meant by a mistake, while somebody looks for hints.
 
 The parser and the checker only say what is wrong, and ask here what to write instead. Nobody
-answers unless `helped` is entered, so a text without a mistake needs no answers.
+answers unless `helped` is entered, so a text without a mistake needs no answers. An answer costs
+bounded time: it is made without help, and one that fails or comes too late leaves the plain error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.tree.source import Source, Span
+
+T = TypeVar("T")
+# The most characters that are looked through or parsed again for the answers about one text: a
+# second or two. An answer about an expression counts as so many.
+_MOST_CHARACTERS, OF_EXPRESSION = 1_000_000, 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +46,9 @@ class Remedy:
 Leads = Callable[[Fix], bool]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Helper:
-    """A helper answers about mistakes: what to write in their place."""
+    """A helper answers about the mistakes of one text: what to write in their place."""
 
     # The error for what stands at a span of a source, where the terminals are accepted instead.
     unexpected: Callable[[Source, Span, AbstractSet[str], Leads], Diagnostic | None]
@@ -52,19 +58,36 @@ class Helper:
     expression: Callable[..., Any]
     # The error of a part of a clause: the question, the error, and what it is about.
     clause: Callable[..., Diagnostic]
+    left: int = _MOST_CHARACTERS
+
+    def affords(self, characters: int) -> bool:
+        """Whether so many more characters may be looked through."""
+        self.left -= characters
+        return self.left >= 0
 
 
 _HELPER: ContextVar[Helper | None] = ContextVar("helper", default=None)
 
 
-def helper() -> Helper | None:
-    """Who answers now."""
-    return _HELPER.get()
+def answered(found: T, characters: int, ask: Callable[[Helper], T]) -> T:
+    """What the helper answers in place of what was found, for a look at so many characters."""
+    asked = _HELPER.get()
+    if asked is None or not asked.affords(characters):
+        return found
+    with helped(None):
+        return tried(lambda: ask(asked), found)
+
+
+def tried(work: Callable[[], T], otherwise: T) -> T:
+    """What some work for a hint gives; a fault of it hides no error."""
+    with suppress(Exception):
+        return work()
+    return otherwise
 
 
 @contextmanager
-def helped(by: Helper) -> Iterator[None]:
-    """While this is entered, what is found wrong gets its hints."""
+def helped(by: Helper | None) -> Iterator[None]:
+    """While this is entered, what is found wrong gets its hints, or none."""
     token = _HELPER.set(by)
     try:
         yield
@@ -74,5 +97,4 @@ def helped(by: Helper) -> Iterator[None]:
 
 def told(question: str, found: Diagnostic, *about: object) -> Diagnostic:
     """The error of a part of a clause, with what to write if somebody looks for hints."""
-    asked = helper()
-    return found if asked is None else asked.clause(question, found, *about)
+    return answered(found, OF_EXPRESSION, lambda asked: asked.clause(question, found, *about))

@@ -190,7 +190,7 @@ class FieldRemedies:
         """`node.free_cpu`, `node.resources.cpu.free`, `node.numberOfPods`, `pod.isDaemonSet`."""
         if (amount := amount_in_words(expr.name, record)) is not None:
             return Remedy(expr.span, f"{operand}.{amount}")
-        words = words_of(expr.name)
+        words = words_of(expr.name) or [""]
         kind = next((k for k in KINDS if k.lower() == "".join(words[1:])), None)
         owners = {*map(str.lower, KINDS), "workload", "owner", "controller"}
         is_of_owner = "".join(words[:-1]) in owners and words[-1] in ("name", "kind")

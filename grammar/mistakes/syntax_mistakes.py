@@ -33,6 +33,8 @@ _OWN = frozenset({"pod", "node", "now", "peer", "namespaceObject", "data"})
 _CONTROL = frozenset(
     "if else end range with define include template block endif for endfor".split()
 )
+# The characters before the error, and behind it, in which a foreign text is looked for.
+_MOST_BEFORE, _MOST_BEHIND = 2_000, 500
 _PATH = re.compile(r"\.?[A-Za-z_][\w.]*")
 
 
@@ -78,11 +80,12 @@ _QUERY = re.compile(
 def of_texts(place: Misplaced) -> Iterator[Diagnostic]:
     """What the regular expressions find around the place where the parser stopped."""
     text, stop = place.source.text, place.item.start or len(place.source.text)
-    start = text.rfind("\n", 0, stop) + 1
-    yield from _of_others(place, text[start:].partition("\n")[0], start)
+    start = max(text.rfind("\n", 0, stop) + 1, stop - _MOST_BEFORE)
+    yield from _of_others(place, text[start : stop + _MOST_BEHIND].partition("\n")[0], start)
     start = text.rfind("\n", 0, max(0, text.rfind("{", 0, place.previous.end))) + 1
+    start = max(start, stop - _MOST_BEFORE)
     for row in TEXTS:
-        for found in re.compile(row.wrong).finditer(text, start):
+        for found in re.compile(row.wrong).finditer(text, start, stop + _MOST_BEHIND):
             if found.start() > stop:
                 break
             cut = "cut" if "cut" in found.groupdict() else 0

@@ -1,6 +1,6 @@
 """Parser: text to syntax tree. Only this module imports lark.
 
-The parse tables are built once and kept in the cache folder of the user; callbacks build the tree
+The parse tables are built once and kept beside the compiled modules; callbacks build the tree
 while lark parses. After an error the item around it is blanked and the rest is parsed again, so
 that one run reports every item.
 
@@ -11,11 +11,12 @@ another language, such as `=>` or `=~`, is one lexeme. Brackets know their partn
 from __future__ import annotations
 
 import functools
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.resources import files
+from importlib.util import cache_from_source
 from itertools import takewhile
 from pathlib import Path
 from typing import cast
@@ -27,7 +28,7 @@ from grammar.clauses import CLAUSE_WORDS, KINDS
 from grammar.messages import catalogue
 from grammar.messages.catalogue import ParseError
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.messages.helping import Leads, helper
+from grammar.messages.helping import Helper, Leads, answered
 from grammar.syntax.clause_builder import Builder
 from grammar.tree.ast import Expr, Literal
 from grammar.tree.policy import File, Item
@@ -331,8 +332,8 @@ def _marks(text: str, base: int) -> list[_Mark]:
 
 # ---- parsing
 
-# The parser stops after this many errors.
-MAX_MISTAKES = 20
+# The parser stops after this many errors, or when it has parsed so many characters for them.
+MAX_MISTAKES, _MOST_PARSED = 20, 512 * 1024
 
 # So many words say little without an example.
 _MANY_WORDS = 4
@@ -423,9 +424,10 @@ def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]
         return None, [refused]
     in_block = start == "rules"
     text, found = source.text, list[Diagnostic]()
+    most = min(MAX_MISTAKES, max(1, _MOST_PARSED // max(1, len(text))))
     while True:
         tried = Source(source.name, text)
-        end = _attempt(tried, start, helps=True)
+        end = _attempt(tried, start)
         if not isinstance(end, _Stop):
             wrong = list(problems(end))
             # Functions that recurse over a tree rely on the depth limit.
@@ -436,7 +438,7 @@ def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]
         if len(found) > 1 and last.code == "P0001" and source.slice(last.span) == "}":
             # The brace of a block that an earlier error is about.
             found.pop()
-        if start == "expression" or len(found) >= MAX_MISTAKES:
+        if start == "expression" or len(found) >= most:
             return None, found
         blanked = closed(last, text)
         if blanked is None:
@@ -447,18 +449,21 @@ def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]
         text = blanked
 
 
-def _attempt(source: Source, start: str, *, helps: bool) -> object | _Stop:
-    """The tree of a text, or the error that ends the parse; only with `helps` has it a hint."""
+def _attempt(source: Source, start: str) -> object | _Stop:
+    """The tree of a text, or the error that ends the parse, with its hint if somebody looks."""
     try:
         return _lark().parse(source.text, start=start)
     except ParseError as error:
-        found = error.diagnostic
-        at = found.span.start
-        if found.code == "P0202":
+        plain = error.diagnostic
+        at = plain.span.start
+        if plain.code == "P0202":
             # All parts of the clause that are there could be read.
             at = stretch(source.text, at, in_block=start == "rules").end
-        if helps and (asked := helper()) is not None:
-            found = asked.built(found, source, _further(source, start, at))
+        found = answered(
+            plain,
+            len(source.text),
+            lambda asked: asked.built(plain, source, _further(asked, source, start, at)),
+        )
         return _Stop(at, found, built=True)
     except UnexpectedToken as error:
         is_end = error.token.type == "$END"
@@ -467,7 +472,7 @@ def _attempt(source: Source, start: str, *, helps: bool) -> object | _Stop:
         span = Span(end, end) if is_end else Span(at, error.token.end_pos or 0)
         accepted = error.accepts or set()
         wrong = _Wrong(source, start, at, span, accepted)
-        return _Stop(at, wrong.said(helps=helps))
+        return _Stop(at, wrong.said())
     except UnexpectedCharacters as error:
         at = cast("int", error.pos_in_stream)
         span = Span(at, at + 1)
@@ -475,16 +480,16 @@ def _attempt(source: Source, start: str, *, helps: bool) -> object | _Stop:
             return _Stop(at, catalogue.unclosed_string(span))
         accepted = error.allowed or set()
         wrong = _Wrong(source, start, at, span, accepted, unknown=True)
-        return _Stop(at, wrong.said(helps=helps))
+        return _Stop(at, wrong.said())
     except UnexpectedEOF:
         at = len(source.text)
         return _Stop(at, catalogue.unexpected("", (), Span(at, at)))
 
 
-def _further(source: Source, start: str, at: int) -> Leads:
+def _further(asked: Helper, source: Source, start: str, at: int) -> Leads:
     """What says of an edit whether the parse gets further with it than to an offset.
 
-    Only the policy around the offset is parsed again.
+    Only the policy around the offset is parsed again, as far as the helper affords it.
     """
     text = source.text
 
@@ -494,7 +499,9 @@ def _further(source: Source, start: str, at: int) -> Leads:
         begin = max((s for s in blocks if s <= first), default=0)
         end = min((s for s in blocks if s > last), default=len(text))
         changed = text[begin : edit.span.start] + edit.text + text[edit.span.end : end]
-        stop = _attempt(Source(source.name, changed), start, helps=False)
+        if not asked.affords(len(changed)):
+            return False
+        stop = _attempt(Source(source.name, changed), start)
         if not isinstance(stop, _Stop) or len(changed) - stop.at < end - at:
             return True
         # What was not reached before.
@@ -520,19 +527,20 @@ def _lark() -> Lark:
         maybe_placeholders=False,
         keep_all_tokens=True,
         transformer=Builder(parse_hole),
-        cache=_cache_file() or False,
+        cache=_cache_file(),
     )
     return lark
 
 
-def _cache_file() -> str | None:
-    """The file that keeps the parse tables between runs; None if no folder is writable."""
-    try:
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "placet"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except (OSError, RuntimeError):  # a user without a home is a RuntimeError
-        return None
-    return str(folder / "grammar.bin") if os.access(folder, os.W_OK) else None
+def _cache_file() -> str:
+    """The file that keeps the parse tables between runs, beside what Python keeps of this module.
+
+    Whoever may write it may write this module, too. Nothing is kept where it cannot be written.
+    """
+    file = Path(cache_from_source(__file__)).with_suffix(".tables")
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    return str(file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -549,21 +557,23 @@ class _Wrong:
     accepted: set[str]
     unknown: bool = False
 
-    def said(self, *, helps: bool) -> Diagnostic:
-        """The error; with `helps`, with what to write, if somebody looks for hints."""
+    def said(self) -> Diagnostic:
+        """The error, with what to write if somebody looks for hints."""
         source, span = self.source, self.span
-        if helps and (asked := helper()) is not None:
-            leads = _further(source, self.start, self.at)
-            answer = asked.unexpected(source, span, self.accepted, leads)
-            if answer is not None:
-                other = answer.other_hint or _expectation(self.accepted, source, span)
-                return replace(answer, other_hint=other)
+        answer = answered(None, len(source.text), self._answer)
+        if answer is not None:
+            other = answer.other_hint or _expectation(self.accepted, source, span)
+            return replace(answer, other_hint=other)
         if self.unknown:
             return catalogue.bad_character(source.slice(span), span)
         if span.start == span.end:
             return catalogue.unexpected("", _expected(self.accepted), span)
         hint = _expectation(self.accepted, source, span)
         return catalogue.unexpected(source.slice(span), (), span, hint=hint)
+
+    def _answer(self, asked: Helper) -> Diagnostic | None:
+        leads = _further(asked, self.source, self.start, self.at)
+        return asked.unexpected(self.source, self.span, self.accepted, leads)
 
 
 def _expectation(accepted: set[str], source: Source, span: Span) -> str | None:
