@@ -30,6 +30,7 @@ from grammar.values.errors import EvaluationError
 from grammar.values.named_formats import is_qualified
 from grammar.values.quantity import NANO, Quantity
 from grammar.values.time import SECOND, Duration
+from policies.disk import contents, standard_input
 from server.settings import SettingsError, parse_address
 
 
@@ -52,7 +53,7 @@ class CommandError(UserError):
 def read_file(name: str, hint: str) -> bytes:
     """The content of a file. Raises CommandError with the hint for an unreadable file."""
     try:
-        return Path(name).read_bytes()
+        return contents(Path(name))
     except OSError as error:
         raise unreadable(name, error, hint) from None
 
@@ -75,7 +76,12 @@ STANDARD_INPUT = Path("-")
 
 def read_input() -> str:
     """The text of standard input. Raises CommandError."""
-    return "".join(input_lines()).removeprefix("\ufeff")
+    try:
+        return standard_input().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise CommandError("standard input is not UTF-8 text", "save it as UTF-8") from None
+    except OSError as error:
+        raise unreadable("-", error, "write it to a file") from None
 
 
 def input_lines() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Disk: the file system as a server asks it: one that may never answer.
+"""Disk: the file system that may never answer, and the one reader of files that somebody names.
 
 Whoever touches a mount whose server is gone waits, and no signal ends that. So a server asks in a
 thread for which the end of the process does not wait. A silent path is left out until it answers.
@@ -7,6 +7,10 @@ thread for which the end of the process does not wait. A silent path is left out
 from __future__ import annotations
 
 import errno
+import os
+import select
+import stat
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -23,6 +27,59 @@ Visit = Callable[[Path], None]
 _SECONDS, _MORE_SECONDS = 5.0, 0.5
 # A thread waits for each silent path. With more, their folder counts as silent.
 _MOST_SILENT = 8
+
+# The most bytes of a document, a certificate or a token, of a policy that is a text, of manifests
+# that a person names, of a pipe, and of a snapshot of a cluster.
+MOST_OF_DOCUMENT, MOST_OF_TEXT = 4 * 1024 * 1024, 1024 * 1024
+MOST_OF_MANIFESTS, MOST_OF_PIPE = 64 * 1024 * 1024, 256 * 1024 * 1024
+MOST_OF_SNAPSHOT = 4 * 1024 * 1024 * 1024
+# The seconds in which something comes from a pipe, and in which all of it does.
+_PIPE_SECONDS, _WHOLE_PIPE_SECONDS = 30.0, 300.0
+
+
+def contents(path: Path, most: int = MOST_OF_DOCUMENT, *, takes_pipes: bool = True) -> bytes:
+    """The bytes of a file, which are at most so many. Raises OSError.
+
+    A pipe is read as far as its bytes come in time, and so is a device.
+    """
+    # Whoever opens a pipe would wait until somebody writes into it.
+    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if not (takes_pipes or stat.S_ISREG(os.fstat(number).st_mode)):
+            raise OSError(errno.ENODEV, "it is not a regular file")
+        return received(number, most)
+    finally:
+        os.close(number)
+
+
+def standard_input(most: int = MOST_OF_DOCUMENT) -> bytes:
+    """The bytes of standard input. Raises OSError."""
+    try:
+        number = sys.stdin.fileno()
+    except ValueError:
+        # What stands in for it is no file.
+        return sys.stdin.read().encode()
+    return received(number, most)
+
+
+def received(number: int, most: int, seconds: float = _PIPE_SECONDS) -> bytes:
+    """The bytes of an open file; of a pipe in time, but somebody at a terminal may think."""
+    found, data = os.fstat(number), bytearray()
+    if not stat.S_ISREG(found.st_mode):
+        most = min(most, MOST_OF_PIPE)
+    elif found.st_size > most:
+        raise OSError(errno.EFBIG, f"it has {found.st_size:,} bytes; the limit is {most:,}")
+    ends = time.monotonic() + _WHOLE_PIPE_SECONDS
+    waiting = select.poll()
+    waiting.register(number, select.POLLIN)
+    while len(data) <= most:
+        left = max(0.0, min(seconds, ends - time.monotonic()))
+        if not waiting.poll(None if os.isatty(number) else left * 1000):
+            raise TimeoutError(errno.ETIMEDOUT, f"nothing has come from it for {left:.0f} seconds")
+        if not (part := os.read(number, min(16 * MOST_OF_TEXT, most + 1 - len(data)))):
+            return bytes(data)
+        data += part
+    raise OSError(errno.EFBIG, f"it has more than {most:,} bytes")
 
 
 def expanded(path: Path) -> Path:

@@ -21,8 +21,14 @@ from grammar.tree.source import Source, Span
 from policies.manifest_text import ManifestText, Move, nearest_above
 
 MAX_DEPTH = 1_000
-# Aliases of a text may repeat its parts until it has so many values, or one for each byte.
-_FEW_VALUES = 100_000
+# Aliases of a text may repeat its parts until it has so many characters and values, or so many for
+# each byte.
+_FEW, _FOR_EACH_BYTE = 400_000, 4
+# The characters of a number, and those of all paths of a short document.
+_MOST_DIGITS, _FEW_OF_PATHS = 250, 64 * 1024 * 1024
+_NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
+# A tree of YAML takes a hundred times as much memory.
+_MOST_OF_YAML = 64 * 1024 * 1024
 _BRACKET = re.compile(rb"[\[\]{}]")
 _LEAD = re.compile(rb"^[-?: \t]+", re.MULTILINE)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
@@ -137,6 +143,8 @@ def read(text: str) -> list[Document]:
 def _nodes(text: str | bytes) -> Iterator[tuple[_Loader, yaml.Node]]:
     """The tree of each document with its loader, before any value is made of it."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    if len(data) > _MOST_OF_YAML:
+        raise DocumentError(f"has more than {_MOST_OF_YAML:,} bytes, which it may have as JSON")
     _check_depth(data)
     loader = _Loader(text)
     try:
@@ -144,17 +152,20 @@ def _nodes(text: str | bytes) -> Iterator[tuple[_Loader, yaml.Node]]:
             node = loader.get_node()
             # A lone `---` is a document of nothing.
             if node is not None and node.tag != "tag:yaml.org,2002:null":
-                if _values(node, {}) > max(len(data), _FEW_VALUES):
+                if _weight(node, {}) > max(_FOR_EACH_BYTE * len(data), _FEW):
                     raise DocumentError("repeats its parts too often by aliases")
                 yield loader, node
     finally:
         loader.dispose()
 
 
-def _values(node: yaml.Node, known: dict[int, int]) -> int:
-    """The values of a tree with each alias written out, of which no text has more than bytes."""
+def _weight(node: yaml.Node, known: dict[int, int]) -> int:
+    """The characters and values of a tree with each alias written out."""
     if isinstance(node, yaml.ScalarNode):
-        return 1
+        if node.tag in _NUMBERS and len(node.value) > _MOST_DIGITS:
+            what = f"a number of more than {_MOST_DIGITS} digits"
+            raise DocumentError(f"has {what} in line {_line(node)}")
+        return 1 + len(node.value)
     if id(node) not in known:
         # An alias inside the node that it names finds this.
         known[id(node)] = 1
@@ -163,7 +174,7 @@ def _values(node: yaml.Node, known: dict[int, int]) -> int:
             if isinstance(node, yaml.MappingNode)
             else node.value
         )
-        known[id(node)] = 1 + sum(_values(each, known) for each in parts)
+        known[id(node)] = 1 + sum(_weight(each, known) for each in parts)
     return known[id(node)]
 
 
@@ -202,7 +213,7 @@ def _errors() -> Iterator[None]:
         raise DocumentError("is not UTF-8 text") from None
     except RecursionError:
         raise DocumentError("is nested too deeply") from None
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
         # YAML can say what JSON cannot: a list as a key, a tag for a number that is none.
         raise DocumentError(f"is neither YAML nor JSON: {error}") from None
 
@@ -232,6 +243,10 @@ def _check_depth(data: bytes) -> None:
         raise DocumentError("is nested too deeply")
 
 
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
 class _Builder:
     """Builds one document from its nodes; an aliased node is built once."""
 
@@ -240,8 +255,10 @@ class _Builder:
         self._fields: dict[str, DocumentField] = {}
         self._repeated: list[str] = []
         self._built: dict[int, Any] = {}
+        self._left = 0
 
     def document(self, node: yaml.Node) -> Document:
+        self._left = max(_FEW_OF_PATHS, 16 * node.end_mark.index)
         self._fields[""] = DocumentField(node)
         return Document(self._value(node, ""), self._fields, tuple(self._repeated))
 
@@ -259,10 +276,19 @@ class _Builder:
                 return self._mapping(node, path)
             case yaml.SequenceNode(value=items):
                 for number, item in enumerate(items):
-                    self._fields[f"{path}[{number}]"] = DocumentField(item)
+                    self._note(f"{path}[{number}]", DocumentField(item))
                 return [self._value(item, f"{path}[{n}]") for n, item in enumerate(items)]
             case _:
-                return self._loader.construct_object(node)
+                found = self._loader.construct_object(node)
+                if isinstance(found, int) and not -(2**63) <= found < 2**64:
+                    raise DocumentError(f"has a number beyond 64 bits in line {_line(node)}")
+                return found
+
+    def _note(self, path: str, found: DocumentField) -> None:
+        self._left -= len(path)
+        if self._left < 0:
+            raise DocumentError("is nested too deeply under keys that are too long")
+        self._fields[path] = found
 
     def _mapping(self, node: yaml.MappingNode, path: str) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -274,7 +300,7 @@ class _Builder:
             here = join(path, key)
             if key in found:
                 self._repeated.append(here)
-            self._fields[here] = DocumentField(value_node, key_node)
+            self._note(here, DocumentField(value_node, key_node))
             found[key] = self._value(value_node, here)
         return found
 

@@ -6,15 +6,14 @@ only regular files of a limited size, and cannot wait for a silent file.
 
 from __future__ import annotations
 
+import errno
 import os
-import stat
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path, PurePath
-from typing import BinaryIO
 
 from grammar.messages.catalogue import listed
 from grammar.messages.diagnostics import Diagnostic
@@ -22,7 +21,15 @@ from grammar.messages.texts import os_hint, os_reason
 from grammar.syntax.parser import parse_file
 from grammar.tree.policy import File
 from grammar.tree.source import Source
-from policies.disk import Disk, Visit, trusted
+from policies.disk import (
+    MOST_OF_DOCUMENT,
+    MOST_OF_MANIFESTS,
+    MOST_OF_TEXT,
+    Disk,
+    Visit,
+    contents,
+    trusted,
+)
 from policies.manifest_text import GROUP
 
 # A change counts when two looks in a row see the same state, so after half a second at most.
@@ -115,9 +122,6 @@ TEST_SUFFIX = "_test.policy"
 # Files with any other suffix are texts of the language.
 MANIFEST_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _MANIFESTS = listed(f"`{suffix}`" for suffix in sorted(MANIFEST_SUFFIXES))
-# The bytes of a file that is read: a text of the language, which has a lower limit of its own, and
-# a file of manifests, which takes twelve times as much memory.
-_MOST_OF_TEXT, _MOST_OF_MANIFESTS = 1024 * 1024, 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,23 +219,12 @@ def read_source(
     """
     try:
         visit(file)
-        # Whoever opens a pipe would wait until somebody writes into it.
-        number = os.open(file, os.O_RDONLY | os.O_CLOEXEC | (0 if is_trusted else os.O_NONBLOCK))
-        with os.fdopen(number, "rb") as opened:
-            found = os.fstat(number)
-            if not (stat.S_ISREG(found.st_mode) or is_trusted):
-                return _irregular(file)
-            has_manifests = is_manifest(file.name)
-            most = _MOST_OF_MANIFESTS if has_manifests else _MOST_OF_TEXT
-            if has_manifests and is_trusted:
-                return _decoded(file, opened.read())
-            if found.st_size > most and has_manifests and not _names(opened, f"{GROUP}/"):
-                return None
-            # It may have grown, and of a pipe the size is not known.
-            data = opened.read(most + 1) if found.st_size <= most else b""
-            if max(found.st_size, len(data)) > most:
-                return _large(file, max(found.st_size, len(data)), most)
-            return _decoded(file, data)
+        most = MOST_OF_DOCUMENT if is_manifest(file.name) else MOST_OF_TEXT
+        if is_manifest(file.name) and is_trusted:
+            most = MOST_OF_MANIFESTS
+        elif file.stat().st_size > most == MOST_OF_DOCUMENT and not _names(file, f"{GROUP}/"):
+            return None
+        return _decoded(file, contents(file, most, takes_pipes=is_trusted))
     except FileNotFoundError:
         if file.is_symlink():
             return _dangling(file)
@@ -249,13 +242,14 @@ def _decoded(file: Path, data: bytes) -> Source | UnreadFile:
         return UnreadFile(str(file), message, "save it as UTF-8")
 
 
-def _names(opened: BinaryIO, text: str) -> bool:
+def _names(file: Path, text: str) -> bool:
     """Whether a text is in a file, of which only a part is in memory at a time."""
     wanted, before = text.encode(), b""
-    while part := opened.read(_MOST_OF_TEXT):
-        if wanted in before + part:
-            return True
-        before = part[1 - len(wanted) :]
+    with file.open("rb") as opened:
+        while part := opened.read(MOST_OF_TEXT):
+            if wanted in before + part:
+                return True
+            before = part[1 - len(wanted) :]
     return False
 
 
@@ -342,22 +336,18 @@ def _no_policies(folder: Path) -> UnreadFile:
     return UnreadFile(str(folder), f"the folder `{folder}` has no policy files", hint, unread=False)
 
 
+_HINTS = {
+    errno.ETIMEDOUT: "check what is mounted there",
+    errno.ENODEV: "policies are read from regular files, not from pipes and devices",
+    errno.EFBIG: "divide it into several files",
+}
+
+
 def _unreadable(path: Path, error: OSError) -> UnreadFile:
-    is_silent = isinstance(error, TimeoutError)
-    hint = "check what is mounted there" if is_silent else os_hint(error, "check the path")
+    hint = _HINTS.get(error.errno or 0) or os_hint(error, "check the path")
     return UnreadFile(str(path), f"cannot read `{path}`: {os_reason(error)}", hint)
-
-
-def _irregular(file: Path) -> UnreadFile:
-    hint = "policies are read from regular files, not from pipes and devices"
-    return UnreadFile(str(file), f"`{file}` is not a regular file", hint)
 
 
 def _dangling(link: Path) -> UnreadFile:
     hint = "remove the link, or restore what it points to"
     return UnreadFile(str(link), f"`{link}` is a link to nothing", hint)
-
-
-def _large(file: Path, size: int, most: int) -> UnreadFile:
-    message = f"`{file}` has {size:,} bytes; the limit is {most:,}"
-    return UnreadFile(str(file), message, "divide it into several files")

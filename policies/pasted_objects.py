@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import msgspec
-import yaml
 from msgspec import Meta
 
 from grammar.messages.plain_words import DOMAINS
 from grammar.tree.printer import print_string
+from policies.documents import DocumentError, read
 from policies.resource import Base, NodeRequirement, NodeSelector, Selector
 from policies.sugar import conditions
 
@@ -94,8 +94,9 @@ def clauses_of(text: str) -> tuple[str, str] | None:
     No clause and a reason stand for a part that needs none.
     """
     try:
-        parts = msgspec.convert(yaml.safe_load(text), _PastedParts)
-    except (yaml.YAMLError, msgspec.ValidationError, RecursionError):
+        (document,) = read(text)
+        parts = msgspec.convert(document.value, _PastedParts)
+    except (DocumentError, ValueError, RecursionError):
         return None
     while parts.spec is not None:
         if parts != _PastedParts(spec=parts.spec):

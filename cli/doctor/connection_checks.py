@@ -12,6 +12,7 @@ from typing import Any
 
 from cli.doctor.context import ConfigurationContext, Found, error, refused, warning
 from cli.doctor.schema import DEFAULT_TIMEOUT, OUR_PATH, OUR_PORT, ExtenderEntry, TlsConfig
+from policies.disk import contents
 
 # Scheduling cycles are serial: a missing answer delays every pod for this long.
 LONG_TIMEOUT = 30.0
@@ -169,7 +170,7 @@ def tls_context(ours: ExtenderEntry) -> ssl.SSLContext:
     tls, context = ours.tls_config, _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
     is_pair = {"cert", "key"} <= tls.parts.keys()
     pems = {
-        part: (b64decode(data) if data else Path(file).read_bytes()).decode("ascii", "ignore")
+        part: (b64decode(data) if data else contents(Path(file))).decode("ascii", "ignore")
         for part, (data, file) in tls.parts.items()
         if part == "ca" or is_pair
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from engine.objects.request_pod import Namespace, Node, ObjectCodec, decode_name
 from engine.objects.workload_pods import WORKLOAD_KINDS, as_stored
 from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import os_hint, os_reason
+from policies.disk import MOST_OF_SNAPSHOT, contents, standard_input
 from policies.documents import DocumentError, as_json
 
 SUFFIXES = frozenset({".json", ".yaml", ".yml"})
@@ -64,7 +64,7 @@ def documents(path: Path) -> Iterator[bytes]:
     """
     try:
         is_stdin = path == STANDARD_INPUT
-        data = sys.stdin.read().encode() if is_stdin else path.read_bytes()
+        data = standard_input(MOST_OF_SNAPSHOT) if is_stdin else contents(path, MOST_OF_SNAPSHOT)
         if not data.strip():
             raise ClusterFileError(f"`{path}` is empty", how_to_write(path))
         yield from as_stored(as_json(data, is_yaml=path.suffix in _YAML))

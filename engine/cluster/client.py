@@ -31,6 +31,7 @@ from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationErr
 from engine.objects.api_types import ApiStatus
 from engine.objects.decoding import read_json
 from grammar.messages.texts import os_reason
+from policies.disk import contents
 
 T = TypeVar("T")
 CORE = "/api/v1"
@@ -348,7 +349,7 @@ def _trust(configuration: Any) -> tuple[object, ...]:
     """The settings of connections. Equal ones make equal connections."""
     files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
     return (
-        *(Path(file).read_bytes() if file else None for file in files),
+        *(contents(Path(file)) if file else None for file in files),
         configuration.host,
         configuration.verify_ssl,
         configuration.tls_server_name,

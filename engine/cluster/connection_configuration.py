@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-import yaml
-
 from engine.errors import ClusterConfigurationError
 from grammar.messages.texts import os_hint, os_reason
-from policies.disk import expanded
+from policies import documents
+from policies.disk import contents, expanded
+from policies.documents import DocumentError
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _NAME_ONE = "name one with `--kubeconfig` or in $KUBECONFIG, or run in a cluster"
@@ -123,11 +123,14 @@ def _read(paths: Iterable[Path]) -> Iterator[Mapping[str, Any]]:
     """The kubeconfigs that say anything."""
     for path in paths:
         try:
-            found = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            found = documents.read(contents(path).decode())
+        except DocumentError as error:
+            text = f"the kubeconfig `{path}` cannot be used: it {error}"
+            raise ClusterConfigurationError(text, _ANOTHER) from None
+        except (OSError, UnicodeDecodeError) as error:
             raise _unusable(f"the kubeconfig `{path}`", error) from error
-        if isinstance(found, dict):
-            yield found
+        if found and isinstance(found[0].value, dict):
+            yield found[0].value
 
 
 def _present(files: str) -> list[Path]:
@@ -163,7 +166,7 @@ def _reading_files(files: str, context: str | None) -> Load:
 
     async def load() -> Any:
         # The library takes the last current context, and does not take empty files.
-        said = [path for path in present if path.read_text(encoding="utf-8").strip()]
+        said = [path for path in present if contents(path).strip()]
         chosen = context if context is not None else _current(_read(said)) or None
         return await _from_files(os.pathsep.join(map(str, said)), chosen)
 
@@ -244,9 +247,6 @@ def _unusable(what: str, error: Exception, hint: str = _ANOTHER) -> ClusterConfi
         named = error.filename if isinstance(error.filename, str) else ""
         detail = f"{'' if named in what else f'`{named}`: '}{os_reason(error)}"
         hint = os_hint(error, hint)
-    elif isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        said = " ".join(filter(None, (error.context, error.problem)))
-        detail = f"{said} (line {error.problem_mark.line + 1})"
     elif isinstance(error, binascii.Error):
         detail = "a part of it is not base64"
     elif isinstance(error, UnicodeDecodeError):

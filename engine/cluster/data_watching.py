@@ -8,7 +8,6 @@ looked at every second, in a thread, as policies are.
 from __future__ import annotations
 
 import asyncio
-import stat
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -43,7 +42,7 @@ from engine.program.tables import MOST_BYTES, TableSpec
 from engine.work import shared_pause
 from grammar.messages.texts import os_reason, shown
 from grammar.values.time import Timestamp
-from policies.disk import Disk, Visit
+from policies.disk import Disk, Visit, contents
 from policies.loader import Watcher
 
 # Changes that come within this time are one change.
@@ -129,10 +128,7 @@ class FileWatch:
 
     def _read(self, visit: Visit) -> bytes:
         visit(self.path)
-        if not stat.S_ISREG(self.path.stat().st_mode):
-            raise OSError("it is not a file")
-        with self.path.open("rb") as file:
-            return file.read(MOST_BYTES + 1)
+        return contents(self.path, MOST_BYTES, takes_pipes=False)
 
 
 async def watch_file(watched: WatchedSource, file: FileWatch) -> None:

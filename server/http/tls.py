@@ -16,7 +16,7 @@ from pathlib import Path
 
 from engine.work import shared_pause
 from grammar.messages.texts import os_reason
-from policies.disk import Disk, Visit
+from policies.disk import Disk, Visit, contents
 from policies.loader import INTERVAL_SECONDS, Watcher
 from server.answers import CertificateInUse
 from server.call import LimitedLog, LogEntry, RecentNews
@@ -231,7 +231,7 @@ def load_authority(context: ssl.SSLContext, file: Path) -> None:
 
 def _read(file: Path) -> bytes:
     try:
-        return file.read_bytes()
+        return contents(file)
     except OSError as error:
         raise _unreadable(file, error) from None
 

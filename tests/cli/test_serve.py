@@ -306,7 +306,7 @@ def test_all_files_that_cannot_be_read_are_errors(placet: Placet, folder: Path) 
     assert [line for line in done.err.splitlines() if line.startswith("error: ")] == [
         "error: `latin.policy` is not UTF-8 text at byte 0",
         "error: `link.policy` is a link to nothing",
-        "error: `pipe.policy` is not a regular file",
+        "error: cannot read `pipe.policy`: it is not a regular file",
     ]
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from grammar.meaning.schema import load_schema
 from grammar.messages.helping import Helper, helped
 from grammar.mistakes import syntax_mistakes
-from grammar.mistakes.places import of_clause
+from grammar.mistakes.names import of_clause
 from grammar.mistakes.type_mistakes import Remedies
 from grammar.syntax.parser import MAX_BYTES, parse_file
 from grammar.tree.source import Source

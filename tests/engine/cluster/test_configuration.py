@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import trustme
 
+from engine.cluster import connection_configuration
 from engine.cluster.client import connect
 from engine.cluster.connection_configuration import Context, chosen_context, known_contexts
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError
@@ -192,7 +193,7 @@ def written(server: str = "server: 'https://a'", user: str = "token: t", name: s
             written(user="client-certificate-data: aGk=, client-key-data: aGk="),
             "the certificates cannot be used: they are not in PEM form",
         ),
-        ("a:\n\tb: 1", r"cannot be used: while scanning .* \(line 2\)$"),
+        ("a:\n\tb: 1", r"cannot be used: it is neither YAML nor JSON: .* in line 2, such as a tab"),
     ],
 )
 async def test_a_file_that_is_no_kubeconfig_is_told_in_plain_words(
@@ -216,11 +217,11 @@ def test_a_kubeconfig_that_may_not_be_read_is_a_matter_of_rights(
 ) -> None:
     """Who runs this test may be allowed to read everything."""
 
-    def refused(path: Path, encoding: str) -> str:
+    def refused(path: Path) -> bytes:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     (tmp_path / "k").touch()
-    monkeypatch.setattr(Path, "read_text", refused)
+    monkeypatch.setattr(connection_configuration, "contents", refused)
     with pytest.raises(ClusterConfigurationError, match="k` cannot be used: permission") as told:
         chosen_context(tmp_path / "k", None)
     assert told.value.hint == "check its permissions"

@@ -272,10 +272,10 @@ def dangling(name: str) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (pipe, "b.policy` is not a regular file"),
+        (pipe, "b.policy`: it is not a regular file"),
         (socket_file, "cannot read"),
-        (huge("b.policy"), "b.policy` has 41,943,040 bytes; the limit is 1,048,576"),
-        (huge("b.yaml"), "b.yaml` has 41,943,040 bytes; the limit is 4,194,304"),
+        (huge("b.policy"), "b.policy`: it has 41,943,040 bytes; the limit is 1,048,576"),
+        (huge("b.yaml"), "b.yaml`: it has 41,943,040 bytes; the limit is 4,194,304"),
         (dangling("b.policy"), "b.policy` is a link to nothing"),
         (dangling("team"), "team` is a link to nothing"),
     ],
