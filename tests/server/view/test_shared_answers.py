@@ -17,8 +17,8 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from engine.cache.cluster_copy import DataText
-from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
+from engine.decision.recent_answers import AfterDecision
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.objects.peer import key_of
