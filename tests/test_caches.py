@@ -132,6 +132,7 @@ DICTIONARIES = {
         "server/metrics/metrics.py: Metrics._verbs",
     ),
     COUNTED: (
+        "engine/fairness.py: FairQueue._own",
         "engine/cache/ended_pods.py: EndedPods._pods",
         "engine/cache/ended_pods.py: EndedPods._spaces",
         "engine/cache/tallies.py: Tallies._censuses",
