@@ -10,7 +10,8 @@ its own, and if all wait for answers, one that has had an answer before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from ipaddress import ip_network
 from typing import Protocol
 
@@ -50,10 +51,12 @@ class Place(Protocol):
 class _Address:
     """The connections of one address; it is forgotten with the last of them."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self) -> None:
         # In the order in which they came.
         self.connections: dict[Place, None] = {}
-        self.replaced = TokenBucket(_REPLACED_A_SECOND, _REPLACED_AT_ONCE, clock)
+        # From when on one of them may have been silent for long, and made at the first need.
+        self.old_at = 0.0
+        self.replaced: TokenBucket | None = None
 
     def longest_silent(self) -> Place | None:
         """The connection that has been silent longest; None if all wait for answers."""
@@ -62,7 +65,10 @@ class _Address:
 
 
 class Places:
-    """So many places, half of them per address, or all of them for the only address."""
+    """So many places, half of them per address, or all of them for the only address.
+
+    A burst of connections that find no place is refused in constant time, on average.
+    """
 
     def __init__(self, most: int, clock: Callable[[], float], *, one_address: bool = False) -> None:
         self.most = most
@@ -70,6 +76,12 @@ class Places:
         self._clock = clock
         self._addresses: dict[str, _Address] = {}
         self._by_place: dict[Place, str] = {}
+        # How many addresses have so many connections.
+        self._sizes: Counter[int] = Counter()
+        # The connections of the addresses with the most, the longest silent first, and since when
+        # they were silent at the last look, when the addresses had so many.
+        self._silent: deque[tuple[Place, float]] = deque()
+        self._size_of_silent = 0
 
     def __len__(self) -> int:
         return len(self._by_place)
@@ -89,19 +101,17 @@ class Places:
             return "" if self._replace(own) else "too_many_of_address"
         if len(self) < self.most:
             return ""
-        largest = max(self._addresses.values(), key=lambda each: len(each.connections))
         # Two addresses with as many do not take places from each other in turn.
-        if own is not None and count > len(largest.connections) - 2:
+        if own is not None and count > max(self._sizes) - 2:
             return "" if self._replace(own) else "too_many"
-        larger = (a for a in self._addresses.values() if len(a.connections) > count)
-        return "" if self._give_up(larger) else "too_many"
+        return "" if self._give_up(count) else "too_many"
 
     def enter(self, place: Place, host: str) -> None:
         """Takes a place that `refusal` has made."""
         key = address_of(host)
-        if key not in self._addresses:
-            self._addresses[key] = _Address(self._clock)
-        self._addresses[key].connections[place] = None
+        connections = self._addresses.setdefault(key, _Address()).connections
+        self._resized(len(connections), len(connections) + 1)
+        connections[place] = None
         self._by_place[place] = key
 
     def leave(self, place: Place) -> bool:
@@ -110,13 +120,26 @@ class Places:
         if key is None:
             return False
         connections = self._addresses[key].connections
+        self._resized(len(connections), len(connections) - 1)
         del connections[place]
         if not connections:
             del self._addresses[key]
         return True
 
+    def _resized(self, before: int, after: int) -> None:
+        self._sizes[after] += 1
+        self._sizes[before] -= 1
+        if not self._sizes[before]:
+            del self._sizes[before]
+        del self._sizes[0]
+
     def _replace(self, own: _Address) -> bool:
         """Ends a connection of the address itself, which does not cost the others much time."""
+        if own.replaced is None:
+            own.replaced = TokenBucket(_REPLACED_A_SECOND, _REPLACED_AT_ONCE, self._clock)
+        may_be_old = self._clock() >= own.old_at
+        if not may_be_old and not own.replaced.try_take():
+            return False
         silent = own.longest_silent()
         if silent is None and self._one_address:
             served = (each for each in own.connections if each.has_answered)
@@ -124,26 +147,45 @@ class Places:
         if silent is None:
             return False
         least = _LOCAL_SECONDS if self._one_address else _SILENT_SECONDS
-        is_old = self._clock() - silent.silent_since >= least
-        if not is_old and not own.replaced.try_take():
+        own.old_at = silent.silent_since + least
+        if may_be_old and self._clock() < own.old_at and not own.replaced.try_take():
             return False
         self._end(silent)
         return True
 
-    def _give_up(self, larger: Iterable[_Address]) -> bool:
-        """Ends the longest silent connection of the address that has the most, if it has one."""
-        by_number = sorted(larger, key=lambda each: -len(each.connections))
-        for number, address in enumerate(by_number):
-            most = len(address.connections)
-            silent = [
-                found
-                for each in by_number[number:]
-                if len(each.connections) == most and (found := each.longest_silent()) is not None
-            ]
-            if silent:
-                self._end(min(silent, key=lambda place: place.silent_since))
+    def _give_up(self, count: int) -> bool:
+        """Ends the longest silent connection of the address that has the most, if it has one.
+
+        That is of an address with more than `count`.
+        """
+        for size in sorted(self._sizes, reverse=True):
+            if size <= count:
+                return False
+            if self._end_one(size):
                 return True
         return False
+
+    def _end_one(self, size: int) -> bool:
+        """Ends the longest silent connection of the addresses with so many, if they have one."""
+        for has_looked in (False, True):
+            while self._silent and self._size_of_silent == size:
+                place, since = self._silent.popleft()
+                key = self._by_place.get(place)
+                is_there = key is not None and len(self._addresses[key].connections) == size
+                if is_there and not place.is_busy and place.silent_since == since:
+                    self._end(place)
+                    return True
+            if not has_looked:
+                self._look(size)
+        return False
+
+    def _look(self, size: int) -> None:
+        """Looks which connections of the addresses with so many are silent."""
+        every = (each.connections for each in self._addresses.values())
+        places = (place for some in every if len(some) == size for place in some)
+        silent = [(place, place.silent_since) for place in places if not place.is_busy]
+        silent.sort(key=lambda each: each[1])
+        self._silent, self._size_of_silent = deque(silent), size
 
     def _end(self, place: Place) -> None:
         self.leave(place)

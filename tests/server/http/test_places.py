@@ -27,6 +27,35 @@ class Held:
         self.ended.append(reason)
 
 
+@dataclass(eq=False)
+class Watched:
+    """A silent connection that counts how often somebody looks at such ones."""
+
+    looks: list[None]
+    silent_since: float = 1.0
+    has_answered: bool = False
+
+    @property
+    def is_busy(self) -> bool:
+        self.looks.append(None)
+        return False
+
+    def refuse(self, reason: str) -> None:
+        assert reason == "silent"
+
+
+@pytest.mark.parametrize("addresses", [1, 3, 5000])
+def test_a_burst_of_connections_is_refused_without_looking_at_all_of_them(addresses: int) -> None:
+    """Else the calls that come after it wait for seconds."""
+    places, looks = Places(400, lambda: 2.0), list[None]()
+    for number in range(5000):
+        host = f"10.0.{number % addresses // 250}.{number % addresses % 250}"
+        if not places.refusal(host):
+            places.enter(Watched(looks), host)
+    assert len(places) >= 200
+    assert len(looks) < 10 * 5000, "each new one would look at hundreds"
+
+
 class Server:
     """Places on a clock that moves by a second with each connection."""
 
