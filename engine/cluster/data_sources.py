@@ -31,8 +31,11 @@ from grammar.messages.texts import shown
 from grammar.tree.policy import FromConfigMap, FromFile, FromMetrics, FromObjects, FromPrometheus
 from grammar.values.time import NEVER, SECOND
 
-# The longest wait for an answer, and the longest pause after failures if `every` is shorter.
-_MOST_WAIT, _MOST_PAUSE = 10.0, 15.0
+# The longest wait for an answer.
+_MOST_WAIT = 10.0
+# What statuses say of a source that is asked again and again changes so often at most, while the
+# reason stays.
+_TOLD_SECONDS = 60.0
 _NO_CLUSTER = "this server has no cluster to read it from"
 _NO_FOLDER = "this server has no `--data-folder`"
 _MOST_ERROR = 400
@@ -64,9 +67,11 @@ class SourceState:
         """`changed` is called when there is another table."""
         self.spec = spec
         self.table: Table | None = None
-        self.error = self.reason = self.first_error = ""
+        self.error = self.reason = self.told_error = ""
         # When it began to fail, in nanoseconds.
         self.since: int | None = None
+        # When the told error was new, by the event loop.
+        self._told_at = 0.0
         self._newest = 0
         self._left_out, self._cause = 0, ""
         self._changed = changed
@@ -99,13 +104,14 @@ class SourceState:
     def fail(self, reason: str, error: str) -> None:
         """There is nothing new from now on: the last rows of what is watched hold for a while."""
         self.error = shown(error, _MOST_ERROR)
-        if reason != self.reason:
-            self.reason, self.first_error = reason, self.error
+        is_watched, now = self.spec.source.is_watched, asyncio.get_running_loop().time()
+        if reason != self.reason or is_watched or now >= self._told_at + _TOLD_SECONDS:
+            self.reason, self.told_error, self._told_at = reason, self.error, now
         self._note(self.label, reason, self.error)
         if self.since is not None:
             return
         self.since = self._now()
-        if self.table is not None and self.spec.source.is_watched:
+        if self.table is not None and is_watched:
             until = self.since + int(self.spec.stale * SECOND)
             self.table = replace(self.table, until=until)
             self._changed()
@@ -113,7 +119,7 @@ class SourceState:
     def _heal(self) -> None:
         if self.error:
             self._note(self.label, "", "")
-        self.error = self.reason = self.first_error = ""
+        self.error = self.reason = self.told_error = ""
         self.since = None
 
     def status(self, policies: tuple[str, ...]) -> SourceStatus:
@@ -130,7 +136,7 @@ class SourceState:
             age=None if table is None else self._age(now),
             error=self.error,
             reason=self.reason,
-            first_error=self.first_error,
+            told_error=self.told_error,
             is_stale=table is None or until <= now,
             since=0.0 if self.since is None else self.since / SECOND,
             left_out=self._left_out,
@@ -261,20 +267,18 @@ class DataKeeper:
         fetch: Callable[[float], Awaitable[bytes]],
         parse: Callable[[bytes], RowSample],
     ) -> None:
-        """Asks every so many seconds, and less often after failures."""
-        every, failures = state.spec.every, 0
+        """Asks every so many seconds, also while it fails."""
         while True:
             began = time.monotonic()
-            failures = 0 if await self._ask(state, fetch, parse) else failures + 1
-            pause = min(every * 2 ** min(failures, 10), max(every, _MOST_PAUSE))
-            await asyncio.sleep(max(0.0, began + pause - time.monotonic()))
+            await self._ask(state, fetch, parse)
+            await asyncio.sleep(max(0.0, began + state.spec.every - time.monotonic()))
 
     async def _ask(
         self,
         state: SourceState,
         fetch: Callable[[float], Awaitable[bytes]],
         parse: Callable[[bytes], RowSample],
-    ) -> bool:
+    ) -> None:
         seconds = min(state.spec.every, _MOST_WAIT)
         try:
             async with asyncio.timeout(seconds):
@@ -286,9 +290,6 @@ class DataKeeper:
             state.fail(error.reason, str(error))
         except DataError as error:
             state.fail("unusable", str(error))
-        else:
-            return True
-        return False
 
     async def _parse(self, parse: Callable[[], RowSample]) -> RowSample:
         """Rows, made in a thread. Raises DataError."""

@@ -160,10 +160,10 @@ class SourceStatus(msgspec.Struct, frozen=True, rename="camel"):
     """How a source does, for people: its rows, their age in seconds, and what went wrong last.
 
     `policies` are the addresses of those that declare it. `is_stale` says that no row is read.
-    `reason` is one word of few, and `first_error` the text when the source began to fail for this
-    reason: unlike `error` it is the same at the next try. `since` is when it began to fail, in
-    seconds since 1970, 0 while it works. `left_out` are the rows of the last sample that have no
-    value, and `cause` says why of one.
+    `reason` is one word of few. `told_error` is as `error`, but of a source that is asked again and
+    again another one at most once a minute while the reason stays. `since` is when it began to
+    fail, in seconds since 1970, 0 while it works. `left_out` are the rows of the last sample that
+    have no value, and `cause` says why of one.
     """
 
     name: str
@@ -174,7 +174,7 @@ class SourceStatus(msgspec.Struct, frozen=True, rename="camel"):
     age: float | None = None
     error: str = ""
     reason: str = ""
-    first_error: str = ""
+    told_error: str = ""
     is_stale: bool = False
     since: float = 0.0
     left_out: int = 0

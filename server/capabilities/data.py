@@ -139,7 +139,7 @@ class DataTables:
                 readers[digest],
                 error=why,
                 reason="too_many",
-                first_error=why,
+                told_error=why,
                 is_stale=True,
             )
             for digest, why in refused.items()
@@ -225,7 +225,7 @@ def _failure(status: SourceStatus) -> str:
 def source_part(sources: Iterable[SourceStatus]) -> StatusPart:
     """What statuses say of the tables that a policy reads.
 
-    The text has no age and nothing of the last try, which are others each time.
+    The text has no age, which is another one each time.
     """
     by_digest = {source.digest: source for source in sources}
 
@@ -254,7 +254,7 @@ def source_part(sources: Iterable[SourceStatus]) -> StatusPart:
 
 def _condition(source: SourceStatus) -> str:
     read = "no rows are read" if source.is_stale else "the last rows are read"
-    return f"{source.label}: {read}: {source.first_error or 'they are stale when they come'}"
+    return f"{source.label}: {read}: {source.told_error or 'they are stale when they come'}"
 
 
 # ---- facts and metrics

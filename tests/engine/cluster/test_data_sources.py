@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -310,8 +311,8 @@ async def test_no_step_of_the_loop_is_long() -> None:
     assert longest < 0.1
 
 
-async def test_the_first_error_stays_while_the_reason_does() -> None:
-    """So that what is written of it does not change at each try."""
+async def test_what_is_told_changes_once_a_minute_while_the_reason_stays() -> None:
+    """So that what is written of it does not change at each try, and is not the first for ever."""
     said = ["a", "b"]
 
     async def handle(_: web.Request) -> web.Response:
@@ -322,10 +323,27 @@ async def test_the_first_error_stays_while_the_reason_does() -> None:
         first = await kept.has_failed("unusable")
         said.append("c")
         await kept.until(lambda: kept.status.error != first)
-        assert kept.status.first_error == first
+        assert kept.status.told_error == first
+        await kept.until(lambda: kept.status.told_error != first, 90)
+        assert kept.status.told_error == kept.status.error
         said.append("1")
-        await kept.until(lambda: not kept.status.first_error)
+        await kept.until(lambda: not kept.status.told_error)
         assert kept.status.reason == ""
+
+
+@pytest.mark.parametrize("every", [5, 300])
+async def test_a_source_that_was_down_is_asked_again_after_its_time(every: int) -> None:
+    asked = list[float]()
+
+    async def handle(_: web.Request) -> web.Response:
+        asked.append(asyncio.get_running_loop().time())
+        return web.Response(status=503)
+
+    async with prometheus(handle) as url, keeping() as kept:
+        kept.adopt(load(url, f"every {every}s stale after {3 * every}s"))
+        await kept.until(lambda: len(asked) == 6, 10 * every)
+        pauses = [later - at for at, later in pairwise(asked)]
+        assert max(pauses) < every + 1, pauses
 
 
 async def test_nobody_listens() -> None:
@@ -415,6 +433,9 @@ async def test_a_configmap(server: FakeApiServer, tmp_path: Path) -> None:
         await kept.until(lambda: kept.table.until != NEVER)
         assert kept.status.error == "line 2, column `watts`: `hot` is not a number"
         assert kept.rows == {"r1": (5.0, "ops")}
+        config_map(server, racks_csv="rack,watts,owner\nr1,cold,ops\n")
+        await kept.until(lambda: "cold" in kept.status.error)
+        assert kept.status.told_error == kept.status.error, "not what was wrong before"
         wait = kept.table.until - time.time_ns()
         assert 290 * SECOND < wait <= 300 * SECOND
         config_map(server, racks_csv="rack,watts,owner\nr1,5,ops\n")

@@ -149,7 +149,7 @@ def source(name: str, reason: str = "", error: str = "", *, stale: bool = False)
         age=0.0,
         error=text,
         reason=reason,
-        first_error=error,
+        told_error=error,
         is_stale=stale,
     )
 
@@ -169,7 +169,7 @@ def test_sources_that_work() -> None:
     assert told(RACKS) == ("False", "None", "its tables are read"), "they are not asked yet"
 
 
-def test_a_source_that_fails_is_named_with_its_first_error() -> None:
+def test_a_source_that_fails_is_named_with_its_error() -> None:
     found = told(RACKS, source("racks", "absent", "there is no ConfigMap"), source("owners"))
     text = "racks (configmap): the last rows are read: there is no ConfigMap"
     assert found == ("True", "OldRows", text)
