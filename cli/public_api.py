@@ -19,7 +19,7 @@ from cli.command import given_path
 from cli.simulation import prepare, read_pods, what_if
 from cli.world import World, decided, explained, validated
 from engine.cache.cluster_copy import NamedPod, read_documents
-from engine.cache.pod_manifests import read_pod
+from engine.cache.pod_manifests import PodQuery, read_pod
 from engine.decision.verdict import Feasible
 from engine.enforced import EnforcedPolicies, enforced
 from engine.engine import Engine
@@ -111,7 +111,8 @@ class Placet:
 
     def _pod(self, pod: str | Path) -> NamedPod:
         if isinstance(pod, Path):
-            return read_pod(pod)
+            cluster = self._read.cluster
+            return read_pod(pod, PodQuery(known=cluster.uid, defaults=cluster.defaults))
         namespace, _, name = pod.rpartition("/")
         return self._read.cluster.pod(name, namespace)
 

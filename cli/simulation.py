@@ -99,7 +99,8 @@ def read_pods(file: Path, cluster: ClusterDocuments, namespace: str = DEFAULT_NA
     `namespace` is that of objects without one. Raises UserError.
     """
     try:
-        return pods_in(list(documents(file)), PodReader(file, namespace), _uids(cluster))
+        reader = PodReader(file, namespace, defaults=cluster.defaults)
+        return pods_in(list(documents(file, reader.defaults)), reader, _uids(cluster))
     except ClusterFileError as error:
         raise ClusterFileError(error.message, error.hint or hint(file)) from None
 

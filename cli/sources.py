@@ -252,7 +252,8 @@ def _pod_of(args: argparse.Namespace, cluster: ClusterCopy, namespace: str) -> N
     if args.pod_file is not None:
         if given is not None and not (slash and is_type(before)):
             raise CommandError("two pods are given", "give either POD or --pod-file FILE")
-        query = PodQuery(given, namespace or DEFAULT_NAMESPACE, cluster.uid)
+        where = namespace or DEFAULT_NAMESPACE
+        query = PodQuery(given, where, cluster.uid, cluster.defaults)
         return read_pod(args.pod_file, query)
     kind = kind_called(before) if slash else None
     # A namespace may have the name of a type.

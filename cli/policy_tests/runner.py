@@ -45,7 +45,7 @@ from engine.engine import Engine
 from engine.errors import BadObjectError, EngineError
 from engine.explanation.inspection import Inspection
 from engine.objects.request_pod import NO_EXEMPTIONS, ObjectCodec, decode_namespace
-from engine.objects.workload_pods import default_node, default_pod
+from engine.objects.workload_pods import ClusterDefaults, default_node, default_pod, defaults_in
 from engine.offline import offline_engine
 from engine.program.program import FilterProgram, PartProgram, Program
 from engine.simulation.cycle import begin, waiting
@@ -95,7 +95,9 @@ class FixtureBuilder:
         now = self._now(test, snapshot)
         objects = ObjectBuilder(self._schema, now)
         items = [item for item in test.items if isinstance(item, TestObject)]
-        built = [self._object(objects, item) for item in items]
+        given = ClusterDefaults(now=now.to_second())
+        defaults = defaults_in((document for _, document in snapshot), given)
+        built = [self._object(objects, item, defaults) for item in items]
         if not snapshot and not any(item.kind == "node" for item in items):
             raise bad_test("the test has no node", test.name_span, 'add one, as in `node "node-1"`')
         pods = (item.name for item in items if item.kind == "pod")
@@ -147,14 +149,16 @@ class FixtureBuilder:
                 found[item.name] = DataText(f"data {item.name}", rows, "yaml")
         return found
 
-    def _object(self, objects: ObjectBuilder, item: TestObject) -> Object:
+    def _object(
+        self, objects: ObjectBuilder, item: TestObject, defaults: ClusterDefaults
+    ) -> Object:
         built = objects.built(item)
         try:
             if item.kind == "node":
-                default_node(built)
+                default_node(built, defaults)
                 self._codec.node(msgspec.json.encode(built))
             elif item.kind == "pod":
-                default_pod(built)
+                default_pod(built, defaults)
                 self._codec.pod(msgspec.json.encode(built))
             else:
                 decode_namespace(msgspec.json.encode(built))

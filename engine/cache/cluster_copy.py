@@ -34,7 +34,15 @@ from engine.cache.tallies import Scope
 from engine.objects.api_types import mapping
 from engine.objects.peer import TEMPLATE_HASH, Peer, Workload, decode_controller, key_of
 from engine.objects.request_pod import ObjectCodec
-from engine.objects.workload_pods import Json, WorkloadError, pods_of
+from engine.objects.workload_pods import (
+    ANY_CLUSTER,
+    ClusterDefaults,
+    Json,
+    WorkloadError,
+    default_pod,
+    defaults_in,
+    pods_of,
+)
 from engine.work import Work
 from grammar.meaning.environment import ClusterFacts
 from grammar.messages.catalogue import listed
@@ -88,6 +96,12 @@ class ClusterDocuments:
     objects: Mapping[str, bytes] | None = None
     data: Mapping[str, DataText] = field(default_factory=dict)
 
+    @property
+    def defaults(self) -> ClusterDefaults:
+        """What the cluster gives to new pods."""
+        now = self.read_at.to_second() if self.read_at is not None else ""
+        return defaults_in((document for _, document in self.contents), ClusterDefaults(now=now))
+
     def policies(self) -> Mapping[str, bytes]:
         """The JSON of the policy objects, by `resource/key`. Raises ClusterFileError."""
         if self.objects is not None:
@@ -138,9 +152,15 @@ class NamedPod:
         return cls(*named, own, node or "")
 
     @classmethod
-    def created(cls, pod: Json, owners: Sequence[Json] = ()) -> NamedPod:
-        """A pod that is to be created, whose metadata has a name and a namespace."""
+    def created(
+        cls,
+        pod: Json,
+        owners: Sequence[Json] = (),
+        defaults: ClusterDefaults = ANY_CLUSTER,
+    ) -> NamedPod:
+        """A pod as it will be created, whose metadata has a name and a namespace."""
         metadata = pod["metadata"]
+        default_pod(pod, defaults)
         return cls(metadata["namespace"], metadata["name"], msgspec.json.encode(pod), "", owners)
 
     @property
@@ -257,9 +277,8 @@ class ClusterCopy:
             made = pods_of({"kind": kind, **msgspec.json.decode(body)}, namespace, self.uid)
         except WorkloadError as error:
             raise ClusterFileError(str(error), "") from None
-        return NamedPod.created(
-            made.example, made.controllers
-        ), f"{title} has no pod: this is the pod that it would create"
+        text = f"{title} has no pod: this is the pod that it would create"
+        return NamedPod.created(made.example, made.controllers, self.defaults), text
 
     def _owners_of(self, pod: Peer) -> Iterator[tuple[str, str]]:
         """The kinds and names of the workloads above a pod, as far as they are known."""
@@ -274,6 +293,11 @@ class ClusterCopy:
     def uid(self, kind: str, key: str) -> str | None:
         """The uid of a workload, by `NAMESPACE/NAME`; None if it is not in the cluster."""
         return self._uids.get((kind, key))
+
+    @cached_property
+    def defaults(self) -> ClusterDefaults:
+        """What the cluster gives to new pods."""
+        return defaults_in(self._documents, ClusterDefaults(now=self.now.to_second()))
 
     @cached_property
     def _uids(self) -> Mapping[tuple[str, str], str]:

@@ -17,7 +17,12 @@ from engine.objects.disruption_budget import DisruptionBudget, decode_budget
 from engine.objects.peer import ENDED, Controller, Peer, decode_controller
 from engine.objects.pod_group import GROUP_VERSIONS, GroupName, PodGroup, decode_group
 from engine.objects.request_pod import Namespace, Node, ObjectCodec, decode_namespace
-from engine.objects.workload_pods import WORKLOAD_KINDS, as_stored
+from engine.objects.workload_pods import (
+    ANY_CLUSTER,
+    WORKLOAD_KINDS,
+    ClusterDefaults,
+    as_stored,
+)
 from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import os_hint, os_reason
 from policies.disk import MOST_OF_SNAPSHOT, contents, standard_input
@@ -55,10 +60,10 @@ def files_of(paths: Sequence[Path]) -> list[Path]:
     return files
 
 
-def documents(path: Path) -> Iterator[bytes]:
+def documents(path: Path, beside: ClusterDefaults = ANY_CLUSTER) -> Iterator[bytes]:
     """The documents of a file, or of standard input for `-`, by what is in it.
 
-    Pods and nodes have what the API server would give them.
+    Pods and nodes have what the API server would give them, in the cluster `beside`.
 
     Raises ClusterFileError for a file that cannot be read, is empty, or is neither JSON nor YAML.
     """
@@ -67,7 +72,7 @@ def documents(path: Path) -> Iterator[bytes]:
         data = standard_input(MOST_OF_SNAPSHOT) if is_stdin else contents(path, MOST_OF_SNAPSHOT)
         if not data.strip():
             raise ClusterFileError(f"`{path}` is empty", how_to_write(path))
-        yield from as_stored(as_json(data, is_yaml=path.suffix in _YAML))
+        yield from as_stored(as_json(data, is_yaml=path.suffix in _YAML), beside)
     except UnicodeDecodeError:
         raise ClusterFileError("standard input is not UTF-8 text", how_to_write(path)) from None
     except OSError as error:

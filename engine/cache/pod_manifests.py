@@ -13,12 +13,14 @@ from engine.cache.cluster_copy import NamedPod
 from engine.cache.cluster_file import ClusterFileError, documents
 from engine.objects.api_types import mapping
 from engine.objects.workload_pods import (
+    ANY_CLUSTER,
     MOST_PODS,
+    ClusterDefaults,
     Json,
     KnownUid,
     WorkloadError,
     WorkloadPods,
-    as_stored,
+    defaults_in,
     is_workload,
     kind_called,
     nothing_known,
@@ -35,12 +37,14 @@ _HINT = "`kubectl run NAME --image=… --dry-run=client -o yaml` writes the mani
 class PodQuery:
     """Which pod of a file is meant: that of the workload `TYPE/NAME`, if one is named.
 
-    `namespace` is that of objects without one. `known` has the uids of the cluster's workloads.
+    `namespace` is that of objects without one. `known` has the uids of the cluster's workloads, and
+    `defaults` what the cluster gives to new pods.
     """
 
     workload: str | None = None
     namespace: str = DEFAULT_NAMESPACE
     known: KnownUid = nothing_known
+    defaults: ClusterDefaults = ANY_CLUSTER
 
 
 ANY = PodQuery()
@@ -52,7 +56,7 @@ def read_pod(file: Path, query: PodQuery = ANY) -> NamedPod:
     Raises ClusterFileError.
     """
     try:
-        contents = list(documents(file))
+        contents = list(documents(file, query.defaults))
     except ClusterFileError as error:
         raise ClusterFileError(error.message, _HINT) from None
     return pod_in(contents, file, query)
@@ -75,10 +79,11 @@ def pod_in(contents: Sequence[bytes], file: Path, query: PodQuery = ANY) -> Name
         if not isinstance(item.get(part) or {}, dict):
             text = f"`{file}` is not a manifest of one pod: its {part} is not an object"
             raise ClusterFileError(text, _HINT)
+    defaults = defaults_in(contents, query.defaults)
     if item.get("kind") == "Pod":
-        return _completed(item, file, query.namespace)
+        return _completed(item, file, query.namespace, defaults)
     made = expanded(item, file, query.namespace, query.known)
-    return NamedPod.created(stored([made.example], contents)[0], made.controllers)
+    return NamedPod.created(made.example, made.controllers, defaults)
 
 
 def objects(contents: Sequence[bytes], file: Path, hint: str) -> Iterator[Json]:
@@ -108,12 +113,6 @@ def expanded(
         return pods_of(item, namespace, known, most)
     except WorkloadError as error:
         raise ClusterFileError(f"`{file}` cannot be read: {error}", "correct the file") from None
-
-
-def stored(pods: Sequence[Json], beside: Sequence[bytes] = ()) -> list[Json]:
-    """The pods as the API server would store them; `beside` may have their priority classes."""
-    made = [msgspec.json.encode(pod) for pod in pods]
-    return [msgspec.json.decode(each) for each in as_stored([*beside, *made])[len(beside) :]]
 
 
 def _is_called(item: Json, called: str) -> bool:
@@ -151,11 +150,14 @@ def _name_of(item: Json) -> str:
     return str(mapping(item, "metadata").get("name") or "")
 
 
-def _completed(pod: dict[str, Any], file: Path, namespace: str) -> NamedPod:
+def _completed(
+    pod: dict[str, Any], file: Path, namespace: str, defaults: ClusterDefaults
+) -> NamedPod:
     """The pod with the namespace that the API server would set, a unique uid, and no node."""
     metadata, spec = mapping(pod, "metadata"), mapping(pod, "spec")
     namespace = str(metadata.get("namespace") or namespace)
     name = str(metadata.get("name") or metadata.get("generateName") or "pod")
     known = {"name": name, "namespace": namespace, "uid": metadata.get("uid") or f"file:{file}"}
     unplaced = {k: v for k, v in spec.items() if k != "nodeName"}
-    return NamedPod.created({**pod, "metadata": {**metadata, **known}, "spec": unplaced})
+    named = {**pod, "metadata": {**metadata, **known}, "spec": unplaced}
+    return NamedPod.created(named, defaults=defaults)

@@ -3,18 +3,19 @@
 The rules are those of the controllers of Kubernetes 1.36: names, labels, owners and tolerations of
 new pods (pkg/controller/deployment, statefulset, job, cronjob, daemon).
 
-Manifests, hand-written snapshots and test blocks leave out what the API server fills in: requests
-of a container with limits, `allocatable` of a node with `capacity`, pod-level requests, ports of a
-pod on the host network, and the number of a priority class. The rules are those of SetDefaults_Pod
-and SetDefaults_NodeStatus (pkg/apis/core/v1/defaults.go), and of the admission plugin Priority. An
-object with a resource version was stored and is left alone, and so is what cannot be read.
+Manifests, hand-written snapshots and test blocks leave out what the API server fills in. The rules
+are those of SetDefaults_Pod and SetDefaults_NodeStatus (pkg/apis/core/v1/defaults.go), of the
+strategy of pods, and of the admission plugins Priority, DefaultTolerationSeconds and
+ServiceAccount; its volume with a token, and what is within volumes and probes, is left out. An
+object of a snapshot that has a resource version was stored and is left alone, and so is what cannot
+be read.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
@@ -23,15 +24,55 @@ import msgspec
 
 from engine.objects.api_types import PodSpec, mapping, mappings
 from engine.objects.decoding import decode_scalar, read_json
-from engine.objects.peer import TEMPLATE_HASH
+from engine.objects.peer import DEFAULT_SCHEDULER, TEMPLATE_HASH
 from engine.objects.resources import CPU, MEMORY, pod_limits, pod_requests
+from grammar.values.errors import EvaluationError
 from grammar.values.quantity import Quantity
 
 Json = dict[str, Any]
 
-# The classes that every cluster has.
-_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _HUGE_PAGES = "hugepages-"
+_PREEMPTS = "PreemptLowerPriority"
+_OF_SPEC = {
+    "restartPolicy": "Always",
+    "terminationGracePeriodSeconds": 30,
+    "dnsPolicy": "ClusterFirst",
+    "serviceAccountName": "default",
+    "schedulerName": DEFAULT_SCHEDULER,
+    "enableServiceLinks": True,
+}
+_OF_CONTAINER = {
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+}
+_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_FOR_A_WHILE = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDefaults:
+    """What a cluster gives to the pods that are created in it.
+
+    `classes` are the priority classes by name, each with its value and whether it preempts, `usual`
+    is the name of that for pods which name none, and `now` the time of the creation, empty for that
+    of the clock.
+    """
+
+    classes: Mapping[str, tuple[int, str]] = field(
+        default_factory=lambda: {
+            "system-cluster-critical": (2_000_000_000, _PREEMPTS),
+            "system-node-critical": (2_000_001_000, _PREEMPTS),
+        }
+    )
+    usual: str = ""
+    now: str = ""
+
+    @property
+    def created(self) -> str:
+        return self.now or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+ANY_CLUSTER = ClusterDefaults()
 
 
 class _Stored(msgspec.Struct):
@@ -54,32 +95,48 @@ class _Object:
     metadata: _Stored | None = None
 
 
-def as_stored(documents: Iterable[bytes]) -> list[bytes]:
-    """The JSON documents of one source, with their pods and nodes as they would be stored."""
+def as_stored(documents: Iterable[bytes], beside: ClusterDefaults = ANY_CLUSTER) -> list[bytes]:
+    """The JSON documents of one source, with their pods and nodes as they would be stored.
+
+    `beside` is the cluster that is known besides.
+    """
     read = [(document, _objects(document)) for document in documents]
-    priorities, created = dict(_CLASSES), ""
-    for each in chain.from_iterable(objects for _, objects in read):
+    defaults = _defaults(chain.from_iterable(objects for _, objects in read), beside)
+    defaults = replace(defaults, now=defaults.created)
+    return [_document(document, objects, defaults) for document, objects in read]
+
+
+def defaults_in(
+    documents: Iterable[bytes], beside: ClusterDefaults = ANY_CLUSTER
+) -> ClusterDefaults:
+    """What a cluster with these JSON documents gives, too: its classes, and its newest time."""
+    return _defaults(chain.from_iterable(map(_objects, documents)), beside)
+
+
+def _defaults(found: Iterable[_Object], beside: ClusterDefaults) -> ClusterDefaults:
+    classes, usual, newest = dict(beside.classes), beside.usual, ""
+    for each in found:
         if each.metadata is not None:
-            created = max(created, each.metadata.creationTimestamp or "")
+            newest = max(newest, each.metadata.creationTimestamp or "")
         if each.kind == "PriorityClass":
             known = read_json(each.content, Json) or {}
             if isinstance(value := known.get("value"), int):
-                priorities[str(mapping(known, "metadata").get("name"))] = value
+                name = str(mapping(known, "metadata").get("name"))
+                classes[name] = value, str(known.get("preemptionPolicy") or _PREEMPTS)
                 if known.get("globalDefault") is True:
-                    priorities[""] = value
-    now = created or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return [_document(document, objects, priorities, now) for document, objects in read]
+                    usual = name
+    return ClusterDefaults(classes, usual, beside.now or newest)
 
 
 def _objects(document: bytes) -> list[_Object]:
     """The objects of a document: the items of a list, or itself."""
     outer = read_json(document, _StoredHead)
-    if outer is None:
-        return []
-    if outer.items is None:
-        return [_Object(document, outer.kind or "", outer.metadata)]
-    default, found = (outer.kind or "").removesuffix("List"), []
-    for item in outer.items:
+    items = outer.items if outer is not None else read_json(document, list[msgspec.Raw])
+    kind = (outer.kind or "") if outer is not None else ""
+    if items is None:
+        return [_Object(document, kind, outer.metadata)] if outer is not None else []
+    default, found = kind.removesuffix("List"), []
+    for item in items:
         if (head := read_json(item, _StoredHead)) is None:
             found.append(_Object(item))
         else:
@@ -87,20 +144,19 @@ def _objects(document: bytes) -> list[_Object]:
     return found
 
 
-def _document(
-    document: bytes, objects: Sequence[_Object], priorities: Mapping[str, int], now: str
-) -> bytes:
-    stored = [_stored(each, priorities, now) for each in objects]
+def _document(document: bytes, objects: Sequence[_Object], defaults: ClusterDefaults) -> bytes:
+    stored = [_stored(each, defaults) for each in objects]
     if all(new is each.content for new, each in zip(stored, objects, strict=True)):
         return document
     if objects[0].content is document:
         return bytes(stored[0])
-    fields = msgspec.json.decode(document, type=dict[str, msgspec.Raw])
     raw = [item if isinstance(item, msgspec.Raw) else msgspec.Raw(item) for item in stored]
+    if (fields := read_json(document, dict[str, msgspec.Raw])) is None:
+        return msgspec.json.encode(raw)
     return msgspec.json.encode({**fields, "items": raw})
 
 
-def _stored(found: _Object, priorities: Mapping[str, int], now: str) -> bytes | msgspec.Raw:
+def _stored(found: _Object, defaults: ClusterDefaults) -> bytes | msgspec.Raw:
     item = found.content
     if found.kind not in ("Pod", "Node"):
         return item
@@ -110,9 +166,9 @@ def _stored(found: _Object, priorities: Mapping[str, int], now: str) -> bytes | 
         return item
     before = msgspec.json.encode(value)
     if found.kind == "Pod":
-        default_pod(value, priorities)
+        default_pod(value, defaults)
     else:
-        default_node(value, now)
+        default_node(value, defaults)
     after = msgspec.json.encode(value)
     return item if after == before else after
 
@@ -120,36 +176,105 @@ def _stored(found: _Object, priorities: Mapping[str, int], now: str) -> bytes | 
 # ---- one object, which is changed
 
 
-def default_node(node: Json, now: str = "") -> None:
-    """Gives a node what the API server would set; one without a time was created now, if given."""
+def default_node(node: Json, defaults: ClusterDefaults) -> None:
+    """Gives a node what the API server would set."""
     status = mapping(node, "status")
     if not mapping(status, "allocatable") and mapping(status, "capacity"):
         status["allocatable"] = dict(mapping(status, "capacity"))
-    metadata = mapping(node, "metadata")
-    if metadata and now:
-        metadata.setdefault("creationTimestamp", now)
+    _fill(mapping(node, "metadata"), {"creationTimestamp": defaults.created})
 
 
-def default_pod(pod: Json, priorities: Mapping[str, int] = _CLASSES) -> None:
-    """Gives a pod what the API server would set; `priorities` are those of classes by name.
-
-    The name "" stands for the class that is the default of the cluster.
-    """
+def default_pod(pod: Json, defaults: ClusterDefaults) -> None:
+    """Gives a pod what the API server would set: each door that takes pods calls this."""
     spec = mapping(pod, "spec")
+    _fill(mapping(pod, "metadata"), {"creationTimestamp": defaults.created})
+    if not spec:
+        return
     containers = [*mappings(spec, "containers"), *mappings(spec, "initContainers")]
     for container in containers:
-        resources = mapping(container, "resources")
-        if limits := mapping(resources, "limits"):
-            resources["requests"] = limits | mapping(resources, "requests")
-        if spec.get("hostNetwork") is True:
-            for port in mappings(container, "ports"):
-                port["hostPort"] = port.get("hostPort") or port.get("containerPort") or 0
+        _default_container(container, on_host=spec.get("hostNetwork") is True)
     if mapping(spec, "resources"):
         _default_pod_level(spec)
-    if spec.get("priority") is None:
-        value = priorities.get(str(spec.get("priorityClassName") or ""))
-        if value is not None:
-            spec["priority"] = value
+    for volume in mappings(spec, "volumes"):
+        if not volume.keys() - {"name"}:
+            volume["emptyDir"] = {}
+    _fill(spec, {**_OF_SPEC, "securityContext": {}})
+    _default_priority(spec, defaults)
+    _default_tolerations(spec)
+    if pod.get("status") is None:
+        pod["status"] = {}
+    # Also where those of the pod are empty.
+    givers = containers if spec.get("resources") is None else [spec]
+    qos_class = _qos_class(mapping(each, "resources") for each in givers)
+    _fill(mapping(pod, "status"), {"phase": "Pending", "qosClass": qos_class})
+
+
+def _fill(given: Json, more: Mapping[str, object]) -> None:
+    """Adds the values that are not there, or null, to what there is of an object."""
+    given.update({key: value for key, value in more.items() if given.get(key) is None})
+
+
+def _default_container(container: Json, *, on_host: bool) -> None:
+    _fill(container, {**_OF_CONTAINER, "resources": {}})
+    resources = mapping(container, "resources")
+    if limits := mapping(resources, "limits"):
+        resources["requests"] = limits | mapping(resources, "requests")
+    for port in mappings(container, "ports"):
+        _fill(port, {"protocol": "TCP"})
+        if on_host:
+            port["hostPort"] = port.get("hostPort") or port.get("containerPort") or 0
+    name, _, digest = str(container.get("image") or "").partition("@")
+    tag = name.rpartition("/")[2].partition(":")[2]
+    is_latest = tag == "latest" or bool(name and not tag and not digest)
+    _fill(container, {"imagePullPolicy": "Always" if is_latest else "IfNotPresent"})
+
+
+def _default_priority(spec: Json, defaults: ClusterDefaults) -> None:
+    """Fills in the class, the number and the policy of a class that is known (Priority)."""
+    if not spec.get("priorityClassName") and defaults.usual and spec.get("priority") is None:
+        spec["priorityClassName"] = defaults.usual
+    name = str(spec.get("priorityClassName") or "")
+    known = defaults.classes.get(name, None if name else (0, _PREEMPTS))
+    if known is not None:
+        _fill(spec, dict(zip(("priority", "preemptionPolicy"), known, strict=True)))
+
+
+def _default_tolerations(spec: Json) -> None:
+    """Fills in for how long a pod stays on a node that is not ready (DefaultTolerationSeconds)."""
+    given, known = spec.get("tolerations") or [], mappings(spec, "tolerations")
+    if given != known:
+        return  # whoever decodes it says what is wrong
+    more = [
+        {"key": key, **_FOR_A_WHILE}
+        for key in _TAINTS
+        if not any(
+            each.get("key") in (None, "", key) and each.get("effect") in (None, "", "NoExecute")
+            for each in known
+        )
+    ]
+    if more:
+        spec["tolerations"] = [*known, *more]
+
+
+def _qos_class(resources: Iterable[Json]) -> str:
+    """The class of a pod by the resources of its containers, or its own (ComputePodQOS)."""
+    is_guaranteed, has_some = True, False
+    for each in resources:
+        limits, requests = mapping(each, "limits"), mapping(each, "requests")
+        for resource in (CPU, MEMORY):
+            request, limit = _amount(requests.get(resource)), _amount(limits.get(resource))
+            has_some |= bool(request or limit)
+            is_guaranteed &= bool(limit) and request == limit
+    return "BestEffort" if not has_some else "Guaranteed" if is_guaranteed else "Burstable"
+
+
+def _amount(given: object) -> Quantity | None:
+    """A quantity of a manifest; None if it is absent, 0, or none."""
+    try:
+        found = Quantity.parse(str(given))
+    except EvaluationError:
+        return None
+    return found if found.nanos else None
 
 
 def _default_pod_level(spec: Json) -> None:

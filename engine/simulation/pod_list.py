@@ -14,13 +14,17 @@ from typing import Any
 import msgspec
 
 from engine.cache.cluster_file import ClusterFileError
-from engine.cache.pod_manifests import DEFAULT_NAMESPACE, expanded, objects, stored
+from engine.cache.pod_manifests import DEFAULT_NAMESPACE, expanded, objects
 from engine.objects.api_types import mapping, mappings
 from engine.objects.peer import ENDED
 from engine.objects.workload_pods import (
+    ANY_CLUSTER,
     MOST_PODS,
+    ClusterDefaults,
     KnownUid,
     WorkloadPods,
+    default_pod,
+    defaults_in,
     is_workload,
     nothing_known,
 )
@@ -46,11 +50,15 @@ class PodList:
 
 @dataclass(slots=True)
 class PodReader:
-    """What was read so far, and the numbers of skipped objects and of ignored constraints."""
+    """What was read so far, and the numbers of skipped objects and of ignored constraints.
+
+    `defaults` is what the cluster gives to new pods.
+    """
 
     file: Path
     namespace: str = DEFAULT_NAMESPACE
     most: int = MOST_PODS
+    defaults: ClusterDefaults = ANY_CLUSTER
     bodies: dict[str, bytes] = field(default_factory=dict)
     owners: list[Object] = field(default_factory=list)
     daemons: set[str] = field(default_factory=set)
@@ -88,8 +96,9 @@ class PodReader:
             **item,
             "metadata": {**metadata, "namespace": namespace, "uid": metadata.get("uid") or key},
             "spec": {k: v for k, v in spec.items() if k != "nodeName"},
-            "status": {"phase": "Pending"},
+            "status": {},
         }
+        default_pod(created, self.defaults)
         self.bodies[key] = msgspec.json.encode(created)
         self.ignored.update({name for name, has in _IGNORED.items() if has(spec)})
 
@@ -123,7 +132,7 @@ def pods_in(
     `known` tells. Raises ClusterFileError.
     """
     file, found = reader.file, list[tuple[Object, WorkloadPods | None]]()
-    left = reader.most
+    left, reader.defaults = reader.most, defaults_in(contents, reader.defaults)
     for item in objects(contents, file, hint(file)):
         if not is_workload(item):
             found.append((item, None))
@@ -134,9 +143,7 @@ def pods_in(
         reader.owners.extend(made.controllers)
         if (left := left - len(made.pods)) < 0:
             raise _too_many(file, reader.most)
-    # All at once: their priority classes stand beside them.
-    every = stored([item for item, _ in found])
-    for item, (_, workload) in zip(every, found, strict=True):
+    for item, workload in found:
         reader.add(item)
         if workload is not None and workload.of_each_node:
             reader.daemons.add(f"{workload.namespace}/{item['metadata']['name']}")

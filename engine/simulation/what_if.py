@@ -25,7 +25,7 @@ from engine.objects.eligibility import ineligible
 from engine.objects.kept_pods import Unmoved, unmoved
 from engine.objects.peer import Peer, decode_controller, key_of
 from engine.objects.request_pod import Node, ObjectCodec
-from engine.objects.workload_pods import pinned
+from engine.objects.workload_pods import as_stored, pinned
 from engine.offline import offline_engine
 from engine.simulation.cycle import (
     SimulatedClock,
@@ -188,7 +188,8 @@ def _template(
     """The node to copy. Raises UserError."""
     if each.node is not None:
         try:
-            made = codec.node(msgspec.json.encode(each.node))
+            (stored,) = as_stored([msgspec.json.encode({"kind": "Node", **each.node})])
+            made = codec.node(stored)
         except BadObjectError as error:
             raise UserError(f"the node `{each.template}` cannot be read: {error}") from None
         if made.kind not in (None, "Node"):

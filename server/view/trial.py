@@ -24,6 +24,7 @@ from engine.explanation.effects import EffectOfPolicy, effects
 from engine.explanation.inspection import ClauseResults, Inspection
 from engine.objects.peer import key_of
 from engine.objects.request_pod import ObjectCodec
+from engine.objects.workload_pods import as_stored
 from engine.offline import offline_engine
 from engine.simulation.pod_list import PodList, PodReader, pods_in
 from engine.work import finished
@@ -180,7 +181,7 @@ def take(text: bytes, _schema: Schema) -> None:
     """Takes a part of the cluster, in JSON or YAML."""
     trial = _begun()
     try:
-        for document in as_json(text, is_yaml=False):
+        for document in as_stored(as_json(text, is_yaml=False)):
             first = len(trial.objects.pods)
             trial.objects.add(_FILE, document)
             placed = {key_of(pod) for pod in trial.objects.pods[first:] if pod.nodeName}

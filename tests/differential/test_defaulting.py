@@ -33,6 +33,18 @@ VALUES = {
 }
 
 
+IMAGES = (
+    *("example/main", "example/main:1", "example/main:latest", "host:5000/main"),
+    *(f"example/main{tag}@sha256:{'a' * 64}" for tag in ("", ":1", ":latest")),
+)
+TOLERATIONS = (
+    {"operator": "Exists"},
+    {"key": "node.kubernetes.io/not-ready", "operator": "Exists"},
+    {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoSchedule"},
+    {"key": "a", "value": "b", "effect": "NoExecute"},
+)
+
+
 def amounts(dice: Random, names: tuple[str, ...], chance: float = 0.4) -> dict[str, str]:
     return {name: dice.choice(VALUES[name]) for name in names if dice.random() < chance}
 
@@ -53,7 +65,7 @@ def manifest(dice: Random, name: str, where: str) -> dict[str, Any]:
     def containers(prefix: str, most: int) -> list[dict[str, Any]]:
         found = []
         for number in range(dice.randint(1 if prefix == "c" else 0, most)):
-            made: dict[str, Any] = {"name": f"{prefix}{number}", "image": "example/main:1"}
+            made: dict[str, Any] = {"name": f"{prefix}{number}", "image": dice.choice(IMAGES)}
             made["resources"] = resources(dice, tuple(VALUES))
             if dice.random() < 0.4:
                 ports = [{"containerPort": 8000 + dice.randrange(50)}]
@@ -72,6 +84,10 @@ def manifest(dice: Random, name: str, where: str) -> dict[str, Any]:
         spec["hostNetwork"] = True
     if dice.random() < 0.5:
         spec["priorityClassName"] = dice.choice(["low", "high"])
+    if dice.random() < 0.5:
+        spec["tolerations"] = dice.sample(TOLERATIONS, dice.randint(0, 3))
+    if dice.random() < 0.3:
+        spec["restartPolicy"] = dice.choice(["Always", "Never", "OnFailure"])
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -80,10 +96,23 @@ def manifest(dice: Random, name: str, where: str) -> dict[str, Any]:
     }
 
 
+# The tests have no service accounts, and amounts are written in several ways.
+_APART = {"serviceAccountName", "resources", "containers", "initContainers"}
+
+
+def _container(found: dict[str, Any]) -> dict[str, Any]:
+    return {key: each for key, each in found.items() if key != "resources"}
+
+
 def seen(document: bytes) -> dict[str, Any]:
     """What counts of a pod."""
-    pod, peer = CODEC.pod(document), CODEC.peer(document)
+    pod, peer, written = CODEC.pod(document), CODEC.peer(document), json.loads(document)
+    spec = written["spec"]
     return {
+        "spec": {key: each for key, each in spec.items() if key not in _APART},
+        "containers": [*map(_container, spec["containers"])],
+        "initContainers": [*map(_container, spec.get("initContainers", ()))],
+        "status": written["status"],
         "requests": {r: each.nanos for r, each in pod.requests.items() if each.nanos},
         "limits": {r: each.nanos for r, each in pod.limits.items() if each.nanos},
         "peer": {r: each.nanos for r, each in peer.requests.items() if each.nanos},
