@@ -7,7 +7,7 @@ Decisions are synchronous: nothing else happens on the event loop while one is m
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,10 +29,11 @@ from engine.decision.placement import ONLY_REPLICA, Placement, PlacingParts, Rep
 from engine.decision.plan import OfShape, Room
 from engine.decision.plugin_filters import PluginFilters
 from engine.decision.preemption import Preemption, Victims, on_their_nodes
-from engine.decision.recent_answers import AfterDecision, SecondLooks, report
+from engine.decision.recent_answers import AfterDecision, SecondLooks
 from engine.decision.registry import Registry
+from engine.decision.simulated_calls import SimulatedCalls
 from engine.decision.verb_call import CallOpener, ClusterState, Observer, OfferedNodes, VerbCall
-from engine.decision.verdict import Decision, Rejected, Scores, feasible
+from engine.decision.verdict import Decision, Scores, feasible
 from engine.errors import EngineError, NotSyncedError, RefusedError
 from engine.objects.peer import Peer, rooted
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, ObjectCodec, RequestPodReader
@@ -43,6 +44,9 @@ from engine.program.program import FilterProgram, PreemptProgram
 from engine.program.tables import Tables
 
 P = TypeVar("P")
+FoundNodes = tuple[NodeTable, NodeRows, KnownRows | None]
+# In a request of more names one of them is known: kube-scheduler names nodes of the cluster.
+_FEW_NAMES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,7 @@ class Engine:
         self._calls = CallOpener(*given, rooms)
         # A pod that is asked about, or is being bound, counts by what policies read of any pod.
         codec.keep(registry.annotations)
-        self.codec = codec
+        self.codec, self._cluster = codec, cluster
         self._observer = observer
         self._offered = OfferedNodes(codec)
         self.placement = Placement(cluster, self.in_flight, role, time.now)
@@ -115,6 +119,7 @@ class Engine:
         self.pod_handlers: Sequence[PodEventHandler] = (self.in_flight.pod_changed, *handlers)
         self.moves = Moves(placing)
         self.looks = SecondLooks(placing, self.parts)
+        self._simulated = SimulatedCalls(placing, codec)
 
     @property
     def registry(self) -> Registry:
@@ -143,8 +148,12 @@ class Engine:
         """
         began = self._time.clock()
         request_pod = self._pods.read(pod)
+        if nodes is not None or not self._cluster.pods.may_wait(request_pod):
+            simulated = self._simulated.open(request_pod, names, nodes, deadline)
+            if simulated is not None:
+                return self._simulated.decide(*simulated)
         decided: Decision | None = None
-        culprit = ""
+        culprit, is_simulated = "", False
         if request_pod.bypass and self._calls.exemptions.bypasses(request_pod):
             self._observer.bypassed(request_pod.key, request_pod.uid, request_pod.bypass)
         try:
@@ -152,15 +161,17 @@ class Engine:
             if self._hold is not None and not call.plan.selection.exempt:
                 self._hold(request_pod)
             if call.plan.empty or not names:
-                decided = self._accepted(call, names, began)
-            else:
-                decided = self._filtered(call, names, nodes, began)
+                return (decided := self._accepted(call, names, began))
+            found = self._nodes(names, nodes, call)
+            if is_simulated := nodes is None and found[2] is None and not found[1].any():
+                return self._simulated.decide(call, found[1])
+            decided = self._filtered(call, names, found, began)
         except EngineError as error:
             self._after.failed(request_pod, len(names), error)
             culprit = error.policy
             raise
         finally:
-            if not self._after.answered(request_pod, names, decided, culprit):
+            if not (is_simulated or self._after.answered(request_pod, names, decided, culprit)):
                 self.in_flight.refuse(request_pod.uid)
         return decided
 
@@ -173,6 +184,10 @@ class Engine:
         """
         began = self._time.clock()
         call = self._open(pod, names, deadline)
+        if nodes and (found := self._simulated.open(call.pod, names, nodes, deadline)) is not None:
+            call, rows = found
+            is_scored, there = call.plan.scored, call.snapshot.table
+            return Scores(self._scored(call, there, rows, rows)) if is_scored else None
         plan = call.plan
         if not plan.scored or not names:
             return None
@@ -199,7 +214,8 @@ class Engine:
         """
         call = self._open(pod, (), deadline)
         uids = {node: each.uids for node, each in victims.items()}
-        for part in self.parts:
+        is_placed = self._cluster.pods.may_wait(call.pod)
+        for part in self.parts if is_placed else ():
             if spared := part.make_way(uids):
                 victims = {node: each for node, each in victims.items() if node not in spared}
         selection = call.plan.selection
@@ -217,7 +233,8 @@ class Engine:
         by_counts = partial(self.placement.allows, call)
         preemption = Preemption(programs, call.snapshot.table, call.evaluation, by_counts)
         kept = preemption.kept(victims)
-        self._after.preempted(call, victims, kept)
+        if is_placed:
+            self._after.preempted(call, victims, kept)
         return kept
 
     def admit(self, pod: bytes, node: str, deadline: float) -> Admission:
@@ -237,7 +254,7 @@ class Engine:
         if rejection is not None:
             raise RefusedError(rejection.text(call.evaluation), of_clause=True)
         waits = [part for part in self.parts if part.admit(call, node)]
-        until = _longest_wait(clauses)
+        until = filtering.longest_wait(clauses)
         if not (call.plan.counts.strict or call.plan.rooms):
             return Admission(peer, None, is_counted=bool(waits), waits=waits, until=until)
         self.placement.check(call)
@@ -249,16 +266,6 @@ class Engine:
         return Admission(
             peer, cost, is_counted=True, waits=waits, until=until, annotations=annotations
         )
-
-    def waits_for(self, pod: bytes, node: str) -> Rejected | None:
-        """The first `bind` clause that the binding of a pod to a node waits for.
-
-        Raises EngineError where there is no decision.
-        """
-        call = self._calls.look(self._pods.other(pod))
-        clauses = filtering.waits(call.plan.selection.of(FilterProgram))
-        (rejection,) = filtering.rejections(clauses, call.evaluation, [call.snapshot.node(node)])
-        return None if rejection is None else rejection.verdict(rejection.text(call.evaluation))
 
     # ---- questions that answer no request
 
@@ -333,6 +340,8 @@ class Engine:
         # An exempt pod passes before anything is known, and is counted as soon as it is.
         if count and self._calls.registry.counts and (known := call.known) is not None:
             pod, table = call.pod, known.table
+            if count <= _FEW_NAMES and not table.find(names).any():
+                return feasible(count)  # Somebody simulates.
             peer = call.context(known).peer
             asked = AskedPod(pod.uid, peer, pod.revision, pod)
             self.in_flight.offer_all(asked, table, lambda: table.find(names), count)
@@ -344,21 +353,22 @@ class Engine:
         return decided
 
     def _filtered(
-        self, call: VerbCall, names: Sequence[str], nodes: Sequence[bytes] | None, began: float
+        self, call: VerbCall, names: Sequence[str], found: FoundNodes, began: float
     ) -> Decision:
-        plan = call.plan
-        table, rows, known_rows = self._nodes(names, nodes, call)
+        plan, (table, rows, known_rows) = call.plan, found
         decided = plan.filters.decide(table, rows, call.evaluation, known_rows)
         if plan.filters.reads_pods:
             filtering.check_on_the_way(plan.filters, decided, table, rows, call.evaluation)
         for room in plan.rooms:
             self.placement.check_binds(call, room.clauses[0])
-        if plan.of_parts:
-            there = rows if nodes is None else (call.known or call.snapshot).table.find(names)
-            for part in self.parts:
-                decided = part.answer(call, there, decided)
-        if self._calls.registry.counts or any(plan.rooms):
-            decided = self._counted(call, names, rows if nodes is None else None, decided)
+        counts = self._calls.registry.counts or any(plan.rooms)
+        if counts or plan.of_parts:
+            known = (call.known or call.snapshot).table
+            there = rows if table is known else known.find(names)
+        for part in self.parts if plan.of_parts else ():
+            decided = part.answer(call, there, decided)
+        if counts:
+            decided = self._counted(call, there, decided)
         else:
             self.in_flight.forget(call.pod.uid)
         seconds = self._time.clock() - began
@@ -370,16 +380,12 @@ class Engine:
             return decided
         return self._after.refused(call.pod, decided, plan.counts.floors)
 
-    def _counted(
-        self, call: VerbCall, names: Sequence[str], cached: NodeRows | None, decided: Decision
-    ) -> Decision:
+    def _counted(self, call: VerbCall, rows: NodeRows, decided: Decision) -> Decision:
         """The decision with the nodes held back that shares, spreads and limits do not allow.
 
-        Counts are of the cache's nodes, whatever the request shows of them: `cached` are their
-        rows, None where they are still to be found.
+        Counts are of the cache's nodes, whatever the request shows of them: `rows` are theirs.
         """
         snapshot = call.known or call.snapshot
-        rows = snapshot.table.find(names) if cached is None else cached
 
         def suits() -> Floats:
             if not call.plan.scored:
@@ -396,8 +402,7 @@ class Engine:
         reads_peers = self._calls.registry.reads_peers
         if unnamed := self.in_flight.settle(call.pod.uid, is_read=reads_peers):
             self._observer.unnamed_scheduler(unnamed)
-        report(decided, self._observer)
-        self._after.filtered(call, names, decided, seconds)
+        self._after.filtered(call, names, decided, seconds, self._observer)
 
     # ---- what several verbs share
 
@@ -406,7 +411,7 @@ class Engine:
 
     def _nodes(
         self, names: Sequence[str], nodes: Sequence[bytes] | None, call: VerbCall
-    ) -> tuple[NodeTable, NodeRows, KnownRows | None]:
+    ) -> FoundNodes:
         """The nodes to decide about: the request's objects if it has any, else the cache's."""
         if nodes is not None:
             return *self._offered.table(names, nodes, call.known), None
@@ -422,7 +427,3 @@ class Engine:
         counter = self.placement.counter(snapshot.table, call.context(snapshot))
         soft = plan.counts.terms(counter, snapshot.table, known, evaluation)
         return plan.scorer.scores(table, rows, evaluation, soft)
-
-
-def _longest_wait(clauses: Iterable[FilterProgram]) -> float:
-    return max((clause.wait.seconds for clause in clauses if clause.wait is not None), default=0.0)

@@ -81,7 +81,7 @@ DICTIONARIES = {
         "policies/hints.py: HintTrial._before",
     ),
     CLUSTER: (
-        "engine/cache/cache.py: Cache._assumed",
+        "engine/cache/cache.py: Cache.assumptions",
         "engine/cache/cache.py: Cache._spaces",
         "engine/cache/cache.py: NodeStore._pods",
         "engine/cache/cache.py: Workloads._controllers",

@@ -457,7 +457,7 @@ class FixtureEngine:
 def _hold(engine: Engine, uid: str, body: bytes, node: str) -> _Objection:
     """What holds the binding of a pod that was offered the node, as the binder would find it."""
     admission = engine.admit(body, node, math.inf)
-    if admission.until and (waits_for := engine.waits_for(body, node)) is not None:
+    if admission.until and (waits_for := engine.looks.waits_for(body, node)) is not None:
         return waits_for
     for part in admission.waits:
         ended: list[str] = []

@@ -47,7 +47,7 @@ from engine.objects.peer import (
 )
 from engine.objects.pod_group import GroupName, PodGroup
 from engine.objects.remembered import Remembered
-from engine.objects.request_pod import Namespace, Node
+from engine.objects.request_pod import Namespace, Node, RequestPod
 
 # The bytes of the JSON of waiting pods; of some 20,000.
 _MOST_BODIES = 64 << 20
@@ -82,6 +82,10 @@ class NodeStore:
 
     def names(self) -> Iterable[str]:
         return self._nodes.keys()
+
+    def had(self, name: str) -> bool:
+        """Whether there is such a node, or was one lately."""
+        return name in self._nodes or name in self._left or name in self._table.rows
 
     def put(self, node: Node) -> None:
         self._nodes[node.name] = node
@@ -312,7 +316,9 @@ class Cache:
         self._knows_budgets = True
         # The namespaces whose pods do not have their labels yet: the next snapshot gives them.
         self._relabelled: set[str] = set()
-        self._assumed: dict[str, _Assumption] = {}
+        self.assumptions: dict[str, _Assumption] = {}
+        # The versions up to which watches have shown the nodes and the pods, 0 if unknown.
+        self.shown = {"nodes": 0, "pods": 0}
         # By uid.
         self._bodies: Remembered[str, bytes] = Remembered(_MOST_BODIES, lambda _, body: len(body))
         self._snapshot: Snapshot | None = None
@@ -363,12 +369,12 @@ class Cache:
             self.remove_pod(key)
             self.put_ended(pod)
             return
-        assumed = self._assumed.get(key)
+        assumed = self.assumptions.get(key)
         if assumed is not None:
             if pod.nodeName or pod.uid != assumed.uid:
-                del self._assumed[key]
+                del self.assumptions[key]
             else:
-                self._assumed[key] = replace(assumed, seen=True)
+                self.assumptions[key] = replace(assumed, seen=True)
                 pod = assumed.placed(pod)
         self._replace(key, self._completed(pod), revision)
 
@@ -384,7 +390,7 @@ class Cache:
         return pod.phase not in ENDED or self.ended.holds(self._completed(pod))
 
     def remove_pod(self, key: str) -> None:
-        self._assumed.pop(key, None)
+        self.assumptions.pop(key, None)
         if (gone := self.pod(key)) is not None:
             self._bodies.pop(gone.uid)
         self._replace(key, None)
@@ -445,15 +451,15 @@ class Cache:
         """
         key = key_of(pod)
         known = self.pod(key)
-        before = self._assumed.get(key)
+        before = self.assumptions.get(key)
         seen = known is not None and (before is None or before.seen)
         assumed = _Assumption(pod.uid, node, until, annotations or {}, seen=seen)
-        self._assumed[key] = assumed
+        self.assumptions[key] = assumed
         self._replace(key, self._completed(assumed.placed(known or pod)))
 
     def assumption(self, key: str, uid: str) -> tuple[str, Mapping[str, str]] | None:
         """The node and the annotations that a pod is assumed to have, and that nobody confirmed."""
-        assumed = self._assumed.get(key)
+        assumed = self.assumptions.get(key)
         if assumed is None or assumed.uid != uid or assumed.confirmed:
             return None
         return assumed.node, assumed.annotations
@@ -463,23 +469,23 @@ class Cache:
 
         A watch may show an older state for a while.
         """
-        assumed = self._assumed.get(key)
+        assumed = self.assumptions.get(key)
         if assumed is not None and assumed.uid == uid:
-            self._assumed[key] = replace(assumed, confirmed=True)
+            self.assumptions[key] = replace(assumed, confirmed=True)
 
     def forget(self, key: str) -> None:
-        assumed = self._assumed.pop(key, None)
+        assumed = self.assumptions.pop(key, None)
         if assumed is not None:
             self._replace(key, assumed.waiting(self._known(key)) if assumed.seen else None)
 
     def unseen(self, until: float) -> Sequence[Peer]:
         """The assumed pods that no watch has shown at all, and that end by a time at the latest."""
-        found = self._assumed.items()
+        found = self.assumptions.items()
         return [self._known(key) for key, a in found if not a.seen and a.until <= until]
 
     def expire(self, now: float) -> list[str]:
         """Forget the pods whose assumption has run out. Returns their keys."""
-        late = [key for key, assumed in self._assumed.items() if assumed.until <= now]
+        late = [key for key, assumed in self.assumptions.items() if assumed.until <= now]
         for key in late:
             self.forget(key)
         return late
@@ -489,6 +495,17 @@ class Cache:
     def pod(self, key: str) -> Peer | None:
         pods = self._spaces.get(key.partition("/")[0])
         return pods.get(key) if pods is not None else None
+
+    def may_wait(self, pod: RequestPod) -> bool:
+        """Whether a pod has no node for certain, or no watch has come to this version of it."""
+        known = self.pod(key := f"{pod.namespace}/{pod.name}")
+        if pod.node or known is None or known.uid != pod.uid:
+            return not pod.node and not 0 < self.shown["pods"] >= pod.revision
+        return not known.nodeName or self.assumption(key, pod.uid) is not None
+
+    def never_had(self, name: str, revision: int) -> bool:
+        """Whether there is and was no such node, and watches have come to this version of it."""
+        return not self.nodes.had(name) and not 0 < self.shown["nodes"] < revision
 
     def body(self, uid: str) -> bytes | None:
         """The JSON of a pod that waits for a node; None if it is not kept."""
@@ -514,15 +531,17 @@ class Cache:
 
     def assumed(self) -> Sequence[Peer]:
         """The pods that count on a node although nobody has said that they are there."""
-        return [self._known(key) for key, assumed in self._assumed.items() if not assumed.confirmed]
+        return [
+            self._known(key) for key, assumed in self.assumptions.items() if not assumed.confirmed
+        ]
 
     def holds_pod(self, key: str, pod: Peer) -> bool:
         """Whether the cache has this state of a pod, its assumption, root and namespace aside."""
         known = self.pod(key)
         if pod.phase in ENDED or known is None:
             return pod.phase in ENDED and known is None
-        if key in self._assumed:
-            pod = self._assumed[key].placed(pod)
+        if key in self.assumptions:
+            pod = self.assumptions[key].placed(pod)
         workload, labels = known.workload, known.namespaceLabels
         return known == msgspec.structs.replace(pod, workload=workload, namespaceLabels=labels)
 

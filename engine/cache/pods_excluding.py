@@ -28,7 +28,7 @@ from engine.cache.tallies import (
 )
 from engine.objects.peer import Peer, Workload, key_of
 from engine.objects.pod_group import GroupName, PodGroup
-from engine.objects.request_pod import Namespace
+from engine.objects.request_pod import Namespace, RequestPod
 
 # The pods of the cluster, as far as they are known.
 KnownPods: TypeAlias = "Cache | PodsExcluding"
@@ -101,6 +101,16 @@ class PodsExcluding:
 
     def pod(self, key: str) -> Peer | None:
         return None if key in self._gone else self._pods.pod(key)
+
+    def may_wait(self, pod: RequestPod) -> bool:
+        return self._pods.may_wait(pod)
+
+    def never_had(self, name: str, revision: int) -> bool:
+        return self._pods.never_had(name, revision)
+
+    @property
+    def assumptions(self) -> Mapping[str, object]:
+        return self._pods.assumptions
 
     def body(self, uid: str) -> bytes | None:
         return self._pods.body(uid)

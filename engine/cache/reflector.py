@@ -116,6 +116,8 @@ class Store(Protocol):
 
     def retain(self, keys: Collection[str]) -> None: ...
 
+    def reach(self, version: str) -> None: ...
+
     def __len__(self) -> int: ...
 
 
@@ -265,6 +267,7 @@ class Reflector:
                     return True
                 self.apply(event)
                 self.resource_version = event.version
+                self._store.reach(event.version)
             elif event.kind is Kind.END:
                 self._listed(keys, event.version)
                 keys = None
@@ -305,6 +308,7 @@ class Reflector:
         self._store.retain(keys)
         self.relists[self._due or ""] += 1
         self.resource_version = version
+        self._store.reach(version)
         self.synced = True
         self.absent, self._absent_pause = False, 0.0
         self._due = None

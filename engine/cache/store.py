@@ -45,14 +45,17 @@ class ObjectStore(Generic[T]):
         put: Callable[[str, T, int, bytes | msgspec.Raw], None],
         remove: Callable[[str], None],
         holds: Callable[[str, T], bool],
+        reached: Callable[[int], None] = lambda _: None,
     ) -> None:
         """`put` (key, object, version, JSON) and `remove` receive the changes.
 
-        `holds` says whether a state is the one that the cache has.
+        `holds` says whether a state is the one that the cache has. `reached` hears of the version
+        up to which all changes have come.
         """
         self.decode = decode
         self.holds = holds
         self._put = put
+        self._reached = reached
         self._remove = remove
         self._revisions: dict[str, int] = {}
         self._deleted: Remembered[str, int] = Remembered(
@@ -84,6 +87,10 @@ class ObjectStore(Generic[T]):
         if self._revisions.pop(key, None) is not None:
             self._remove(key)
 
+    def reach(self, version: str) -> None:
+        """Take the news that every change up to a version of the resource has come."""
+        self._reached(revision_of(version))
+
     def retain(self, keys: Collection[str]) -> None:
         """Remove all objects but these."""
         for key in self._revisions.keys() - keys:
@@ -110,7 +117,11 @@ def nodes(codec: ObjectCodec, cache: Cache) -> ObjectStore[Node]:
         )
 
     return ObjectStore(
-        codec.node, lambda _, node, *__: cache.put_node(node), cache.remove_node, holds
+        codec.node,
+        lambda _, node, *__: cache.put_node(node),
+        cache.remove_node,
+        holds,
+        lambda revision: cache.shown.update(nodes=revision),
     )
 
 
@@ -120,6 +131,7 @@ def pods(codec: ObjectCodec, cache: Cache) -> ObjectStore[Peer]:
         lambda _, pod, revision, raw: cache.put_pod(pod, revision, raw),
         cache.remove_pod,
         cache.holds_pod,
+        lambda revision: cache.shown.update(pods=revision),
     )
 
 

@@ -117,7 +117,7 @@ class Binder:
         self._schedulers = schedulers
         self._leads_until = leads_until
         self._clock = clock
-        self.waits = ConditionWaits(cache, engine.waits_for, engine.held)
+        self.waits = ConditionWaits(cache, engine.looks.waits_for, engine.held)
         self._running: dict[str, tuple[Binding, asyncio.Task[None]]] = {}
         self._checks: set[asyncio.Task[None]] = set()
 

@@ -363,7 +363,7 @@ class PodCounter:
     ) -> Counts:
         """The counts without what other pods add that are only assumed to be on their nodes."""
         low, uid, scope = high.copy(), self.context.pod.uid, members.scope
-        for pod in self.pods.assumed():
+        for pod in self.pods.assumed() if self.pods.assumptions else ():
             if pod.uid != uid and scope is not None and scope.holds(pod):
                 adds = tally.added(key_of(pod), pod, members.counts)
                 self._add(low, ids, pod.nodeName, -adds)

@@ -308,6 +308,11 @@ def waits(clauses: Iterable[FilterProgram]) -> list[FilterProgram]:
     ]
 
 
+def longest_wait(clauses: Iterable[FilterProgram]) -> float:
+    """For how many seconds a binding may wait for what these clauses require."""
+    return max((clause.wait.seconds for clause in clauses if clause.wait is not None), default=0.0)
+
+
 def rejections(
     clauses: Sequence[FilterProgram], evaluation: Evaluation, nodes: Sequence[NodeWithPods | None]
 ) -> list[Rejection | None]:

@@ -392,15 +392,10 @@ class Placement:
             self._offer(question, feasible, is_narrow=False, predicts=predicts)
             return decided
         own = counted[: counts.own]
-        opened = feasible.copy()
-        hopeful = feasible.copy()
-        for headroom in headrooms:
-            opened &= headroom.open
-            hopeful &= headroom.hopeful
+        opened = _opened(headrooms, feasible)
         if not np.count_nonzero(opened):
             self.in_flight.forget(question.context.pod.uid)
-            if hopeful.any():
-                raise BriefWaitError(_waiting(headrooms, feasible, evaluation))
+            _check_hopeful(headrooms, feasible, evaluation)
             return _rejected(decided, headrooms, own, feasible, opened, evaluation)
         if before is not None and not before.excused:
             before.excused = True
@@ -414,6 +409,24 @@ class Placement:
         left = _rejected(decided, headrooms, own, feasible, opened, evaluation, narrow)
         self._offer(question, kept, is_narrow=bool(narrow), predicts=predicts)
         return left
+
+    def judged(self, call: VerbCall, rows: NodeRows, decided: Decision) -> Decision:
+        """The decision as `answer` makes it, about a pod that nobody places: nothing is offered.
+
+        Raises as `answer`.
+        """
+        self.check(call, asked=False)
+        counts, question = call.plan.counts, _question(call, call.snapshot, rows)
+        if not counts.strict and not question.rooms:
+            return decided
+        feasible: Mask = decided.codes == 0
+        counted = self._of(counts, question)
+        headrooms: list[Headroom] = [*counted, *self._of_rooms(question)]
+        opened = _opened(headrooms, feasible)
+        if not np.count_nonzero(opened):
+            _check_hopeful(headrooms, feasible, question.evaluation)
+        own = counted[: counts.own]
+        return _rejected(decided, headrooms, own, feasible, opened, question.evaluation)
 
     def narrowed(
         self,
@@ -461,6 +474,25 @@ class Placement:
         )
 
 
+def _opened(headrooms: Sequence[Headroom], feasible: Mask) -> Mask:
+    """The feasible nodes that every clause leaves open."""
+    opened = feasible.copy()
+    for headroom in headrooms:
+        opened &= headroom.open
+    return opened
+
+
+def _check_hopeful(headrooms: Sequence[Headroom], feasible: Mask, evaluation: Evaluation) -> None:
+    """Raises BriefWaitError where only in-flight pods are in the way of some node."""
+    hopeful = feasible.copy()
+    for headroom in headrooms:
+        hopeful &= headroom.hopeful
+    if hopeful.any():
+        waiting = [h for h in headrooms if (feasible & ~h.open & h.hopeful).any()]
+        text = f"waiting for in-flight pods: {_joined(waiting, evaluation)}"
+        raise BriefWaitError(text)
+
+
 def _rejected(
     decided: Decision,
     headrooms: Sequence[Headroom],
@@ -499,12 +531,6 @@ def _rejected(
         end(opened & ~kept, HeldBack(headroom.rule.policy, headroom.rule.name))
         opened = opened & kept
     return Decision(codes, verdicts, decided.known_rows, own)
-
-
-def _waiting(headrooms: Sequence[Headroom], feasible: Mask, evaluation: Evaluation) -> str:
-    """The clauses that wait for in-flight pods."""
-    waiting = [h for h in headrooms if (feasible & ~h.open & h.hopeful).any()]
-    return f"waiting for in-flight pods: {_joined(waiting, evaluation)}"
 
 
 def _joined(headrooms: Sequence[Headroom], evaluation: Evaluation) -> str:

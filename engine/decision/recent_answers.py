@@ -24,6 +24,7 @@ import numpy as np
 from cachetools import TTLCache
 
 from engine.cache.node_table import KnownRows
+from engine.decision import filtering
 from engine.decision.journal import Journal
 from engine.decision.part import DecisionPart
 from engine.decision.placement import PlacingParts
@@ -425,6 +426,16 @@ class SecondLooks:
         check = call.evaluation.time.check
         return bool(self._plugins.allowed(pod, table, passing, check).any())
 
+    def waits_for(self, pod: bytes, node: str) -> Rejected | None:
+        """The first `bind` clause that the binding of a pod to a node waits for.
+
+        Raises EngineError where there is no decision.
+        """
+        call = self._calls.look(self._pods.other(pod))
+        clauses = filtering.waits(call.plan.selection.of(FilterProgram))
+        (rejection,) = filtering.rejections(clauses, call.evaluation, [call.snapshot.node(node)])
+        return None if rejection is None else rejection.verdict(rejection.text(call.evaluation))
+
 
 def _event_texts(
     clauses: Iterable[FilterProgram | CountProgram | PartProgram], evaluation: Evaluation
@@ -550,14 +561,10 @@ class AfterDecision:
         `floors` are the strict shares with a lower bound that apply to the pod. Raises EngineError
         if kube-scheduler should retry the pod itself.
         """
-        counts = decided.counts()
-        for verdict, count in zip(decided.verdicts, counts, strict=True):
-            if count and isinstance(verdict, Rejected) and verdict.waits:
-                raise WaitingError(verdict.reason, of_clause=True)
+        decided = of_no_node(decided)
         self.unmet.refused(pod.uid, decided, floors)
-        verdicts, rows, headrooms = _attributed(decided), decided.known_rows, decided.headrooms
-        decided = Decision(decided.codes, verdicts, rows, headrooms)
-        pairs = zip(verdicts, counts, strict=True)
+        rows, headrooms = decided.known_rows, decided.headrooms
+        pairs = zip(decided.verdicts, decided.counts(), strict=True)
         refusals = [v for v, n in pairs if n and not isinstance(v, Feasible)]
         is_requeued = self._rejected is not None and self._rejected.is_requeued(pod.uid)
         reasons = {v.reason for v in refusals}
@@ -575,9 +582,16 @@ class AfterDecision:
     # ---- the journal
 
     def filtered(
-        self, call: VerbCall, names: Sequence[str], decided: Decision, seconds: float
+        self,
+        call: VerbCall,
+        names: Sequence[str],
+        decided: Decision,
+        seconds: float,
+        observer: Observer | None = None,
     ) -> None:
-        """Records a decision of filter, which took so many seconds, now."""
+        """Reports and records a decision of filter, which took so many seconds, now."""
+        if observer is not None:
+            report(decided, observer)
         if self._journal is not None:
             self._journal.filtered(call, names, decided, seconds)
 
@@ -598,6 +612,18 @@ class AfterDecision:
         """Records later what preempt has answered."""
         if (journal := self._journal) is not None:
             self.later(lambda: journal.preempted(call, proposed, kept))
+
+
+def of_no_node(decided: Decision) -> Decision:
+    """The decision about a pod without a node, with reasons that name their policies.
+
+    Raises WaitingError where a node is not known yet.
+    """
+    for verdict, count in zip(decided.verdicts, decided.counts(), strict=True):
+        if count and isinstance(verdict, Rejected) and verdict.waits:
+            raise WaitingError(verdict.reason, of_clause=True)
+    rows, headrooms = decided.known_rows, decided.headrooms
+    return Decision(decided.codes, _attributed(decided), rows, headrooms)
 
 
 def report(decided: Decision, observer: Observer) -> None:

@@ -195,6 +195,13 @@ class CallOpener:
         # Surveys of all pods must not take the place of plans that decide.
         self._aside = KeptPlans(SharedMemos(), ASIDE_BYTES)
 
+    def over(self, cluster: ClusterState) -> CallOpener:
+        """Opens calls about another cluster, for which nothing is kept."""
+        given = self._observer, self.exemptions, self._in_flight, self._time, self._rooms
+        made = CallOpener(self.registry.anew(), cluster, *given)
+        made.facts, made.tables = self.facts, self.tables
+        return made
+
     def adopt(self, registry: Registry) -> None:
         """Takes other policies; what was kept for those that stay is kept."""
         self.registry = registry

@@ -197,6 +197,7 @@ class _Metadata(msgspec.Struct, frozen=True, gc=False):
 
 class _Spec(msgspec.Struct, frozen=True, gc=False):
     schedulerName: str | None = None
+    nodeName: str | None = None
     schedulingGroup: SchedulingGroup | None = None
 
 
@@ -243,9 +244,9 @@ class RequestPod:
 
     `bypass` is the reason of the bypass annotation, empty without one. `revision` is the resource
     version as a number, 0 if unknown. `owner` is the direct controller, and `controller` its uid or
-    empty. `scheduler` is its `schedulerName`. `group` is the group that it names, None without one;
-    `own_group` is that of Kubernetes, as in `namespace/name`, empty if it has none: kube-scheduler
-    may ask about all pods of the group before it binds any.
+    empty. `scheduler` is its `schedulerName`, and `node` its `nodeName`. `group` is the group that
+    it names, None without one; `own_group` is that of Kubernetes, as in `namespace/name`, empty if
+    it has none: kube-scheduler may ask about all pods of the group before it binds any.
     """
 
     def __init__(self, body: bytes, metadata: _Metadata, spec: _Spec, codec: ObjectCodec) -> None:
@@ -262,6 +263,7 @@ class RequestPod:
         self.owner = workload_of(metadata.ownerReferences or ())
         self.controller = self.owner.uid if self.owner is not None else ""
         self.scheduler = spec.schedulerName or ""
+        self.node = spec.nodeName or ""
         self.group = group = group_name(spec.schedulingGroup, self.labels)
         is_own = group is not None and group.api == KUBERNETES
         self.own_group = f"{self.namespace}/{group.name}" if group is not None and is_own else ""

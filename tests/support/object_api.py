@@ -122,5 +122,8 @@ class ObjectStore:
     def retain(self, keys: Collection[str]) -> None:
         self.objects = {key: item for key, item in self.objects.items() if key in keys}
 
+    def reach(self, version: str) -> None:
+        """The versions are those of the reflector."""
+
     def __len__(self) -> int:
         return len(self.objects)
