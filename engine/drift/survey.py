@@ -115,8 +115,10 @@ class Survey:
         # By uid, policy and clause.
         self._since: dict[tuple[str, str, str], str] = {}
         self._lost: Mapping[str, BrokenRule] = {}
-        # The groups that have been whole.
-        self._whole: frozenset[_Group] = frozenset()
+        # The groups that have been whole, with the uids of their pods.
+        self._whole: Mapping[_Group, frozenset[str]] = {}
+        # The uids of the pods that this survey could not look at: it says nothing about them.
+        self._unseen: set[str] = set()
         self._step_ends = 0.0
 
     def failed(self, problem: str) -> DriftDocument:
@@ -125,13 +127,13 @@ class Survey:
 
     def forget(self) -> None:
         """Forgets what was seen: the next survey is the first one of a term."""
-        self._is_first, self._since, self._whole = True, {}, frozenset()
+        self._is_first, self._since, self._whole = True, {}, {}
 
     def look(self) -> Steps[DriftDocument]:
         """What has drifted now. Raises NotSyncedError."""
         began, at = self._clock(), self._now().to_second()
         self._before = self._drifting() if self._is_first else {}
-        self._step_ends = began + _STEP_SECONDS
+        self._step_ends, self._unseen = began + _STEP_SECONDS, set()
         snapshot = self._cluster.snapshot()
         templates, looked = yield from self._by_template(snapshot)
         self._lost = yield from self._misplaced(snapshot)
@@ -144,6 +146,7 @@ class Survey:
                 suspects = yield from self._suspects(template, pods, groups)
             except EngineError as error:
                 skipped.append(f"{key_of(pods[0])} and pods like it: {error}")
+                self._unseen.update(pod.uid for pod in pods)
                 continue
             for begin in range(0, len(suspects), _RUN):
                 runs.append(sorted(suspects[begin : begin + _RUN], key=_cost))
@@ -154,8 +157,12 @@ class Survey:
         more = number - left if left else 0
         found += yield from self._broken_together(groups, at, len(found))
         current = {(p.uid, c.policy, c.clause) for p in found for c in p.clauses}
-        self._since = {key: known for key, known in self._since.items() if key in current}
-        self._is_first = False
+        self._since = {
+            key: since
+            for key, since in self._since.items()
+            if key in current or key[0] in self._unseen
+        }
+        self._is_first = self._is_first and bool(self._unseen)
         return DriftDocument(
             replica=self._replica,
             at=at,
@@ -256,6 +263,7 @@ class Survey:
                 one = yield from self._drifted(suspect, moved, at, len(found) + 1)
             except EngineError as error:
                 skipped.append(f"{key_of(suspect.pod)}: {error}")
+                self._unseen.add(suspect.pod.uid)
                 continue
             if one is not None:
                 found.append(one)
@@ -322,18 +330,21 @@ class Survey:
         self, groups: Mapping[_Group, Sequence[_Suspect]], at: str, found: int
     ) -> Steps[list[DriftedPod]]:
         """The pods that break a rule together with those that they belong to."""
-        broken, whole = list[DriftedPod](), set[_Group]()
+        unseen = {g: uids for g, uids in self._whole.items() if not self._unseen.isdisjoint(uids)}
+        broken, whole = list[DriftedPod](), dict(unseen)
         for group, members in groups.items():
+            if group in unseen:
+                continue
             breach = yield from self._again(partial(self._breach, group, members))
             if breach.whole:
-                whole.add(group)
+                whole[group] = frozenset(each.pod.uid for each in members)
             nowhere = OtherNodes((), 0, breach.stays)
             for pod in breach.pods[: _MOST_FOUND - len(broken) - found]:
                 if (own := (yield from self._own(pod))) is not None:
                     order = found + len(broken) + 1
                     made = self._document_of(pod, own.kept, [breach.rule], nowhere, at, order)
                     broken.append(made)
-        self._whole = frozenset(whole)
+        self._whole = whole
         return broken
 
     def _breach(self, group: _Group, members: Sequence[_Suspect]) -> Breach:

@@ -63,6 +63,7 @@ class _ReviewStatus(msgspec.Struct, frozen=True):
     authenticated: bool = False
     user: User = User()
     allowed: bool = False
+    evaluationError: str = ""
 
 
 class _Review(msgspec.Struct, frozen=True):
@@ -163,7 +164,10 @@ class ViewAccess:
             if known is None or now >= known.came + _GOOD_SECONDS:
                 raise
             return known.status
-        reviews[key] = _KnownReview(status, now + _KEPT_SECONDS, now)
+        # Who could not be looked up in full may be allowed the next time.
+        is_sure = status.allowed or not status.evaluationError
+        kept = _KEPT_SECONDS if is_sure else _REFUSED_SECONDS
+        reviews[key] = _KnownReview(status, now + kept, now)
         return status
 
     def _may_ask(self, client: _Client) -> bool:

@@ -12,9 +12,11 @@ from engine.drift.drift_document import DriftDocument
 from engine.drift.survey import Survey, answered
 from engine.enforced import enforced
 from engine.engine import Engine
+from engine.errors import ExpensivePolicyError
 from engine.objects.peer import decode_controller
 from engine.objects.request_pod import Exemptions, ObjectCodec
 from grammar.tree.source import Source
+from grammar.values.time import Timestamp
 from policies.validation import Validator
 from tests.support.builders import Object, controller, node, pod, raw
 from tests.support.engines import (
@@ -254,6 +256,32 @@ def test_gangs_that_have_lost_members() -> None:
     assert (broken.kind, found.pods[0].moves) == ("gang", False)
     world.put(web(3, "a"))
     assert not world.look().pods
+
+
+def test_what_could_not_be_looked_at_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a survey without time, pods drift since when they did, and a gang was whole."""
+    world = World(SHARE, spot_nodes(), [web(n, f"s{n % 2}") for n in range(10)])
+    at = ["2026-11-21T10:00:00Z"]
+    cache = Known(world.cache)
+    world.survey = Survey("a", world.engine, cache, lambda: 0.0, lambda: Timestamp.parse(at[0]))
+    assert len(world.look().pods) == 6
+    at[0] = "2026-11-21T11:00:00Z"
+
+    def no_time(*_: object) -> None:
+        raise ExpensivePolicyError("web")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.engine.moves, "suspects", no_time)
+        assert (world.look().pods, len(world.look().skipped)) == ([], 1)
+    again = {clause.since for each in world.look().pods for clause in each.clauses}
+    assert again == {"2026-11-21T10:00:00Z"}
+    gang = World(GANG, [node("a")], [web(n, "a") for n in range(3)])
+    assert not gang.look().pods
+    with monkeypatch.context() as patched:
+        patched.setattr(gang.engine.moves, "suspects", no_time)
+        assert gang.look().skipped
+    gang.remove("default/web-0")
+    assert names(gang.look()) == ["web-1", "web-2"]
 
 
 def test_members_of_a_job_may_have_done_its_work() -> None:

@@ -104,6 +104,16 @@ async def test_without_a_token_nothing_is_told_but_how_to_get_one(view: Asked) -
     assert view.users.asked == []
 
 
+async def test_a_right_that_could_not_be_looked_up_in_full_is_asked_for_again(view: Asked) -> None:
+    status = {"allowed": False, "evaluationError": "webhook: context deadline exceeded"}
+    assert await view.status("/ui/", "jane") == 200
+    view.users.body = json.dumps({"status": status}).encode()
+    assert await view.status(f"{API}/overview", "jane") == 403
+    view.users.body = b'{"status": {"allowed": true}}'
+    view.seconds[0] += 6.0
+    assert await view.status(f"{API}/overview", "jane") == 200
+
+
 async def test_a_token_that_the_cluster_does_not_know(view: Asked) -> None:
     assert await view.status("/ui/", "mallory") == 401
     assert await view.status("/ui/", "mallory") == 401
