@@ -93,7 +93,7 @@ class CheckingProcess:
         self._lock = threading.Lock()
         self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
-        self._is_ready = False
+        self._is_ready = self._is_closing = False
         self._began = 0.0
         # What the process says of its limit when it is ready.
         self._bytes_of_memory = MEMORY_MIB * MEBIBYTE
@@ -110,6 +110,8 @@ class CheckingProcess:
             try:
                 answer = self._answer(job, deadline, seconds)
             except _EndedError:
+                if self._is_closing:
+                    raise CheckTimeoutError("the server ends", _AGAIN) from None
                 # It had been idle for long, or somebody killed it, perhaps just as the job came.
                 answer = self._last_answer(job, deadline, seconds)
         kind, value = _unpickled(answer, self.schema)
@@ -119,9 +121,15 @@ class CheckingProcess:
         raise _too_large(self._bytes_of_memory) if kind == "memory" else CheckFailedError(value)
 
     def close(self) -> None:
-        """Ends the process; the next check starts another one."""
+        """Ends the process and the check that it makes; the next one starts another process."""
+        self._is_closing = True
+        if (process := self._process) is not None:
+            # It may have been closed just now.
+            with suppress(ValueError):
+                process.kill()
         with self._lock:
             self._end()
+        self._is_closing = False
 
     def _last_answer(self, job: bytes, deadline: float, seconds: float) -> bytes:
         try:

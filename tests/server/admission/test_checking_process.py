@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -251,3 +252,15 @@ def wait_for_end(pid: int) -> None:
         finally:
             os.close(file)
     assert not is_running(pid)
+
+
+def test_the_end_of_the_server_waits_for_no_check(process: CheckingProcess) -> None:
+    process.run(LONG, os.getpid)
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(process.run, LONG, time.sleep, LONG)
+        time.sleep(1.0)
+        began = time.monotonic()
+        process.close()
+        with pytest.raises(CheckTimeoutError, match="the server ends"):
+            running.result()
+    assert time.monotonic() - began < LONG / 2
