@@ -79,10 +79,16 @@ def drawn(tree: Path, seed: int, number: int) -> list[RandomMutant]:
         each
         for pattern, tests in FILES.items()
         for file in sorted(tree.glob(pattern))
-        for each in _of_file(file, f"{file.relative_to(tree)}", tests)
+        for each in _of_file(file, f"{file.relative_to(tree)}", _own_first(tree, file, tests))
     ]
     Random(seed).shuffle(every)
     return every[:number]
+
+
+def _own_first(tree: Path, file: Path, tests: Sequence[str]) -> Sequence[str]:
+    """The tests of a file before all others of these folders: most mutants end there."""
+    own = (f"{folder}/test_{file.stem}.py" for folder in tests)
+    return [*(each for each in own if (tree / each).exists()), *tests]
 
 
 def _of_file(file: Path, name: str, tests: Sequence[str]) -> Iterator[RandomMutant]:
