@@ -58,12 +58,12 @@ _TOGETHER_SECONDS, _WHOLE_SECONDS, _LATE_SECONDS = 0.5, 8.0, 40.0
 A_ZONE = len(NODES) // len(ZONES)
 # How often a run that has had every trial, as in two minutes, does what at least.
 _FLOOR = {
-    "answers compared, with nobody on the way": 100,
-    "terms began": 4,
+    "answers compared, with nobody on the way": 60,
+    "terms began": 3,
     "terms began with pods on their way": 1,
-    "nodes came back with pods on their way": 4,
-    "relists after changes that no watch has shown": 2,
-    **{f"slow ends of {app}": 2 for app in BOUNDED if app != "repaired"},
+    "nodes came back with pods on their way": 2,
+    "relists after changes that no watch has shown": 1,
+    **{f"slow ends of {app}": 1 for app in BOUNDED if app != "repaired"},
 }
 _FLOOR_WITHOUT_BIND = {"answers compared, with pods on their way": 20}
 _FLOOR_WITH_BIND = {"gangs bound whole": 3, "gangs that lost a member": 1}
@@ -407,7 +407,7 @@ class Trials(Play):
     async def _terms(self) -> None:
         """A leader knows of pods, another one leads and places them, and it leads again."""
         dice = self._dice
-        app = dice.choice(["limited", "summed", "budget"])
+        app = dice.choice(["limited", "summed"])
         first, second = dice.sample(sorted(self.replicas.values(), key=lambda e: e.name), 2)
         await self._lead(first)
         keys = [self._probe(app) for _ in range(26)]
@@ -498,10 +498,11 @@ class Trials(Play):
     async def _members(self) -> None:
         """Members come late, or go before they are bound."""
         dice = self._dice
-        for _ in range(4):
-            self._slow(0.0, 6.0)
+        for number in range(4):
+            loses = number % 2 == 0
+            self._slow(3.0 if loses else 0.0, 6.0)
             keys = self._gang(["10m"] * dice.randint(2, 6))
-            if dice.random() < 0.5:
+            if loses:
                 await self._pause(dice.uniform(0.3, 5.0))
                 goes = dice.choice(keys)
                 if not any(map(self._node_of, keys)):
