@@ -51,6 +51,43 @@ class FairShares:
             del self._taken[owner]
 
 
+# The most bytes that a server keeps of all namespaces, with what it makes of them: less than the
+# chart's limit leaves.
+MOST_OF_TENANTS = 160 << 20
+
+
+class ByteAccounts:
+    """Accounts of the bytes that a server keeps of each namespace, by the keys of things.
+
+    A key is a text that is not that of another thing. What is of no namespace is not counted.
+    """
+
+    def __init__(self, most: int = MOST_OF_TENANTS) -> None:
+        self._shares = FairShares(most)
+        self._sizes: dict[str, tuple[str, int]] = {}
+
+    def room(self, owner: str, key: str) -> int:
+        """The most bytes that an owner may keep under a key, in place of what it has there."""
+        _, size = self._sizes.get(key, (owner, 0))
+        left = self._shares.most - self._shares.taken - self._shares.of(owner) + 2 * size
+        return left // 2 if owner else self._shares.most
+
+    def keep(self, owner: str, key: str, size: int) -> bool:
+        """Whether so many bytes may be kept under a key, in place of what was there."""
+        if size > self.room(owner, key):
+            return False
+        self.drop(key)
+        if owner:
+            self._shares.add(owner, size)
+            self._sizes[key] = owner, size
+        return True
+
+    def drop(self, key: str) -> None:
+        """What was kept under a key is gone."""
+        owner, size = self._sizes.pop(key, ("", 0))
+        self._shares.add(owner, -size)
+
+
 class FairQueue(Generic[T]):
     """A queue of a bounded length, from which owners take turns.
 

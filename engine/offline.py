@@ -69,7 +69,7 @@ def tables_of(registry: Registry, data: Mapping[str, DataText], now: Timestamp) 
         given = data.get(spec.name) or data.get(digest)
         if given is not None:
             try:
-                rows = rows_of_text(spec, given.text, given.form, now.nanos, complete=False)
+                rows = rows_of_text(spec, given.text, given.form, now.nanos, complete=False).rows
             except DataError as error:
                 hint = f"fix the rows of `{spec.name}`"
                 raise UserError(f"{given.file}: {error}", hint) from None

@@ -110,8 +110,58 @@ class StoredObject:
     remembered: tuple[Checked, ...] = ()
 
 
+class _Refused(msgspec.Struct):
+    """An object of which only the head is kept; the API server stores no `refused`."""
+
+    refused: str = ""
+
+
+class _Whole(msgspec.Struct):
+    apiVersion: str = ""
+    kind: str = ""
+    metadata: Metadata = Metadata()
+    spec: dict[str, msgspec.Raw] = {}
+    status: dict[str, msgspec.Raw] = {}
+
+
+_MORE_ROOM = "delete policies or ConfigMaps of the namespace, or make them smaller"
+# The most bytes of what a refused object says besides its rules.
+_MOST_OF_HEAD = 4096
+
+
+def refused(raw: bytes, why: str, *, with_last: bool) -> bytes:
+    """The head of an object for which there is no room: as JSON, without its rules.
+
+    It is checked as an object with the error `why`. `with_last` keeps its last valid version.
+    """
+    read = msgspec.json.decode(raw, type=_Whole)
+    spec = {key: part for key, part in read.spec.items() if key not in ("rules", "parameters")}
+    if sum(map(len, map(bytes, spec.values()))) > _MOST_OF_HEAD:
+        spec = {}
+    return msgspec.json.encode(
+        {
+            "apiVersion": read.apiVersion,
+            "kind": read.kind,
+            "metadata": read.metadata,
+            "spec": {**spec, "rules": ""},
+            "status": {k: part for k, part in read.status.items() if with_last or k != "inForce"},
+            "refused": why,
+        }
+    )
+
+
+def refusal(raw: bytes) -> str:
+    """Why only the head of an object is kept; empty for one that is whole."""
+    try:
+        return msgspec.json.decode(raw, type=_Refused).refused
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return ""
+
+
 def check_stored(name: str, raw: bytes, schema: Schema, *, has_hints: bool = True) -> StoredObject:
     """Checks the JSON of a stored object as `check_object` does."""
+    if why := refusal(raw):
+        return unchecked_object(name, raw, schema, why, _MORE_ROOM)
     checked = check_object(name, raw, schema, stored=True, has_hints=has_hints)
     if checked.manifest is None or checked.holds:
         return StoredObject(checked)
@@ -125,6 +175,7 @@ class _Written(msgspec.Struct):
     kind: str
     metadata: Metadata
     spec: msgspec.Raw
+    refused: str = ""
 
 
 def likeness(name: str, raw: bytes) -> object | None:
@@ -136,7 +187,7 @@ def likeness(name: str, raw: bytes) -> object | None:
         written = msgspec.json.decode(raw, type=_Written)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    if not written.metadata.namespace:
+    if not written.metadata.namespace or written.refused:
         return None
     kind = name.partition("/")[0], written.apiVersion, written.kind
     return *kind, written.metadata.name, bytes(written.spec)

@@ -252,7 +252,7 @@ def test_policy_does_what_is_said(scene: Scene, text: str) -> None:
     )
     engine.take_tables(
         {
-            digest: Table(spec, rows_of_text(spec, TABLES[spec.name], "yaml", at))
+            digest: Table(spec, rows_of_text(spec, TABLES[spec.name], "yaml", at).rows)
             for at in (scene.now.nanos,)
             for digest, spec in registry.tables.items()
             if spec.name in TABLES

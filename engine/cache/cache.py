@@ -32,6 +32,7 @@ from engine.cache.node_table import (
     with_pods,
 )
 from engine.cache.tallies import Scope, Tallies
+from engine.fairness import ByteAccounts
 from engine.objects.disruption_budget import DisruptionBudget, by_namespace
 from engine.objects.peer import (
     ENDED,
@@ -301,6 +302,8 @@ class Cache:
     """The cache of a cluster, as the cluster is known. On one event loop."""
 
     def __init__(self) -> None:
+        # Of what is kept of each namespace, here and elsewhere.
+        self.accounts = ByteAccounts()
         self.nodes = NodeStore()
         # By namespace, and by key in each, because counts are mostly of one namespace.
         self._spaces: dict[str, dict[str, Peer]] = {}

@@ -17,6 +17,7 @@ from engine.cache import list_watch, store
 from engine.cache.cache import Cache
 from engine.cache.list_watch import ListerWatcher, Resource, head
 from engine.cache.node_table import Snapshot
+from engine.cache.policy_objects import PolicyObjects
 from engine.cache.reflector import Reflector, Report, Timing, unreported
 from engine.cache.store import ObjectStore
 from engine.errors import ApiError, BadObjectError, NotSyncedError
@@ -24,9 +25,12 @@ from engine.objects.decoding import revision_of
 from engine.objects.peer import FAILED
 from engine.objects.pod_group import GROUP_VERSIONS, KUBERNETES
 from engine.objects.request_pod import ObjectCodec
+from engine.work import shared_pause
 from policies.manifest_text import GROUP
 
 _POLL_SECONDS = 0.05
+# The seconds between two looks for room for policies that were refused.
+_AGAIN_SECONDS = 2.0
 
 # Starts background work under this name; the work begins anew if it fails.
 StartTask = Callable[[str, Callable[[], Awaitable[None]]], asyncio.Task[None]]
@@ -144,7 +148,8 @@ class Informers:
         self._start_task = start_task
         self._report = report
         self._informers: dict[str, Informer] = {}
-        self._policies = store.PolicyObjects()
+        self._policies = PolicyObjects(self.cache.accounts)
+        self._refused: asyncio.Task[None] | None = None
         self._has_stopped = False
         # Whether all objects have been seen once: then they stay so until more is watched.
         self._is_synced = False
@@ -159,6 +164,22 @@ class Informers:
         for resource, objects in self._stores(needs):
             if resource.name not in self._informers:
                 self._informers[resource.name] = self._informer(resource, objects)
+        if self._refused is None:
+            self._refused = self._start_task("refused-policies", self._take_refused)
+
+    async def _take_refused(self) -> None:
+        """Takes policies that were refused, when there is room for them."""
+        while True:
+            await shared_pause(_AGAIN_SECONDS)
+            if not self.knows_policies:
+                continue
+            for one in self._policies.due():
+                known = self._informers[one.name].store
+                async for chunk in list_watch.chunks(self.source, one, "", 0, _REQUEST_SECONDS):
+                    for raw in chunk.items or ():
+                        key, version = head(raw)
+                        known.distrust(key)
+                        known.upsert(key, version, raw)
 
     def read_anew(self, codec: ObjectCodec) -> None:
         """Decode pods with another codec from now on.
@@ -189,6 +210,7 @@ class Informers:
     async def stop(self) -> None:
         self._has_stopped = True
         tasks = [informer.task for informer in self._informers.values()]
+        tasks += [self._refused] if self._refused is not None else []
         for task in tasks:
             task.cancel()
         for task in tasks:

@@ -97,9 +97,9 @@ class ObjectStore(Generic[T]):
             del self._revisions[key]
             self._remove(key)
 
-    def distrust(self) -> None:
-        """Take every object again when it is next seen, because it is decoded differently now."""
-        self._revisions = dict.fromkeys(self._revisions, 0)
+    def distrust(self, key: str = "") -> None:
+        """Take an object, or every one, again when it is next seen: it is decoded differently."""
+        self._revisions.update(dict.fromkeys([key] if key else self._revisions, 0))
 
     def known(self, key: str) -> int:
         """The newest resource version of an object or of its deletion, 0 if unknown."""
@@ -195,35 +195,3 @@ def groups(api: str, cache: Cache) -> ObjectStore[PodGroup]:
         lambda key: cache.remove_group(*named(key)),
         lambda key, group: cache.group(*named(key)) == group,
     )
-
-
-def namespace_of(name: str) -> str:
-    """The namespace of `placementpolicies/shop/web`; empty for a cluster policy."""
-    return name.partition("/")[2].rpartition("/")[0]
-
-
-class PolicyObjects:
-    """The JSON of the policy objects, by `resource/key`. A change replaces the mapping."""
-
-    def __init__(self) -> None:
-        self.bodies: Mapping[str, bytes] = {}
-
-    def store(self, resource: str) -> ObjectStore[bytes]:
-
-        def put(key: str, raw: bytes, *_: object) -> None:
-            self.bodies = {**self.bodies, f"{resource}/{key}": raw}
-
-        def remove(key: str) -> None:
-            removed = f"{resource}/{key}"
-            self.bodies = {k: v for k, v in self.bodies.items() if k != removed}
-
-        def holds(key: str, raw: bytes) -> bool:
-            return _content(self.bodies.get(f"{resource}/{key}", b"{}")) == _content(raw)
-
-        return ObjectStore(bytes, put, remove, holds)
-
-
-def _content(raw: bytes) -> object:
-    """The object without kind and version, which a list names only once."""
-    content = msgspec.json.decode(raw)
-    return {key: value for key, value in content.items() if key not in ("kind", "apiVersion")}

@@ -11,14 +11,15 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from engine.cache.informers import StartTask
 from engine.cluster.data_fetching import DataApi, PrometheusClient, SourceError, metrics_of_nodes
 from engine.cluster.data_watching import (
+    NO_ROOM,
     FileWatch,
     WatchedSource,
     watch_configmap,
@@ -26,6 +27,7 @@ from engine.cluster.data_watching import (
     watch_objects,
 )
 from engine.data.reading import DataError, RowSample, rows_of_metrics, rows_of_prometheus
+from engine.fairness import ByteAccounts
 from engine.program.tables import SourceStatus, Table, TableSpec, source_label
 from grammar.messages.texts import shown
 from grammar.tree.policy import FromConfigMap, FromFile, FromMetrics, FromObjects, FromPrometheus
@@ -46,32 +48,51 @@ TakeTables = Callable[[Mapping[str, Table]], None]
 # Both are empty when it works again. The reason `left_out` has no text: other rows were read.
 Note = Callable[[str, str, str], None]
 Now = Callable[[], int]
+_Rows = TypeVar("_Rows")
 
 
 @dataclass(frozen=True, slots=True)
 class SourceParts:
     """What sources are asked with; `api` is None without a cluster.
 
-    `files` is the folder of the files that policies name, None if they may name none.
+    `files` is the folder of the files that policies name, None if they may name none. Rows are on
+    `accounts`.
     """
 
     api: DataApi | None
     prometheus: PrometheusClient
     files: Path | None = None
+    accounts: ByteAccounts = field(default_factory=ByteAccounts)
 
 
 class SourceState:
-    """State of a source: the last table, and the present problem."""
+    """State of a source: the last table, and the present problem.
 
-    def __init__(self, spec: TableSpec, changed: Callable[[], None], note: Note, now: Now) -> None:
+    The rows of a ConfigMap are on the account of its namespace, whoever reads them.
+    """
+
+    def __init__(
+        self,
+        spec: TableSpec,
+        changed: Callable[[], None],
+        note: Note,
+        now: Now,
+        accounts: ByteAccounts,
+    ) -> None:
         """`changed` is called when there is another table."""
         self.spec = spec
+        source = spec.source
+        self._owner = source.name.partition("/")[0] if isinstance(source, FromConfigMap) else ""
+        self._accounts = accounts
+        self._key = f"data/{spec.digest}"
         self.table: Table | None = None
         self.error = self.reason = self.told_error = ""
         # When it began to fail, in nanoseconds.
         self.since: int | None = None
         # When the told error was new, by the event loop.
         self._told_at = 0.0
+        # The room for rows when it failed last.
+        self._lacking = 0
         self._newest = 0
         self._left_out, self._cause = 0, ""
         self._changed = changed
@@ -82,8 +103,24 @@ class SourceState:
     def label(self) -> str:
         return source_label(self.spec.name, self.spec.source.word)
 
+    def room(self) -> int | None:
+        """The most bytes of rows, None without a bound."""
+        return self._accounts.room(self._owner, self._key) if self._owner else None
+
+    @property
+    def may_have_room(self) -> bool:
+        """Whether there is more room than when there was too little."""
+        return self.reason == "no_room" and (self.room() or 0) > self._lacking
+
+    def close(self) -> None:
+        """Nobody reads the rows any more."""
+        self._accounts.drop(self._key)
+
     def take(self, sample: RowSample) -> None:
         """There are other rows, or the same at another time."""
+        if not self._accounts.keep(self._owner, self._key, sample.bytes):
+            self.fail("no_room", NO_ROOM)
+            return
         if not self.spec.source.is_watched:
             times = (row.time.nanos for row in sample.rows.values())
             self._newest = max(times, default=self._now())
@@ -104,6 +141,7 @@ class SourceState:
     def fail(self, reason: str, error: str) -> None:
         """There is nothing new from now on: the last rows of what is watched hold for a while."""
         self.error = shown(error, _MOST_ERROR)
+        self._lacking = self.room() or 0
         is_watched, now = self.spec.source.is_watched, asyncio.get_running_loop().time()
         if reason != self.reason or is_watched or now >= self._told_at + _TOLD_SECONDS:
             self.reason, self.told_error, self._told_at = reason, self.error, now
@@ -183,12 +221,19 @@ class DataKeeper:
         had_tables = any(self._states[digest].table is not None for digest in gone)
         for digest in gone:
             self._tasks.pop(digest).cancel()
-            del self._states[digest]
+            self._states.pop(digest).close()
         for digest, spec in specs.items():
             if digest not in self._tasks:
                 self._begin(digest, spec)
         if had_tables:
             self._publish()
+
+    def look_for_room(self) -> None:
+        """Asks the sources again whose rows had no room, where there is more now."""
+        for digest, state in self._states.items():
+            if state.may_have_room:
+                self._tasks.pop(digest).cancel()
+                self._start(digest, state)
 
     def statuses(self) -> Sequence[SourceStatus]:
         """The state of each source, by name."""
@@ -200,6 +245,8 @@ class DataKeeper:
     async def close(self) -> None:
         """Ends all tasks, and the connections to Prometheus."""
         tasks = [*self._tasks.values()]
+        for state in self._states.values():
+            state.close()
         self._tasks.clear()
         self._states.clear()
         for task in tasks:
@@ -214,8 +261,11 @@ class DataKeeper:
             if self._states.get(digest) is state:
                 self._publish()
 
-        state = SourceState(spec, changed, self._note, self._now)
+        state = SourceState(spec, changed, self._note, self._now, self._parts.accounts)
         self._states[digest] = state
+        self._start(digest, state)
+
+    def _start(self, digest: str, state: SourceState) -> None:
         work = partial(self._keep, state)
         self._tasks[digest] = self._start_task(f"data/{state.label}", work)
 
@@ -230,7 +280,9 @@ class DataKeeper:
     async def _keep(self, state: SourceState) -> None:
         """The work of one source."""
         spec, parts = state.spec, self._parts
-        watched = WatchedSource(spec, state.take, state.works, state.fail, self._parse, self._now)
+        watched = WatchedSource(
+            spec, state.take, state.works, state.fail, self._parse, self._now, state.room
+        )
         source = spec.source
         match source:
             case FromPrometheus(url, query):
@@ -291,7 +343,7 @@ class DataKeeper:
         except DataError as error:
             state.fail("unusable", str(error))
 
-    async def _parse(self, parse: Callable[[], RowSample]) -> RowSample:
+    async def _parse(self, parse: Callable[[], _Rows]) -> _Rows:
         """Rows, made in a thread. Raises DataError."""
         return await asyncio.get_running_loop().run_in_executor(self._reader, parse)
 

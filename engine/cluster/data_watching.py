@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from engine.cluster.data_fetching import DataApi, SourceError, refusal, with_rig
 from engine.data.reading import (
     MOST_OBJECTS,
     DataError,
+    NoRoomError,
     Row,
     RowSample,
     equal_rows,
@@ -56,6 +58,8 @@ _FEW_AGAIN = MOST_OBJECTS * 9 // 10
 # A right that is given is used within half a minute.
 _TIMING = Timing(backoff_most=15.0, backoff_reset=60.0)
 _MOST_SHOWN = 120
+# Why there are no rows of a text.
+NO_ROOM = "its rows take more memory than is left for its namespace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,44 +67,59 @@ class WatchedSource:
     """A watched source: the declaration, and who is told of the rows.
 
     `take` gets other rows, `works` is called if they are as before, and `fail` gets a reason and a
-    text. `parse` runs a function in a thread. `now` is in nanoseconds.
+    text. `parse` runs a function in a thread. `now` is in nanoseconds. `room` gives the most bytes
+    that the rows may take, None where there is no bound.
     """
 
     spec: TableSpec
     take: Callable[[RowSample], None]
     works: Callable[[], None]
     fail: Callable[[str, str], None]
-    parse: Callable[[Callable[[], RowSample]], Awaitable[RowSample]]
+    parse: Callable[[Callable[[], RowSample | None]], Awaitable[RowSample | None]]
     now: Callable[[], int]
+    room: Callable[[], int | None] = lambda: None
 
 
 class _TextRows:
-    """The rows of a text that may change: only other bytes are read again."""
+    """The rows of a text that may change: only another text is read again."""
 
     def __init__(self, watched: WatchedSource) -> None:
         self._watched = watched
-        # The last text, and what is wrong with it.
-        self._last: tuple[bytes, str] | None = None
+        # The digest of the last text, and what is wrong with it.
+        self._last = b""
+        self._wrong: tuple[str, str] | None = None
 
-    async def read(self, text: bytes, name: str) -> None:
-        watched = self._watched
-        if self._last is None or self._last[0] != text:
-            form, at = form_of_name(name), watched.now()
-            try:
-                found = await watched.parse(
-                    lambda: RowSample(rows_of_text(watched.spec, text, form, at))
-                )
-            except DataError as error:
-                self._last = text, str(error)
-            else:
-                self._last = text, ""
-                watched.take(found)
-                return
-        _, wrong = self._last
-        if wrong:
-            watched.fail("unusable", wrong)
+    async def read(self, text: Callable[[], bytes], name: str) -> None:
+        """Takes the rows of a text, which is made in a thread; that may raise SourceError."""
+        try:
+            found = await self._watched.parse(lambda: self._rows(text(), name))
+        except NoRoomError:
+            self._last, self._wrong = b"", ("no_room", NO_ROOM)
+        except DataError as error:
+            self._wrong = "unusable", str(error)
+        except SourceError as error:
+            self._last, self._wrong = b"", (error.reason, str(error))
         else:
-            watched.works()
+            if found is not None:
+                self._wrong = None
+                self._watched.take(found)
+                return
+        self.again()
+
+    def again(self) -> None:
+        """The text is as it was."""
+        if self._wrong is not None:
+            self._watched.fail(*self._wrong)
+        else:
+            self._watched.works()
+
+    def _rows(self, text: bytes, name: str) -> RowSample | None:
+        watched, digest = self._watched, sha256(text).digest()
+        if digest == self._last:
+            return None
+        self._last = digest
+        form, at = form_of_name(name), watched.now()
+        return rows_of_text(watched.spec, text, form, at, room=watched.room())
 
 
 # ---- files
@@ -145,7 +164,7 @@ async def watch_file(watched: WatchedSource, file: FileWatch) -> None:
         else:
             if text is not None:
                 failure = ""
-                await rows.read(text, file.path.name)
+                await rows.read(partial(bytes, text), file.path.name)
         await shared_pause(_LOOK_SECONDS)
 
 
@@ -210,7 +229,8 @@ async def watch_configmap(watched: WatchedSource, api: DataApi, name: str, entry
     namespace, _, short = name.partition("/")
     path, changed = path_of(CORE, "configmaps", namespace), asyncio.Event()
     resource = Resource("configmaps", path, field_selector=f"metadata.name={short}")
-    found: dict[str, bytes] = {}
+    # The ConfigMap as JSON, None once its rows have been read.
+    found: dict[str, bytes | None] = {}
     rows, shown_name = _TextRows(watched), f"`{shown(name, _MOST_SHOWN)}`"
 
     def put(key: str, raw: bytes) -> None:
@@ -221,27 +241,30 @@ async def watch_configmap(watched: WatchedSource, api: DataApi, name: str, entry
         found.pop(key, None)
         changed.set()
 
-    store = ObjectStore[bytes](
-        bytes, lambda key, raw, *_: put(key, raw), remove, lambda key, raw: found.get(key) == raw
-    )
+    store = ObjectStore[bytes](bytes, lambda key, raw, *_: put(key, raw), remove, lambda *_: True)
     following = _Reflected(watched, api, resource, store, changed)
+
+    def text(raw: bytes) -> bytes:
+        if (configmap := read_json(raw, _ConfigMap)) is None:
+            raise SourceError("garbage", f"the ConfigMap {shown_name} cannot be read")
+        written: str | None = (configmap.data or {}).get(entry)
+        if written is None:
+            missing = f"`{shown(entry, _MOST_SHOWN)}`"
+            lacks = f"the ConfigMap {shown_name} has no entry {missing} in `data`"
+            raise SourceError("absent", lacks)
+        return written.encode("utf-8", "replace")
 
     async def apply() -> None:
         if not following.is_current:
             return
-        raw = found.get(name)
-        if raw is None:
+        if name not in found:
             watched.fail("absent", f"there is no ConfigMap {shown_name}")
-            return
-        if (configmap := read_json(raw, _ConfigMap)) is None:
-            watched.fail("garbage", f"the ConfigMap {shown_name} cannot be read")
-            return
-        text = (configmap.data or {}).get(entry)
-        if text is None:
-            missing = f"`{shown(entry, _MOST_SHOWN)}`"
-            watched.fail("absent", f"the ConfigMap {shown_name} has no entry {missing} in `data`")
-            return
-        await rows.read(text.encode("utf-8", "replace"), entry)
+        elif (raw := found[name]) is None:
+            rows.again()
+        else:
+            await rows.read(partial(text, raw), entry)
+            if found.get(name) is raw:
+                found[name] = None
 
     await following.run(apply)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from engine.cache.store import namespace_of
+from engine.cache.policy_objects import namespace_of
 from engine.cluster.client import Api
 from engine.errors import ApiError
 from engine.fairness import in_turns

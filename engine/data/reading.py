@@ -24,10 +24,11 @@ import yaml
 
 from engine.cache.cluster_copy import Form
 from engine.objects.decoding import read_json
+from engine.objects.remembered import bytes_of
 from engine.program.frame import Frame
 from engine.program.tables import MOST_BYTES, MOST_KEY, MOST_ROWS, MOST_TEXT, TableSpec
 from grammar.messages.texts import shown
-from grammar.tree.policy import Column, FromConfigMap, FromFile, FromPrometheus
+from grammar.tree.policy import FromConfigMap, FromFile, FromPrometheus
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import Quantity
 from grammar.values.time import SECOND, Duration, Timestamp
@@ -60,13 +61,21 @@ class DataError(Exception):
     """Data that is no table; the text is one sentence for people."""
 
 
+class NoRoomError(Exception):
+    """The rows of a text take more bytes than there are for them."""
+
+
 @dataclass(frozen=True, slots=True)
 class RowSample:
-    """Sample of rows: the answer of a source, and how many were left out because of `cause`."""
+    """Sample of rows: the answer of a source, and how many were left out because of `cause`.
+
+    The rows of a text take about so many `bytes`.
+    """
 
     rows: Mapping[str, Row]
     left_out: int = 0
     cause: str = ""
+    bytes: int = 0
 
 
 def form_of_name(name: str) -> Form:
@@ -78,15 +87,21 @@ def form_of_name(name: str) -> Form:
 
 
 def rows_of_text(
-    spec: TableSpec, data: bytes, form: Form, at: int, *, complete: bool = True
-) -> Mapping[str, Row]:
+    spec: TableSpec,
+    data: bytes,
+    form: Form,
+    at: int,
+    *,
+    complete: bool = True,
+    room: int | None = None,
+) -> RowSample:
     """The rows of a ConfigMap or file, or of a text in place of a source, all of the time `at`.
 
     The time is in nanoseconds. CSV has a header. YAML, and so JSON, is a list of objects, or a
     mapping from keys to objects, whose keys are the column `by`. Columns that are not declared are
     left alone; those that are must be there if the text is to be `complete`. One that is not stands
-    for a source: a row can have an `age`, as in `90s`, and there can be as many as of objects.
-    Raises DataError.
+    for a source: a row can have an `age`, as in `90s`, and there can be as many as of objects. The
+    rows take at most `room` bytes. Raises DataError, and NoRoomError.
     """
     most_rows, most_bytes = (
         (MOST_ROWS, MOST_BYTES) if complete else (MOST_OBJECTS, MOST_GIVEN_BYTES)
@@ -96,17 +111,20 @@ def rows_of_text(
     text = _text(data, most_bytes)
     is_csv = form == "csv"
     records = _records_of_csv(text, by, needed) if is_csv else _records_of_yaml(text, by)
-    time, parsers = Timestamp(at), _parsers(spec.columns)
+    time, maker = Timestamp(at), _RowMaker(spec)
     rows: dict[str, Row] = {}
     known: set[str] = set()
     for place, record in records:
         key = _key(record.get(by), by, place)
         taken = time if complete else _aged(record, at, place)
-        _add(rows, key, _row(spec, taken, parsers, record, place), place, most_rows)
+        _add(rows, key, maker.row(taken, record, place), place, most_rows)
         known.update(record)
+        maker.bytes += len(key)
+        if room is not None and maker.bytes > room:
+            raise NoRoomError
     if rows and not is_csv:
         _check_columns(known | {by}, by, needed)
-    return rows
+    return RowSample(rows, bytes=maker.bytes)
 
 
 def _text(data: bytes, most: int = MOST_BYTES) -> str:
@@ -287,23 +305,43 @@ def _aged(record: Mapping[str, object], at: int, place: str) -> Timestamp:
         raise DataError(f"{place}, column {_quoted(_AGE)}: {error}") from None
 
 
-def _row(
-    spec: TableSpec,
-    time: Timestamp,
-    parsers: Mapping[str, Parser],
-    record: Mapping[str, object],
-    place: str,
-) -> Row:
-    values: dict[str, object] = {}
-    for name, parse in parsers.items():
-        cell = record.get(name)
-        if cell is None:
-            continue
-        try:
-            values[name] = parse(cell)
-        except EvaluationError as error:
-            raise DataError(f"{place}, column {_quoted(name)}: {error}") from None
-    return spec.row(time=time, **values)
+# What a row takes besides its cells, its key, and its entry in the table; and a cell of any value.
+_ROW_BYTES, _CELL_BYTES = 200, 8
+
+
+class _RowMaker:
+    """A maker of rows from cells as they are written, and the bytes of all of them so far.
+
+    Equal texts of a column are one value.
+    """
+
+    def __init__(self, spec: TableSpec) -> None:
+        self.bytes = 0
+        self._make = spec.row
+        self._size = _ROW_BYTES + _CELL_BYTES * len(spec.columns)
+        self._columns: Sequence[tuple[str, Parser, dict[str, object]]] = [
+            (column.name, _PARSERS[column.type.name], {}) for column in spec.columns
+        ]
+
+    def row(self, time: Timestamp, record: Mapping[str, object], place: str) -> Row:
+        """Raises DataError."""
+        values: dict[str, object] = {}
+        self.bytes += self._size
+        for name, parse, known in self._columns:
+            cell = record.get(name)
+            if cell is None:
+                continue
+            if isinstance(cell, str) and cell in known:
+                values[name] = known[cell]
+                continue
+            try:
+                values[name] = value = parse(cell)
+            except EvaluationError as error:
+                raise DataError(f"{place}, column {_quoted(name)}: {error}") from None
+            self.bytes += bytes_of(value)
+            if isinstance(cell, str):
+                known[cell] = value
+        return self._make(time=time, **values)
 
 
 # The value of a cell. Raises EvaluationError, whose text says why there is none.
@@ -378,10 +416,6 @@ _PARSERS: Mapping[str, Parser] = {
 }
 
 
-def _parsers(columns: Iterable[Column]) -> Mapping[str, Parser]:
-    return {column.name: _PARSERS[column.type.name] for column in columns}
-
-
 def _no_value(cell: object, kind: str) -> EvaluationError:
     match cell:
         case dict():
@@ -429,7 +463,7 @@ def rows_of_metrics(spec: TableSpec, data: bytes, now: int) -> RowSample:
     if found.kind != "NodeMetricsList":
         raise DataError(f"the answer is a {_quoted(found.kind)}, and not a NodeMetricsList")
     rows: dict[str, Row] = {}
-    negative, parsers = "", _parsers(spec.columns)
+    negative, maker = "", _RowMaker(spec)
     left_out = 0
     for item in found.items or ():
         try:
@@ -438,7 +472,7 @@ def rows_of_metrics(spec: TableSpec, data: bytes, now: int) -> RowSample:
         except (msgspec.MsgspecError, UnicodeDecodeError, EvaluationError) as error:
             raise DataError(f"item {len(rows) + left_out + 1} is no NodeMetrics: {error}") from None
         place = f"node {_quoted(node.metadata.name)}"
-        row = _row(spec, time, parsers, node.usage, place)
+        row = maker.row(time, node.usage, place)
         if any(amount is not None and amount < Quantity.ZERO for amount in (row.cpu, row.memory)):
             left_out, negative = left_out + 1, f"{place} uses less than nothing"
             continue

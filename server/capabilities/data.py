@@ -19,7 +19,7 @@ from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.explanation.reader import EVERYTHING, Reader
 from engine.facts import Facts
-from engine.fairness import in_turns
+from engine.fairness import ByteAccounts, in_turns
 from engine.program.tables import SourceStatus, TableSpec, source_label
 from engine.work import shared_pause
 from grammar.messages.texts import counted
@@ -43,7 +43,8 @@ _LEFT_OUT = "left_out"
 
 
 def _open(site: Site) -> Opened:
-    tables = DataTables(site.options, site.api, site.engine, site.background)
+    accounts = site.led.cache.accounts if site.led is not None else ByteAccounts()
+    tables = DataTables(site.options, site.api, site.engine, site.background, accounts)
     site.background.stack.push_async_callback(tables.close)
     return Opened(
         adopted=tables.adopt,
@@ -79,7 +80,12 @@ class DataTables:
     """The tables of one engine and their sources. On one event loop."""
 
     def __init__(
-        self, options: Options, api: DataApi | None, engine: Engine, background: Background
+        self,
+        options: Options,
+        api: DataApi | None,
+        engine: Engine,
+        background: Background,
+        accounts: ByteAccounts,
     ) -> None:
         """`api` is None without a cluster: then there are only files and Prometheus."""
         self._metrics = background.metrics
@@ -89,7 +95,7 @@ class DataTables:
         self._registry = engine.registry
         agent = f"placet/{options.version}"
         client = PrometheusClient(agent, options.data_ca, options.data_token)
-        parts = SourceParts(api, client, options.data_folder)
+        parts = SourceParts(api, client, options.data_folder, accounts)
         start_task = background.supervisor.start
         self._keeper = DataKeeper(parts, start_task, engine.take_tables, self._noted)
 
@@ -99,7 +105,7 @@ class DataTables:
         self._deal()
 
     async def run(self) -> None:
-        """Deals the sources out again and again while there are too many.
+        """Deals the sources out again and again while there are too many, and looks for room.
 
         A source that was not asked comes before one that is known to be absent, so all are asked in
         time.
@@ -108,6 +114,7 @@ class DataTables:
             await shared_pause(_DEAL_SECONDS)
             if self._refused:
                 self._deal()
+            self._keeper.look_for_room()
 
     def _deal(self) -> None:
         registry = self._registry

@@ -25,7 +25,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from engine.cache.store import namespace_of
+from engine.cache.policy_objects import namespace_of
 from engine.cluster.client import TokenBucket
 from engine.decision.registry import Registry
 from engine.enforced import EnforcedPolicies, enforced
@@ -135,6 +135,7 @@ class PolicyLog:
 
 class _PolicyObject(msgspec.Struct):
     metadata: Metadata
+    refused: str = ""
 
 
 # What is checked, and what a check finds.
@@ -373,10 +374,11 @@ class Objects(Checks[bytes, StoredObject]):
     def _version_of(self, text: bytes) -> object:
         """A value that changes with the spec of the object, and not with its status."""
         try:
-            metadata = msgspec.json.decode(text, type=_PolicyObject).metadata
+            read = msgspec.json.decode(text, type=_PolicyObject)
         except msgspec.MsgspecError:
             return text
-        return (metadata.uid, metadata.generation) if metadata.generation else text
+        metadata = read.metadata
+        return (metadata.uid, metadata.generation, read.refused) if metadata.generation else text
 
     def _likeness(self, name: str, text: bytes) -> object | None:
         return likeness(name, text)

@@ -21,6 +21,7 @@ from engine.cluster.client import connect
 from engine.cluster.data_fetching import METRICS, PrometheusClient
 from engine.cluster.data_sources import DataKeeper, SourceParts
 from engine.cluster.data_watching import ObjectRows
+from engine.fairness import ByteAccounts
 from engine.program.tables import SourceStatus, Table, TableSpec
 from grammar.values.quantity import Quantity
 from grammar.values.time import NEVER, SECOND
@@ -95,6 +96,7 @@ async def keeping(
     folder: Path | None = None,
     prometheus: PrometheusClient | None = None,
     files: Path | None = None,
+    accounts: ByteAccounts | None = None,
 ) -> AsyncIterator[Kept]:
     kept = Kept()
     supervisor = Supervisor(logging.getLogger("placet.test"), lambda _: None)
@@ -105,7 +107,7 @@ async def keeping(
         yield kept
     else:
         async with connect(_file(api, folder), None, version="1") as cluster:
-            parts = SourceParts(cluster, client, files)
+            parts = SourceParts(cluster, client, files, accounts or ByteAccounts())
             kept.keeper = DataKeeper(parts, supervisor.start, kept.take, kept.note)
             yield kept
             await kept.keeper.close()
@@ -445,6 +447,31 @@ async def test_a_configmap(server: FakeApiServer, tmp_path: Path) -> None:
         await kept.until(lambda: kept.table.until != NEVER)
         selectors = {r.query.get("fieldSelector") for r in server.requests}
         assert selectors == {"metadata.name=racks"}
+
+
+async def test_rows_are_on_the_account_of_their_namespace(
+    server: FakeApiServer, tmp_path: Path
+) -> None:
+    """They are counted before they are kept, and come when there is room."""
+    text = "rack,watts,owner\n" + "".join(f"r{number},5,ops\n" for number in range(100))
+    config_map(server, racks_csv=text)
+    accounts = ByteAccounts(100_000)
+    accounts.keep("kube-system", "other", 40_000)
+    async with keeping(server, tmp_path, accounts=accounts) as kept:
+        kept.adopt(spec_of(RACKS, "racks"))
+        full = "its rows take more memory than is left for its namespace"
+        assert await kept.has_failed("no_room") == full
+        kept.keeper.look_for_room()
+        await asyncio.sleep(1)
+        assert kept.status.error == full
+        accounts.drop("other")
+        kept.keeper.look_for_room()
+        await kept.until(lambda: len(kept.tables) == 1)
+        assert kept.status.rows == 100
+        assert accounts.room("kube-system", "") < 30_000
+        kept.adopt()
+        assert accounts.room("kube-system", "") == 50_000
+        await asyncio.sleep(1)
 
 
 async def test_a_watch_that_fails_and_works_again(server: FakeApiServer, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from engine.cache.cluster_copy import Form
 from engine.data.reading import (
     DataError,
+    NoRoomError,
     form_of_name,
     row_of_object,
     rows_of_metrics,
@@ -70,7 +71,7 @@ CODE = "found invalid Unicode character escape code"
     ],
 )
 def test_rows_of_a_text(form: Form, text: str) -> None:
-    rows = rows_of_text(spec_of(RACKS), text.encode(), form, AT)
+    rows = rows_of_text(spec_of(RACKS), text.encode(), form, AT).rows
     assert plain(rows) == {"r1": (12.5, "ops"), "r2": (None, "a, b")}
     assert rows["r1"].time == Timestamp(AT)
 
@@ -83,14 +84,14 @@ def test_each_type_of_a_column(form: Form) -> None:
         "csv": ",".join(["k", *cells]) + "\n" + ",".join(["a", *cells.values()]),
         "yaml": json.dumps({"a": cells}),
     }[form]
-    rows = rows_of_text(spec_of(EVERY_TYPE), text.encode(), form, AT)
+    rows = rows_of_text(spec_of(EVERY_TYPE), text.encode(), form, AT).rows
     expected = (-1000.0, -7, "007", True, Quantity.parse("1Gi"), Duration.parse("90m"))
     assert plain(rows) == {"a": (*expected, Timestamp.parse("2026-01-31T12:00:00Z"))}
 
 
 def test_texts_of_json_have_all_characters() -> None:
     text = json.dumps([{"rack": "r1", "watts": 1, "owner": "\U0001f600"}], indent="\t")
-    assert plain(rows_of_text(spec_of(RACKS), text.encode(), "yaml", AT))["r1"] == (
+    assert plain(rows_of_text(spec_of(RACKS), text.encode(), "yaml", AT).rows)["r1"] == (
         1.0,
         "\U0001f600",
     )
@@ -98,7 +99,7 @@ def test_texts_of_json_have_all_characters() -> None:
 
 def test_an_escape_that_is_none_is_wrong_only_where_it_is_read() -> None:
     text = "r1: {watts: 1, owner: ops}  # \\ud8zz\\udczz"
-    assert plain(rows_of_text(spec_of(RACKS), text.encode(), "yaml", AT))["r1"] == (1.0, "ops")
+    assert plain(rows_of_text(spec_of(RACKS), text.encode(), "yaml", AT).rows)["r1"] == (1.0, "ops")
     for each in (r"\ud8zz\udczz", r'\ud8"x\udc00', r"\ud83d", r"\udc00\ud83d"):
         with pytest.raises(DataError, match="line 1 is not YAML"):
             rows_of_text(spec_of(RACKS), f'[{{"rack": "{each}"}}]'.encode(), "yaml", AT)
@@ -106,7 +107,7 @@ def test_an_escape_that_is_none_is_wrong_only_where_it_is_read() -> None:
 
 def test_numbers_of_json_are_values_too() -> None:
     text = '[{"k":"a","d":1,"i":2,"b":false,"q":0.5,"s":"","t":null}, {"k":"b","q":3,"m":null}]'
-    rows = plain(rows_of_text(spec_of(EVERY_TYPE), text.encode(), "yaml", AT))
+    rows = plain(rows_of_text(spec_of(EVERY_TYPE), text.encode(), "yaml", AT).rows)
     assert rows["a"][:5] == (1.0, 2, "", False, Quantity.parse("500m"))
     assert rows["b"][4] == Quantity.parse("3")
 
@@ -117,7 +118,7 @@ def test_an_empty_list_is_an_empty_table() -> None:
         ("yaml", "[]"),
         ("csv", "rack,watts,owner"),
     ):
-        assert rows_of_text(spec_of(RACKS), text.encode(), form, AT) == {}  # type: ignore[arg-type]
+        assert rows_of_text(spec_of(RACKS), text.encode(), form, AT).rows == {}  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -371,7 +372,8 @@ def test_the_largest_texts_are_read_in_seconds() -> None:
     rows = "".join(f"r{n},{n},{'x' * 350}\n" for n in range(20_000))
     began = time.perf_counter()
     assert (
-        len(rows_of_text(spec_of(RACKS), f"rack,watts,owner\n{rows}".encode(), "csv", AT)) == 20_000
+        len(rows_of_text(spec_of(RACKS), f"rack,watts,owner\n{rows}".encode(), "csv", AT).rows)
+        == 20_000
     )
     assert time.perf_counter() - began < 10
 
@@ -385,7 +387,7 @@ def test_as_many_rows_as_objects_have_are_read_from_their_text() -> None:
     rows = {f"shop/{n}": spec.row(time=time, volume=f"{n}-{'x' * 500}") for n in range(number)}
     (text,) = texts_of([Table(spec, rows)], time.nanos + 5 * SECOND).values()
     assert len(text.text) > MOST_BYTES
-    found = rows_of_text(spec, text.text, text.form, time.nanos + 5 * SECOND, complete=False)
+    found = rows_of_text(spec, text.text, text.form, time.nanos + 5 * SECOND, complete=False).rows
     assert found == rows
 
 
@@ -393,7 +395,7 @@ def test_a_text_of_rows_may_have_any_character() -> None:
     spec = spec_of(RACKS)
     rows = {"\x85": spec.row(time=Timestamp(AT), watts=1.0, owner='\x01\x7f\ufeff\U0001f600"\\ü')}
     (text,) = texts_of([Table(spec, rows)], AT).values()
-    assert rows_of_text(spec, text.text, text.form, AT, complete=False) == rows
+    assert rows_of_text(spec, text.text, text.form, AT, complete=False).rows == rows
 
 
 def test_tables_of_one_name_have_a_text_each() -> None:
@@ -401,3 +403,16 @@ def test_tables_of_one_name_have_a_text_each() -> None:
     rows = {"n1": first.row(time=Timestamp(0))}
     found = texts_of([Table(first, rows), Table(second, rows)], 0)
     assert found.keys() == {first.digest, second.digest}
+
+
+def test_the_rows_of_a_text_are_counted_before_they_are_kept() -> None:
+    """Also those of columns without values; equal texts are one."""
+    lines = "".join(f"r{number},1,ops\n" for number in range(1000))
+    text = f"rack,watts,owner\n{lines}".encode()
+    found = rows_of_text(spec_of(RACKS), text, "csv", AT)
+    assert 200_000 < found.bytes < 300_000
+    owners = {id(row.owner) for row in found.rows.values()}
+    assert len(owners) == 1
+    assert rows_of_text(spec_of(RACKS), text, "csv", AT, room=found.bytes).rows
+    with pytest.raises(NoRoomError):
+        rows_of_text(spec_of(RACKS), text, "csv", AT, room=found.bytes - 1)

@@ -16,6 +16,7 @@ from engine.cache.cache import Cache
 from engine.cluster.data_sources import SourceState
 from engine.data.reading import RowSample
 from engine.engine import Engine
+from engine.fairness import ByteAccounts
 from server.capabilities import data as module_of_data
 from server.capabilities.data import DataTables
 from server.metrics.metrics import Metrics
@@ -41,7 +42,7 @@ class Server:
         metrics, log = Metrics(CollectorRegistry(), "0"), logging.getLogger("placet")
         background = Background(AsyncExitStack(), log, metrics)
         background.supervisor.start = self.start  # type: ignore[method-assign]
-        self.tables = DataTables(Options(), None, engine, background)
+        self.tables = DataTables(Options(), None, engine, background, ByteAccounts())
 
     def start(self, name: str, work: Callable[[], Awaitable[None]], **_: Any) -> Task[None]:
         assert isinstance(work, partial)
