@@ -20,6 +20,7 @@ from engine.clauses.programs import compile_policy, compiled_together
 from engine.decision.registry import Registry
 from engine.objects.kept_pods import SWITCHES
 from engine.objects.request_pod import FORM
+from engine.program.columns import ColumnRooms
 from engine.program.program import Program
 from grammar.checker.policy_checker import Checked
 from grammar.messages.diagnostics import Diagnostic, plain
@@ -75,6 +76,7 @@ class EnforcedPolicies:
     needs: Needs
     # By the id of the checked policy in force.
     compiled: Mapping[int, _Compiled] = field(repr=False)
+    rooms: ColumnRooms = field(repr=False)
 
     @property
     def policies(self) -> Sequence[Checked]:
@@ -148,7 +150,8 @@ def enforced(
     policies = in_force.policies
     known = previous.compiled if previous is not None else {}
     # An unchanged policy keeps its program, and what that remembers.
-    made = compiled_together([checked for checked in policies if id(checked) not in known])
+    rooms = previous.rooms if previous is not None else ColumnRooms()
+    made = compiled_together([each for each in policies if id(each) not in known], rooms)
     new = {id(p.source): _Compiled(p.source, p, needs_of([p.source])) for p in made}
     compiled = {id(c): known.get(id(c)) or new[id(c)] for c in policies}
     here = {identity(checked.policy) for checked in policies}
@@ -177,6 +180,7 @@ def enforced(
             needed, repairs=any(program.repair is not None for program in registry.programs)
         ),
         compiled=compiled,
+        rooms=rooms,
     )
 
 

@@ -33,19 +33,21 @@ class FairShares:
 
     def __init__(self, most: int) -> None:
         self.most = most
+        self.taken = 0
         self._taken = Counter[str]()
-
-    @property
-    def taken(self) -> int:
-        return self._taken.total()
 
     def of(self, owner: str) -> int:
         return self._taken[owner]
 
+    def left(self, owner: str) -> int:
+        """How many more an owner may have; negative where others have left too few."""
+        return (self.most - self.taken - self.of(owner)) // 2
+
     def has_room(self, owner: str, number: int = 1) -> bool:
-        return self.of(owner) + number <= self.most - self.taken - number
+        return number <= self.left(owner)
 
     def add(self, owner: str, by: int) -> None:
+        self.taken += by
         self._taken[owner] += by
         if not self._taken[owner]:
             del self._taken[owner]
@@ -69,8 +71,7 @@ class ByteAccounts:
     def room(self, owner: str, key: str) -> int:
         """The most bytes that an owner may keep under a key, in place of what it has there."""
         _, size = self._sizes.get(key, (owner, 0))
-        left = self._shares.most - self._shares.taken - self._shares.of(owner) + 2 * size
-        return left // 2 if owner else self._shares.most
+        return self._shares.left(owner) + size if owner else self._shares.most
 
     def keep(self, owner: str, key: str, size: int) -> bool:
         """Whether so many bytes may be kept under a key, in place of what was there."""

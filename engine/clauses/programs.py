@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from engine.clauses import MEANINGS
+from engine.program.columns import ColumnRoom, ColumnRooms
 from engine.program.policy_compiler import PolicyCompiler, group_specs
 from engine.program.program import Program, digest_of
 from grammar.checker.policy_checker import Checked
@@ -18,7 +19,7 @@ def compile_policy(checked: Checked) -> Program:
     return _program(checked, [PolicyCompiler(part) for part in (checked, *checked.uses)])
 
 
-def compiled_together(policies: Sequence[Checked]) -> Iterator[Program]:
+def compiled_together(policies: Sequence[Checked], rooms: ColumnRooms) -> Iterator[Program]:
     """The programs of policies; parts that several have in common are compiled once.
 
     Such parts are policies that several use, and the rules of policies that differ in nothing but
@@ -28,16 +29,17 @@ def compiled_together(policies: Sequence[Checked]) -> Iterator[Program]:
     common = {key for key, number in Counter(keys).items() if number > 1}
     known: dict[object, PolicyCompiler] = {}
 
-    def compiler(part: Checked) -> PolicyCompiler:
+    def compiler(part: Checked, room: ColumnRoom) -> PolicyCompiler:
         # What is known of cards is known of the clauses of each policy.
         if (key := _key(part)) not in common or part.environment.cards:
-            return PolicyCompiler(part)
+            return PolicyCompiler(part, room)
         if key not in known:
-            known[key] = PolicyCompiler(part)
+            known[key] = PolicyCompiler(part, room)
         return known[key]
 
     for checked in policies:
-        yield _program(checked, [compiler(part) for part in (checked, *checked.uses)])
+        room = ColumnRoom(rooms, checked.policy.namespace or "")
+        yield _program(checked, [compiler(part, room) for part in (checked, *checked.uses)])
 
 
 def _key(part: Checked) -> object:

@@ -115,6 +115,7 @@ class SourceState:
     def close(self) -> None:
         """Nobody reads the rows any more."""
         self._accounts.drop(self._key)
+        self.table = None
 
     def take(self, sample: RowSample) -> None:
         """There are other rows, or the same at another time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from itertools import islice
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.node_table import NodeRows, NodeTable
+from engine.fairness import FairShares
 from engine.program.frame import NO_GROUPS, Evaluate, Evaluation, Frame, LazyFrame, unlimited
 from engine.program.policy_time import CallTime
 from grammar.values.errors import EvaluationError
@@ -22,7 +24,8 @@ from grammar.values.time import NEVER, Duration, Timestamp
 
 # A column of so many nodes is cleared, because node names come and go.
 MOST_NODES = 100_000
-# The values that the columns of one policy keep, and the largest of them.
+# The values that the columns of one policy keep, or of all policies of namespaces together, and the
+# largest of them.
 COLUMN_BYTES = 64 << 20
 _LARGEST = 32 << 10
 # A value that has no parts, with its place in a column.
@@ -105,13 +108,48 @@ def once_per_pod(evaluate: Evaluate, *, charges: bool) -> Evaluate:
     return run
 
 
-class ColumnRoom:
-    """The bytes that the columns of one policy may still take; its compiler makes it."""
+class ColumnRooms:
+    """The room for the columns of all policies: those of namespaces have fair shares of one.
 
-    __slots__ = ("left",)
+    What a policy has kept is free when nobody has its closures any more.
+    """
 
     def __init__(self) -> None:
-        self.left = COLUMN_BYTES
+        self.shares = FairShares(COLUMN_BYTES)
+        # What policies have kept that are gone; from any thread.
+        self.gone: deque[tuple[str, int]] = deque()
+
+    def left(self, owner: str) -> int:
+        while self.gone:
+            self.shares.add(*self.gone.popleft())
+        return self.shares.left(owner)
+
+
+class ColumnRoom:
+    """The bytes that the columns of one policy may still take; its compiler has it.
+
+    `rooms` is None for a policy of no namespace, which shares its room with no other.
+    """
+
+    __slots__ = ("_owner", "_rooms", "_taken")
+
+    def __init__(self, rooms: ColumnRooms | None = None, owner: str = "") -> None:
+        self._rooms = rooms if owner else None
+        self._owner = owner
+        self._taken = 0
+
+    def __del__(self) -> None:
+        if self._rooms is not None and self._taken:
+            self._rooms.gone.append((self._owner, -self._taken))
+
+    @property
+    def left(self) -> int:
+        return self._rooms.left(self._owner) if self._rooms else COLUMN_BYTES - self._taken
+
+    def take(self, size: int) -> None:
+        self._taken += size
+        if self._rooms is not None:
+            self._rooms.shares.add(self._owner, size)
 
 
 def once_per_node(
@@ -134,7 +172,8 @@ def once_per_node(
         if reads_facts and frame.cardFacts is not facts:
             facts = frame.cardFacts
             column.clear()
-            room.left, held = room.left + held, 0
+            room.take(-held)
+            held = 0
         node = frame.node
         name: str = node.name  # type: ignore[attr-defined]
         kept = column.get(name)
@@ -153,8 +192,9 @@ def once_per_node(
             grown_by = size - (kept[3] if kept is not None else 0)
             if grown_by > room.left or len(column) >= MOST_NODES:
                 column.clear()
-                room.left, held, grown_by = room.left + held, 0, size
-            room.left -= grown_by
+                room.take(-held)
+                held, grown_by = 0, size
+            room.take(grown_by)
             held += grown_by
             column[name] = node, value, failure, size
         elif charges:

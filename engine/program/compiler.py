@@ -223,7 +223,7 @@ class Compiler:
     """Compiles the expressions of one policy; `slots` is the number of locals that they need.
 
     `read` makes the closure of a declared name. `wrap` gets every expression with its closure and
-    may return another closure; with it no values are kept.
+    may return another closure; with it no values are kept. Others are kept in `room`.
     """
 
     def __init__(
@@ -232,6 +232,7 @@ class Compiler:
         *,
         read: Callable[[str], Evaluate] = operations.variable,
         wrap: Wrap | None = None,
+        room: ColumnRoom | None = None,
     ) -> None:
         self.environment = environment = with_cards(environment)
         self._read = read
@@ -244,7 +245,7 @@ class Compiler:
         # Whether what is around the part works out how long its result lasts.
         self._is_timed = False
         self._estimator = Estimator(environment, GREATEST, by_call=False)
-        self._room = ColumnRoom()
+        self._room = room or ColumnRoom()
         # What is kept per version of a node, which may stand in several clauses. By its text, with
         # whether the closure may take steps of who asks.
         self._of_nodes: dict[str, tuple[Evaluate, bool]] = {}

@@ -199,7 +199,7 @@ class ItemKinds:
         return [number for number in fewest if number >= self._evaluated]
 
     def _take(self, size: int) -> None:
-        self._room.left -= size
+        self._room.take(size)
         self._held += size
 
     def _make_room(self) -> None:

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from engine.program import operations
-from engine.program.columns import NodeKey, node_key
+from engine.program.columns import ColumnRoom, NodeKey, node_key
 from engine.program.compiler import OF_PODS, Compiler
 from engine.program.frame import Evaluate, Message
 from engine.program.node_groups import GroupSpec, namespace_of_pod, number_of_sum
@@ -91,13 +91,13 @@ class PolicyCompiler:
     and `optional` give the closure of an expression.
     """
 
-    def __init__(self, checked: Checked) -> None:
+    def __init__(self, checked: Checked, room: ColumnRoom | None = None) -> None:
         self.policy = policy = checked.policy
         self._items = policy.items
         self.clauses = policy.clauses
         self._selector = policy.selector
         self._estimator = Estimator(checked.environment)
-        self.compiler = Compiler(checked.environment)
+        self.compiler = Compiler(checked.environment, room=room)
         self.environment = environment = self.compiler.environment
         self._definitions = environment.definitions
         self.compiled = _once(self.compiler.compile)

@@ -148,7 +148,7 @@ def test_kinds_of_one_pod_each_are_of_no_use() -> None:
 
 def test_without_room_nothing_is_kept() -> None:
     room = ColumnRoom()
-    room.left = 1000
+    room.take(COLUMN_BYTES - 1000)
     kinds, _ = tier_kinds(room)
     frame = asked("a")
     first, second = nodes(["a", "b"], ["a"])
