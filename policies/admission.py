@@ -124,6 +124,8 @@ class _Whole(msgspec.Struct):
     status: dict[str, msgspec.Raw] = {}
 
 
+# The enforcement modes whose pods do not wait for a valid version.
+MILD = ("Audit", "BestEffort")
 _MORE_ROOM = "delete policies or ConfigMaps of the namespace, or make them smaller"
 # The most bytes of what a refused object says besides its rules.
 _MOST_OF_HEAD = 4096
@@ -161,7 +163,7 @@ def refusal(raw: bytes) -> str:
 def check_stored(name: str, raw: bytes, schema: Schema, *, has_hints: bool = True) -> StoredObject:
     """Checks the JSON of a stored object as `check_object` does."""
     if why := refusal(raw):
-        return unchecked_object(name, raw, schema, why, _MORE_ROOM)
+        return unchecked_object(name, raw, schema, why, _MORE_ROOM, MILD)
     checked = check_object(name, raw, schema, stored=True, has_hints=has_hints)
     if checked.manifest is None or checked.holds:
         return StoredObject(checked)
