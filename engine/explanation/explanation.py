@@ -232,10 +232,9 @@ class Analyst:
             pod=pod.key,
             at=at.to_second(),
             on=pod.node or None,
+            # An error may be one of a neighbour in the same file.
             notInForce=[
-                each
-                if reader.may_list(each.namespace)
-                else msgspec.structs.replace(each, because=reader.error(each.because))
+                msgspec.structs.replace(each, because=reader.error(each.because))
                 for each in self._broken
                 if each.namespace in ("", pod.namespace)
             ],

@@ -19,7 +19,7 @@ from grammar.tree.policy import FromConfigMap, FromMetrics
 from grammar.values.errors import EvaluationError
 from grammar.values.nodes import GroupOfNodes
 
-_ERROR = "there is no value, and you may not list the pods of all namespaces to see why"
+_ERROR = "you may not list the pods of all namespaces, so the reason is not shown"
 
 
 class HiddenError(EvaluationError):
@@ -63,7 +63,7 @@ class Reader:
                 return self.may_list(None)
 
     def error(self, text: str) -> str:
-        """What an answer says of an error of an evaluation that has read everything."""
+        """What an answer says of an error that may be about anything."""
         return text if self.namespaces is None else _ERROR
 
     def frame(self, frame: Frame) -> Frame:
