@@ -111,7 +111,7 @@ class StoredObject:
 
 
 class _Refused(msgspec.Struct):
-    """An object of which only the head is kept; the API server stores no `refused`."""
+    """Refused object, of which only the head is kept; the API server stores no `refused`."""
 
     refused: str = ""
 

@@ -362,8 +362,8 @@ class Cache:
     def fitted(self, pod: Peer, size: int) -> Peer:
         """The pod, whose JSON has so many bytes, as far as there is room for it.
 
-        Of a large one the account of its namespace has what it says of itself. Beyond that it has
-        no annotations, no names of containers, and only labels that policies read.
+        What a large pod says of itself is on the account of its namespace. Beyond that it has no
+        annotations, no names of containers, and only labels that policies read.
         """
         key = f"pods/{key_of(pod)}"
         if size <= _USUAL_POD:

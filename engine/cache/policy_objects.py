@@ -1,6 +1,6 @@
 """PolicyObjects: the JSON of the policy objects of a cluster, as far as there is room for it.
 
-What a namespace has written is counted before it is kept, together with what is made of it: see
+Objects of a namespace are counted before they are kept, with what is made of them: see
 ByteAccounts. Beyond its room the newest objects of a namespace are refused: of them their heads
 alone are kept, with a text that says so, until there is room again. Informers own one.
 """
@@ -25,22 +25,22 @@ _OBJECT_BYTES, _BYTES_OF_RULES = 48 << 10, 120
 _MOST_OF_HEADS, _HEAD_BYTES = 8 << 20, 8 << 10
 
 
-class _InForce(msgspec.Struct, frozen=True):
+class _LastRules(msgspec.Struct, frozen=True):
     rules: str | None = None
 
 
-class _Status(msgspec.Struct, frozen=True):
-    inForce: _InForce | None = None
+class _WrittenStatus(msgspec.Struct, frozen=True):
+    inForce: _LastRules | None = None
 
 
-class _Spec(msgspec.Struct, frozen=True):
+class _WrittenSpec(msgspec.Struct, frozen=True):
     rules: str | None = None
 
 
-class _Object(msgspec.Struct, frozen=True):
+class _MeasuredObject(msgspec.Struct, frozen=True):
     metadata: Metadata = Metadata()
-    spec: _Spec = _Spec()
-    status: _Status | None = None
+    spec: _WrittenSpec = _WrittenSpec()
+    status: _WrittenStatus | None = None
 
 
 # When an object was created, and its name: older objects come first.
@@ -50,7 +50,7 @@ _Age = tuple[str, str]
 def _measured(raw: bytes) -> tuple[str, int]:
     """When an object was created, and the bytes that it takes."""
     try:
-        read = msgspec.json.decode(raw, type=_Object)
+        read = msgspec.json.decode(raw, type=_MeasuredObject)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return "", _OBJECT_BYTES + len(raw)
     last = read.status.inForce if read.status is not None else None

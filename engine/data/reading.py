@@ -62,7 +62,7 @@ class DataError(Exception):
 
 
 class NoRoomError(Exception):
-    """The rows of a text take more bytes than there are for them."""
+    """No room: the rows of a text take more bytes than there are for them."""
 
 
 @dataclass(frozen=True, slots=True)

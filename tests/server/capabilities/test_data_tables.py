@@ -97,7 +97,7 @@ def test_namespaces_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [name[5:7] for name in server.running] == ["a0", "a1", "a2", "z0", "a0", "a1"]
 
 
-def test_sources_that_do_not_exist_come_last(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sources_that_do_not_exist_come_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also after more namespaces than there are places."""
     monkeypatch.setattr(module_of_data, "MOST_SOURCES", 2)
     server = Server()
