@@ -22,7 +22,12 @@ from engine.enforced import EnforcedPolicies
 from engine.simulation.pod_list import PodList
 from engine.simulation.what_if import MOST_ADDED
 from grammar.messages.diagnostics import UserError
-from server.admission.checking_process import CheckFailedError, CheckingProcess, CheckStoppedError
+from server.admission.checking_process import (
+    CheckFailedError,
+    CheckingProcess,
+    CheckStoppedError,
+    CheckTimeoutError,
+)
 from server.answers import MOST_PODS, PastedPod, SimulationQuestion, Trial, TriedDraft
 from server.view import trial
 from server.view.explaining import Explainer
@@ -157,6 +162,8 @@ class Drafts:
             )
         except CheckStoppedError as error:
             text = f"{error.message} ({error.hint})\n"
+            if isinstance(error, CheckTimeoutError):
+                raise web.HTTPServiceUnavailable(text=text) from None
             raise web.HTTPUnprocessableEntity(text=text) from None
         except CheckFailedError:
             text = "the check failed (report this, with the draft)\n"

@@ -14,7 +14,7 @@ from aiohttp import ClientSession
 from engine.cache.cluster_copy import DataText
 from engine.decision.journal import Journal
 from engine.errors import NotSyncedError
-from server.admission.checking_process import CheckFailedError, CheckStoppedError
+from server.admission.checking_process import CheckFailedError, CheckLimitError, CheckTimeoutError
 from tests.support.builders import node, pod
 from tests.support.view_server import Cluster, Parts, view_of
 
@@ -98,24 +98,22 @@ async def test_a_compressed_body_is_refused(view: Asked) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "text"),
+    ("error", "wanted", "text"),
     [
-        (
-            CheckStoppedError("the check took longer than 5 s", "shorten"),
-            "longer than 5 s (shorten)",
-        ),
-        (CheckFailedError("a fault"), "report this"),
+        (CheckLimitError("the check took longer", "shorten"), 422, "longer (shorten)"),
+        (CheckTimeoutError("the check took longer", "try again"), 503, "longer (try again)"),
+        (CheckFailedError("a fault"), 422, "report this"),
     ],
 )
 async def test_a_check_without_a_result_says_why(
-    view: Asked, monkeypatch: pytest.MonkeyPatch, error: Exception, text: str
+    view: Asked, monkeypatch: pytest.MonkeyPatch, error: Exception, wanted: int, text: str
 ) -> None:
     def stopped(*_: object) -> object:
         raise error
 
     monkeypatch.setattr(view.parts.process, "run", stopped)
     status, found = await view.post(DRAFT)
-    assert status == 422
+    assert status == wanted
     assert text in found
 
 
