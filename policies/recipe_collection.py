@@ -165,14 +165,10 @@ def _in_file(text: str) -> list[Recipe]:
 
 
 def _recipe(policy: str, tests: str, words: str) -> Recipe:
-    parsed = _parsed(policy)
-    return Recipe(parsed.name, _description(parsed), policy, tests, words)
-
-
-def _parsed(policy: str) -> Policy:
     file, found = parse_file(Source("recipe", policy))
     assert not found, found
-    return file.policies[0]
+    parsed = file.policies[0]
+    return Recipe(parsed.name, _description(parsed), policy, tests, words)
 
 
 def _description(policy: Policy) -> str:

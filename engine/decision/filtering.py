@@ -233,7 +233,8 @@ class _RowMemo:
         if self._groups.digests:
             table = self._groups.table(table, evaluation)
         if len(self.rejections) > _MOST_REJECTIONS:
-            self._start_over()
+            self._fresh.forget()
+            self.rejections, self._known = [None], {None: 0}
         portions = self._fresh.stale(table, evaluation.now, rows)
         if portions or len(self._codes) < len(table.nodes):
             self._codes = grown(self._codes, len(table.nodes), 0)
@@ -273,10 +274,6 @@ class _RowMemo:
             code = self._known[rejection] = len(self.rejections)
             self.rejections.append(rejection)
         return code
-
-    def _start_over(self) -> None:
-        self._fresh.forget()
-        self.rejections, self._known = [None], {None: 0}
 
 
 def check_on_the_way(

@@ -265,7 +265,7 @@ def _put(node: T, values: Values) -> T:
     def change(part: object) -> object:
         match part:
             case Ident(name, absolute=False) if name in values:
-                return _at(values[name], part.span)
+                return replace(values[name], span=part.span)
             case Comprehension(variables=names) if not values.keys().isdisjoint(names):
                 inner = {name: value for name, value in values.items() if name not in names}
                 target, body = _put(part.target, values), _put(part.body, inner)
@@ -278,11 +278,6 @@ def _put(node: T, values: Values) -> T:
                 return part
 
     return rewritten(node, change)
-
-
-def _at(value: Expr, span: Span) -> Expr:
-    """The value at the span of a name. The items of a list are shared: there may be many names."""
-    return replace(value, span=span)
 
 
 def _with_weight(item: Item, found: list[Diagnostic]) -> Item:

@@ -109,7 +109,8 @@ def _parsed(text: str, fragment: str) -> Url:
         rest = slash + path
         if user or host or rest:
             head = f"{head}//{user}{_escaped(host.encode(), _HOST_SAFE)}"
-    path = _escaped_path(rest)
+    raw = _unescaped(rest)
+    path = rest if _PATH.match(rest) else _escaped(raw, _PLAIN_PATH)
     return Url(text_checked(f"{head}{path}{tail}"), scheme, host, path, query)
 
 
@@ -172,11 +173,6 @@ def _unescaped(text: str) -> bytes:
     if _BAD_ESCAPE.search(text):
         raise EvaluationError("a `%` in a URL needs two hexadecimal digits")
     return _bytes_of(text)
-
-
-def _escaped_path(path: str) -> str:
-    raw = _unescaped(path)
-    return path if _PATH.match(path) else _escaped(raw, _PLAIN_PATH)
 
 
 def _query(url: Url) -> dict[str, tuple[str, ...]]:
