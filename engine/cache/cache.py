@@ -308,6 +308,8 @@ class Cache:
         self.accounts = ByteAccounts()
         # Keys of labels that policies may read.
         self.read_labels: Collection[str] = frozenset()
+        # The keys of pods that are on an account.
+        self._large: set[str] = set()
         self.nodes = NodeStore()
         # By namespace, and by key in each, because counts are mostly of one namespace.
         self._spaces: dict[str, dict[str, Peer]] = {}
@@ -366,9 +368,9 @@ class Cache:
         annotations, no names of containers, and only labels that policies read.
         """
         key = f"pods/{key_of(pod)}"
-        if size <= _USUAL_POD:
-            self.accounts.drop(key)
+        if size <= _USUAL_POD and key not in self._large:
             return pod
+        self._large.add(key)
         texts = (pod.labels, pod.annotations, pod.containers)
         if self.accounts.keep(pod.namespace, key, sum(map(bytes_of, texts))):
             return pod
@@ -415,7 +417,9 @@ class Cache:
 
     def remove_pod(self, key: str) -> None:
         self.assumptions.pop(key, None)
-        self.accounts.drop(f"pods/{key}")
+        if (large := f"pods/{key}") in self._large:
+            self._large.discard(large)
+            self.accounts.drop(large)
         if (gone := self.pod(key)) is not None:
             self._bodies.pop(gone.uid)
         self._replace(key, None)
