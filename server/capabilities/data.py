@@ -244,7 +244,7 @@ def source_part(sources: Iterable[SourceStatus]) -> StatusPart:
         asked = (
             source
             if reader.may_read(spec)
-            else msgspec.structs.replace(source, first_error=source.reason)
+            else msgspec.structs.replace(source, told_error=source.reason)
             for spec in policy.program.tables
             if (source := by_digest.get(spec.digest)) is not None
         )
