@@ -93,7 +93,7 @@ class CheckingProcess:
         self._lock = threading.Lock()
         self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
-        self._is_ready = self._is_closing = False
+        self._is_ready = self._is_closed = False
         self._began = 0.0
         # What the process says of its limit when it is ready.
         self._bytes_of_memory = MEMORY_MIB * MEBIBYTE
@@ -110,8 +110,6 @@ class CheckingProcess:
             try:
                 answer = self._answer(job, deadline, seconds)
             except _EndedError:
-                if self._is_closing:
-                    raise CheckTimeoutError("the server ends", _AGAIN) from None
                 # It had been idle for long, or somebody killed it, perhaps just as the job came.
                 answer = self._last_answer(job, deadline, seconds)
         kind, value = _unpickled(answer, self.schema)
@@ -121,15 +119,14 @@ class CheckingProcess:
         raise _too_large(self._bytes_of_memory) if kind == "memory" else CheckFailedError(value)
 
     def close(self) -> None:
-        """Ends the process and the check that it makes; the next one starts another process."""
-        self._is_closing = True
+        """Ends the process and the check that it makes; there is no other one."""
+        self._is_closed = True
         if (process := self._process) is not None:
             # It may have been closed just now.
             with suppress(ValueError):
                 process.kill()
         with self._lock:
             self._end()
-        self._is_closing = False
 
     def _last_answer(self, job: bytes, deadline: float, seconds: float) -> bytes:
         try:
@@ -142,9 +139,12 @@ class CheckingProcess:
         """The answer to a job. Raises _EndedError if the job may not be the cause of the end."""
         if self._process is not None and not self._process.is_alive():
             self._end()
-        if self._process is None or self._pipe is None:
+        if not self._is_closed and (self._process is None or self._pipe is None):
             self._process, self._pipe = self._started()
         process, pipe = self._process, self._pipe
+        # It may have been closed while the process was started.
+        if self._is_closed or process is None or pipe is None:
+            raise CheckTimeoutError("the server ends", _AGAIN)
         # A process that stands still neither reads nor writes: only its end ends a call.
         end = threading.Timer(max(0.0, deadline - time.monotonic()), process.kill)
         try:

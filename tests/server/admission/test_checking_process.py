@@ -116,9 +116,9 @@ def test_a_process_that_stands_still_is_replaced(process: CheckingProcess, size:
 @pytest.mark.parametrize("more", [0, 2])
 def test_a_process_that_cannot_be_started_is_no_result(more: int) -> None:
     """The machine has no room for one, or for its pipe, and has it again later."""
-    process = CheckingProcess(SCHEMA)
-    process.run(LONG, len, "")
-    process.close()
+    first, process = CheckingProcess(SCHEMA), CheckingProcess(SCHEMA)
+    first.run(LONG, len, "")
+    first.close()
     usual, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with tempfile.TemporaryFile() as file:
         first_free = file.fileno()
