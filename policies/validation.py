@@ -281,6 +281,11 @@ class CheckedFile:
         return is_test_file(self.source.name)
 
     @property
+    def may_have_hints(self) -> bool:
+        """Whether a check with hints can say more."""
+        return any(d.fix or d.remedy or d.severity == "error" for d in self.diagnostics)
+
+    @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """All diagnostics of the file, in the order of the text."""
         found = [*self.unread, *(d for p in self.policies for d in p.diagnostics)]
@@ -424,8 +429,7 @@ def check_source(
     `cost_limit` is the most steps that an expression may take for one node.
     """
     file = _check(source, schema, cost_limit)
-    is_wrong = any(d.fix or d.remedy or d.severity == "error" for d in file.diagnostics)
-    if not (has_hints and is_wrong):
+    if not (has_hints and file.may_have_hints):
         return file
     # Whoever checks a text without a mistake needs none of it.
     from policies.hints import shown, with_hints  # noqa: PLC0415

@@ -166,13 +166,14 @@ class _LastCheck(Generic[Found]):
     """A last check: what it found, and when. `version` is None where none has been made yet.
 
     `pause` is 0 for a result. What came of a late or failed check says nothing about the text: it
-    is checked again after the pause.
+    is checked again after the pause. `lacks_hints` says that hints are still to be looked for.
     """
 
     version: object
     found: Found
     at: float
     pause: float = 0.0
+    lacks_hints: bool = False
 
 
 class Checks(Generic[Given, Found]):
@@ -180,7 +181,8 @@ class Checks(Generic[Given, Found]):
 
     They are made in a process that can be killed, by turns: a namespace whose objects change again
     and again delays only itself, and so does a file. Only the newest version counts. What has had
-    no turn yet keeps its last version.
+    no turn yet keeps its last version. Hints take much longer than checks, so they come after all
+    checks, and those that were made in the same round wait for them a second at most.
     """
 
     def __init__(
@@ -206,36 +208,28 @@ class Checks(Generic[Given, Found]):
         """Whether `read` would find anything; the status of an object does not matter."""
         if not self._known.keys() <= given.keys():
             return True
-        changed = map(self._turn, self._changed(given))
-        return any(self._is_due(self._used.get(each, 0.0)) for each in changed)
+        turns = map(self._turn, (*self._changed(given), *self._without_hints(given)))
+        return any(self._is_due(self._used.get(each, 0.0)) for each in turns)
 
     def waiting(self, given: Mapping[str, Given]) -> bool:
         """Whether `read` would find anything now or later, when it has its turn."""
-        is_again = any(known.pause for known in self._known.values())
+        is_again = any(known.pause or known.lacks_hints for known in self._known.values())
         return is_again or not self._known.keys() <= given.keys() or bool(self._changed(given))
 
     def read(self, given: Mapping[str, Given]) -> Mapping[str, Found]:
         """What is found of those that are checked, in the order of the given names."""
-        known = {name: each for name, each in self._known.items() if name in given}
-        changed = self._changed(given)
+        self._known = {name: each for name, each in self._known.items() if name in given}
+        known, changed = dict(self._known), self._changed(given)
         self._forget(given)
         ends = self._clock() + (_ROUND_SECONDS if self._has_started else _START_SECONDS)
-        # By turn, those that are left in their order. First comes the first one of the namespace
-        # or file that has used the least.
-        left: dict[str, deque[tuple[int, str]]] = {}
-        for number, name in enumerate(changed):
-            left.setdefault(self._turn(name), deque()).append((number, name))
-        turns = [(self._used.get(each, 0.0), own[0][0], each) for each, own in left.items()]
-        heapify(turns)
-        alike: dict[object, Found] = {}
-        while turns and self._clock() < ends and self._is_due(turns[0][0]):
-            _, _, turn = heappop(turns)
-            _, name = left[turn].popleft()
+        checked, alike = set[str](), dict[object, Found]()
+        for name in self._in_turns(changed, ends):
             known[name] = self._check(name, given[name], alike)
-            if own := left[turn]:
-                heappush(turns, (self._used[turn], own[0][0], turn))
+            checked.add(name)
         if not self._has_started:
-            for name in (name for own in left.values() for _, name in own):
+            for name in changed:
+                if name in checked:
+                    continue
                 if self._clock() < ends + _START_SECONDS:
                     without = name, given[name], _WAITING, _BUSY
                     found, _ = self._without_rules(*without, is_late=True)
@@ -244,7 +238,32 @@ class Checks(Generic[Given, Found]):
                 known[name] = _LastCheck(None, found, 0.0)
             self._has_started = bool(given)
         self._known = {name: known[name] for name in given if name in known}
+        seconds = _ROUND_SECONDS if checked else _CHECK_SECONDS
+        hinted = dict(self._known)
+        for name in self._in_turns(self._without_hints(given), ends):
+            hinted[name] = self._with_hints(name, given[name], hinted[name], seconds)
+        self._known = hinted
         return self.stored
+
+    def _in_turns(self, names: Iterable[str], ends: float) -> Iterator[str]:
+        """The names that have their turn until then; what is done with each is on its account.
+
+        First comes the first one of the namespace or file that has used the least.
+        """
+        left: dict[str, deque[tuple[int, str]]] = {}
+        for number, name in enumerate(names):
+            left.setdefault(self._turn(name), deque()).append((number, name))
+        turns = [(self._used.get(each, 0.0), own[0][0], each) for each, own in left.items()]
+        heapify(turns)
+        while turns and (began := self._clock()) < ends and self._is_due(turns[0][0]):
+            used, _, turn = heappop(turns)
+            _, name = left[turn].popleft()
+            yield name
+            ended = self._clock()
+            used = max(used, began) + (ended - began) / _SHARE
+            self._used[turn] = min(used, ended + _PAUSE_SECONDS)
+            if own := left[turn]:
+                heappush(turns, (self._used[turn], own[0][0], turn))
 
     def _changed(self, given: Mapping[str, Given]) -> list[str]:
         """Those to check, that of the oldest check first."""
@@ -256,6 +275,11 @@ class Checks(Generic[Given, Found]):
             elif known.pause and self._clock() >= known.at + known.pause:
                 found.append((known.at, name))
         return [name for _, name in sorted(found)]
+
+    def _without_hints(self, given: Mapping[str, Given]) -> list[str]:
+        """Those whose text has been checked, but without hints."""
+        lacking = (name for name, known in self._known.items() if known.lacks_hints)
+        return [n for n in lacking if self._known[n].version == self._version(n, given[n])]
 
     def _version(self, name: str, text: Given) -> object:
         seen = self._versions.get(name)
@@ -270,43 +294,51 @@ class Checks(Generic[Given, Found]):
 
     def _check(self, name: str, text: Given, alike: dict[object, Found]) -> _LastCheck[Found]:
         """What a check finds; `alike` has what is found in the same round, by `_likeness`."""
-        began, turn = self._clock(), self._turn(name)
-        like, pause = self._likeness(name, text), 0.0
+        version, like = self._version(name, text), self._likeness(name, text)
         found = self._of_another(name, text, alike[like]) if like in alike else None
-        if found is None:
-            found, is_result = self._checked(name, text)
-            if not is_result:
-                before = self._known.get(name)
-                is_same = before is not None and before.version == self._version(name, text)
-                last = before.pause if before is not None and is_same else 0.0
-                pause = min(2 * last, _LONGEST_PAUSE) or _FIRST_PAUSE
-            if like is not None:
-                alike[like] = found
-        ended = self._clock()
-        used = max(self._used.get(turn, 0.0), began)
-        self._used[turn] = min(used + (ended - began) / _SHARE, ended + _PAUSE_SECONDS)
-        return _LastCheck(self._version(name, text), found, ended, pause)
+        if found is not None:
+            return _LastCheck(version, found, self._clock())
+        found, is_result, lacks_hints = self._checked(name, text)
+        if like is not None:
+            alike[like] = found
+        pause = 0.0
+        if not is_result:
+            before = self._known.get(name)
+            last = before.pause if before is not None and before.version == version else 0.0
+            pause = min(2 * last, _LONGEST_PAUSE) or _FIRST_PAUSE
+        return _LastCheck(version, found, self._clock(), pause, lacks_hints)
 
-    def _checked(self, name: str, text: Given) -> tuple[Found, bool]:
-        """What a check finds, and whether that is a result about the text.
-
-        One whose hints fail or take too long is made again without them.
-        """
-        message, hint, is_result, is_late = "", "", False, False
-        for has_hints in (True, False):
-            try:
-                return self._run(name, text, has_hints=has_hints), True
-            except CheckLimitError as error:
-                message, hint, is_result = error.message, error.hint, True
-            except CheckTimeoutError as error:
-                message, hint, is_result, is_late = error.message, _AGAIN, False, True
-                break
-            except CheckFailedError as error:
-                self._log.error("the check of %s failed: %s", name, error)
-                message, hint = "the check failed", "report this, with the log of Placet"
-                is_result = False
+    def _checked(self, name: str, text: Given) -> tuple[Found, bool, bool]:
+        """What a check finds, whether that is a result about the text, and may have hints."""
+        is_limit = is_late = False
+        try:
+            found = self._run(name, text, _CHECK_SECONDS, has_hints=False)
+            return found, True, self._may_have_hints(found)
+        except CheckLimitError as error:
+            message, hint, is_limit = error.message, error.hint, True
+        except CheckTimeoutError as error:
+            message, hint, is_late = error.message, _AGAIN, True
+        except CheckFailedError as error:
+            self._log.error("the check of %s failed: %s", name, error)
+            message, hint = "the check failed", "report this, with the log of Placet"
         found, is_read = self._without_rules(name, text, message, hint, is_late=is_late)
-        return found, is_result and is_read
+        return found, is_limit and is_read, False
+
+    def _with_hints(
+        self, name: str, text: Given, plain: _LastCheck[Found], seconds: float
+    ) -> _LastCheck[Found]:
+        """The check with hints, or without them where they cannot be made."""
+        try:
+            found = self._run(name, text, seconds, has_hints=True)
+            return replace(plain, found=found, lacks_hints=False)
+        except CheckTimeoutError:
+            # Next time it may have as long as a check.
+            return replace(plain, lacks_hints=seconds < _CHECK_SECONDS)
+        except CheckLimitError:
+            pass
+        except CheckFailedError as error:
+            self._log.error("the hints of %s failed: %s", name, error)
+        return replace(plain, lacks_hints=False)
 
     def _forget(self, given: Mapping[str, Given]) -> None:
         """Forgets what is absent, and turns of nothing that have nothing to wait for."""
@@ -317,8 +349,12 @@ class Checks(Generic[Given, Found]):
     # ---- what objects and files differ in
 
     @abstractmethod
-    def _run(self, name: str, text: Given, *, has_hints: bool) -> Found:
+    def _run(self, name: str, text: Given, seconds: float, *, has_hints: bool) -> Found:
         """What the process finds; raises as it does."""
+
+    @abstractmethod
+    def _may_have_hints(self, found: Found) -> bool:
+        """Whether a check with hints can say more."""
 
     @abstractmethod
     def _without_rules(
@@ -348,9 +384,12 @@ class Checks(Generic[Given, Found]):
 class Objects(Checks[bytes, StoredObject]):
     """The objects of the cluster as checks find them, by turns of their namespaces."""
 
-    def _run(self, name: str, text: bytes, *, has_hints: bool) -> StoredObject:
+    def _run(self, name: str, text: bytes, seconds: float, *, has_hints: bool) -> StoredObject:
         check = partial(check_stored, has_hints=has_hints)
-        return self._process.run(_CHECK_SECONDS, check, name, text, self._process.schema)
+        return self._process.run(seconds, check, name, text, self._process.schema)
+
+    def _may_have_hints(self, found: StoredObject) -> bool:
+        return not found.checked.holds
 
     def _without_rules(
         self, name: str, text: bytes, message: str, hint: str, *, is_late: bool
@@ -391,9 +430,12 @@ class Objects(Checks[bytes, StoredObject]):
 class Files(Checks[str, CheckedFile]):
     """The checks of policy files. What has used the least time comes first; none has to pause."""
 
-    def _run(self, name: str, text: str, *, has_hints: bool) -> CheckedFile:
+    def _run(self, name: str, text: str, seconds: float, *, has_hints: bool) -> CheckedFile:
         check = partial(check_source, has_hints=has_hints)
-        return self._process.run(_CHECK_SECONDS, check, Source(name, text), self._process.schema)
+        return self._process.run(seconds, check, Source(name, text), self._process.schema)
+
+    def _may_have_hints(self, found: CheckedFile) -> bool:
+        return found.may_have_hints
 
     def _without_rules(
         self, name: str, text: str, message: str, hint: str, *, is_late: bool

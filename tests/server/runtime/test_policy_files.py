@@ -14,6 +14,7 @@ from server.admission.checking_process import (
     CheckFailedError,
     CheckingProcess,
     CheckLimitError,
+    CheckTimeoutError,
 )
 from server.runtime.policies import PolicyReader
 
@@ -46,6 +47,23 @@ class WithoutHints(CheckingProcess):
         return function(*args)
 
 
+class SlowHints(CheckingProcess):
+    """It checks in this process. A check with hints takes ten seconds."""
+
+    def __init__(self) -> None:
+        super().__init__(SCHEMA)
+        self.seconds = 0.0
+        self.hinted = 0
+
+    def run(self, seconds: float, function: Callable[..., T], *args: object) -> T:
+        if isinstance(function, partial) and function.keywords["has_hints"]:
+            self.seconds += min(seconds, 10.0)
+            if seconds < 10.0:
+                raise CheckTimeoutError("the check took longer than 1 s", "try again")
+            self.hinted += 1
+        return function(*args)
+
+
 def write(folder: Path, **texts: str) -> None:
     for name, text in texts.items():
         (folder / f"{name}.policy").write_text(text, encoding="utf-8")
@@ -69,6 +87,23 @@ def test_a_file_whose_check_takes_long_does_not_hold_back_others(tmp_path: Path)
     write(tmp_path, b=GOOD.format("mended"))
     reader.read({})
     assert in_force(reader) == ["a4", "mended"]
+
+
+def test_hints_that_take_long_hold_back_no_other_file(tmp_path: Path) -> None:
+    process = SlowHints()
+    reader = PolicyReader([tmp_path], SCHEMA, LOG, process, lambda: process.seconds)
+    write(tmp_path, z=GOOD.format("z"))
+    reader.read({})
+    hostile = {f"h{n}": GOOD.format(f"h{n}").replace("true", "pod._") for n in range(3)}
+    write(tmp_path, z=GOOD.format("edited"), **hostile)
+    began = process.seconds
+    reader.read({})
+    assert in_force(reader) == ["edited"]
+    assert process.seconds - began <= 1.0
+    while reader.changed():
+        reader.read({})
+        assert process.seconds < 100
+    assert process.hinted == 3
 
 
 def test_a_failing_hint_leaves_the_plain_error(tmp_path: Path) -> None:
