@@ -18,8 +18,7 @@ from typing import TypeVar
 
 from grammar.clauses import CLAUSE_WORDS, CLAUSES_ARE
 from grammar.messages import catalogue
-from grammar.messages.diagnostics import SIMILAR, Diagnostic, Fix
-from grammar.messages.helping import Helper, helped, tried
+from grammar.messages.diagnostics import SIMILAR, Diagnostic, Fix, Helper, helped, tried
 from grammar.mistakes import syntax_mistakes
 from grammar.mistakes.names import of_clause
 from grammar.mistakes.readings import clause_of

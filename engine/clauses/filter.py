@@ -5,8 +5,7 @@ from __future__ import annotations
 from engine.clauses.meaning import ClauseMeaning
 from engine.program.policy_compiler import UNDECIDING, PolicyCompiler
 from engine.program.program import FilterProgram, GroupReads, WaitProgram
-from engine.selectors.portable_parts import Part, Telling
-from engine.selectors.terms import UnportableError
+from engine.selectors.terms import Part, Telling, UnportableError
 from grammar.clauses.filter import Filter
 from grammar.tree.clause_parts import WaitUntil
 from grammar.tree.walk import children

@@ -11,8 +11,7 @@ from engine.counting.bounds import ON, GroupCounts
 from engine.program.operations import THOUSANDTHS
 from engine.program.policy_compiler import PolicyCompiler
 from engine.program.program import CountClause, GroupKind, Mutual, everywhere
-from engine.selectors.portable_parts import Json, Part, Telling, label_selector
-from engine.selectors.terms import Terms, UnportableError
+from engine.selectors.terms import Json, Part, Telling, Terms, UnportableError, label_selector
 from grammar.clauses.limit import Limit
 from grammar.tree.ast import Expr
 from grammar.values.quantity import NANO, Quantity

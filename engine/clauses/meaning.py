@@ -18,7 +18,7 @@ from engine.program.frame import Frame
 from engine.program.pod_shape import Path
 from engine.program.policy_compiler import PolicyCompiler
 from engine.program.program import ClauseProgram
-from engine.selectors.portable_parts import Part, Telling
+from engine.selectors.terms import Part, Telling
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import AnyClause
 

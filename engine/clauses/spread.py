@@ -11,8 +11,7 @@ from engine.clauses.meaning import ClauseMeaning, CountEvidence
 from engine.counting.bounds import GroupCounts, fewest
 from engine.program.policy_compiler import PolicyCompiler
 from engine.program.program import CountClause, Peers
-from engine.selectors.portable_parts import Json, Part, Telling, label_selector
-from engine.selectors.terms import UnportableError
+from engine.selectors.terms import Json, Part, Telling, UnportableError, label_selector
 from grammar.clauses.spread import Spread
 from grammar.tree.clause_parts import Bound
 

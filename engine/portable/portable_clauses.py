@@ -11,8 +11,7 @@ import msgspec
 from engine.clauses import MEANINGS
 from engine.objects.request_pod import ObjectCodec, Pod
 from engine.program.pod_shape import PodReads
-from engine.selectors.portable_parts import Part, Telling
-from engine.selectors.terms import Frozen, LabelConditions, UnportableError
+from engine.selectors.terms import Frozen, LabelConditions, Part, Telling, UnportableError
 from grammar.checker.policy_checker import Checked
 from grammar.tree.ast import Literal
 from grammar.tree.clause_parts import ClauseThatRejects

@@ -15,8 +15,16 @@ from engine.objects.decoding import ObjectDecoder
 from engine.objects.request_pod import FORM, Exemptions, RequestPod, form_text
 from engine.portable.portable_clauses import Left, PortablePolicy
 from engine.program.program import Program
-from engine.selectors.portable_parts import Json, Part
-from engine.selectors.terms import ALWAYS, MOST_TERMS, Algebra, Frozen, UnportableError, expressions
+from engine.selectors.terms import (
+    ALWAYS,
+    MOST_TERMS,
+    Algebra,
+    Frozen,
+    Json,
+    Part,
+    UnportableError,
+    expressions,
+)
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 EXPENSIVE = "the policy takes too much time"

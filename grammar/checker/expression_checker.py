@@ -26,8 +26,16 @@ from grammar.meaning.environment import (
     variables_of_macro,
 )
 from grammar.messages import catalogue
-from grammar.messages.diagnostics import SIMILAR, Diagnostic, nearest
-from grammar.messages.helping import OF_EXPRESSION, Helper, Remedy, answered, helped
+from grammar.messages.diagnostics import (
+    OF_EXPRESSION,
+    SIMILAR,
+    Diagnostic,
+    Helper,
+    Remedy,
+    answered,
+    helped,
+    nearest,
+)
 from grammar.tree import ast
 from grammar.tree.policy import DATA
 from grammar.tree.printer import print_expression

@@ -21,8 +21,7 @@ from grammar.meaning.constants import coerce, literal
 from grammar.meaning.environment import FUNCTIONS_OF_CARDS, Environment
 from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
-from grammar.messages.diagnostics import Diagnostic
-from grammar.messages.helping import told
+from grammar.messages.diagnostics import Diagnostic, told
 from grammar.syntax.parser import MAX_DEPTH, MAX_NAME
 from grammar.tree.ast import DefCall, Expr, Ident, LetReference
 from grammar.tree.clause_parts import AnyClause, ClauseThatRejects, Template

@@ -11,7 +11,7 @@ from grammar.clauses import reading
 from grammar.clauses.kind import ClauseChecker, ClausePart, Line, Names
 from grammar.clauses.reading import Child, expr_of, has, span_of, tokens
 from grammar.messages import catalogue
-from grammar.messages.helping import told
+from grammar.messages.diagnostics import told
 from grammar.tree.ast import Expr, Ident
 from grammar.tree.clause_parts import Bound, Per, PodSet, PodState, Strength
 from grammar.tree.policy import COUNT, COUNT_OF_NODES, DATA, GROUP

@@ -11,7 +11,7 @@ from grammar.clauses.kind import ClauseChecker, ClauseKind, ClausePart, Line, ex
 from grammar.clauses.reading import Child
 from grammar.messages import catalogue
 from grammar.messages.catalogue import ParseError
-from grammar.messages.helping import told
+from grammar.messages.diagnostics import told
 from grammar.tree.ast import Expr, Ident, Literal
 from grammar.tree.clause_parts import AnyClause, Bounds, MissingGives, Order, SchedulerNeed
 from grammar.tree.printer import print_expression

@@ -2,6 +2,6 @@
 
 Belongs here: what to write for a word that the parser stops at or a part that the checker finds
 wrong, items of plain English and of other languages, and the trial of a hint. Must not: anything
-that a text without an error needs. Nothing below imports from here; `grammar.messages.helping`
+that a text without an error needs. Nothing below imports from here; `grammar.messages.diagnostics`
 asks.
 """

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from grammar.meaning.environment import FUNCTIONS
 from grammar.messages import habits, plain_words
-from grammar.messages.helping import Remedy
+from grammar.messages.diagnostics import Remedy
 from grammar.messages.plain_words import RESOURCES, words_of
 from grammar.mistakes.fields import KINDS, MACROS, grouped, is_read, name_among, optional, selected
 from grammar.mistakes.names import NameRemedies

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Field, Schema
 from grammar.messages import habits, plain_words
-from grammar.messages.diagnostics import nearest
-from grammar.messages.helping import Remedy
+from grammar.messages.diagnostics import Remedy, nearest
 from grammar.messages.plain_words import amount_in_words, words_of
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string

@@ -17,8 +17,7 @@ from typing import Any
 
 from grammar.meaning.schema import Schema, print_as_written
 from grammar.messages import habits
-from grammar.messages.diagnostics import SIMILAR, Diagnostic, Fix, nearest
-from grammar.messages.helping import Remedy
+from grammar.messages.diagnostics import SIMILAR, Diagnostic, Fix, Remedy, nearest
 from grammar.messages.plain_words import amount_in_words, is_series, words_of
 from grammar.mistakes.fields import PARTS, FieldRemedies, bare, is_read, replaced
 from grammar.tree import ast

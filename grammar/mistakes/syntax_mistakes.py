@@ -18,8 +18,7 @@ from dataclasses import dataclass, replace
 
 from grammar.clauses import CLAUSE_WORDS, CLAUSES_ARE
 from grammar.messages import catalogue, habits
-from grammar.messages.diagnostics import Diagnostic, Fix, nearest, only_nearest
-from grammar.messages.helping import Leads
+from grammar.messages.diagnostics import Diagnostic, Fix, Leads, nearest, only_nearest
 from grammar.mistakes.misplaced import ITEMS, PARTS, WORDS, Misplaced, with_edit
 from grammar.mistakes.rewrites import ROWS, WrittenPart, rewritten, seconds_of
 from grammar.syntax.parser import Lexemes

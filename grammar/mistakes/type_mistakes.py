@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from grammar.messages import plain_words
-from grammar.messages.helping import Remedy
+from grammar.messages.diagnostics import Remedy
 from grammar.mistakes.calls import CallRemedies
 from grammar.mistakes.fields import KINDS, RELATIONS, grouped, is_read, replaced
 from grammar.tree import ast

@@ -27,8 +27,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 from grammar.clauses import CLAUSE_WORDS, KINDS
 from grammar.messages import catalogue
 from grammar.messages.catalogue import ParseError
-from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.messages.helping import Helper, Leads, answered
+from grammar.messages.diagnostics import Diagnostic, Fix, Helper, Leads, answered
 from grammar.syntax.clause_builder import Builder
 from grammar.tree.ast import Expr, Literal
 from grammar.tree.policy import File, Item

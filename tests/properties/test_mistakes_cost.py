@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grammar.meaning.schema import load_schema
-from grammar.messages.helping import Helper, helped
+from grammar.messages.diagnostics import Helper, helped
 from grammar.mistakes import syntax_mistakes
 from grammar.mistakes.names import of_clause
 from grammar.mistakes.type_mistakes import Remedies

@@ -6,8 +6,7 @@ import pytest
 
 from engine.clauses.limit import HOST
 from engine.portable.portable_clauses import Left, PortablePolicy
-from engine.selectors.portable_parts import Json, Part
-from engine.selectors.terms import Frozen
+from engine.selectors.terms import Frozen, Json, Part
 from tests.support.builders import pod, raw
 from tests.support.engines import CODEC, checked
 

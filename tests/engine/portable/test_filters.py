@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.portable.portable_clauses import Left, PortablePolicy
-from engine.selectors.portable_parts import Part
-from engine.selectors.terms import ALWAYS, NEVER, Frozen, Terms, accepts
+from engine.selectors.terms import ALWAYS, NEVER, Frozen, Part, Terms, accepts
 from policies.resource import NodeRequirement
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC, checked, engine_of
