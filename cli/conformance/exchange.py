@@ -49,7 +49,7 @@ Way = Literal["once", "repeated", "apart", "at-once", "text", "slow", "broken", 
 class Case(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
     """A case: a question about a verb, and the checks of its answers.
 
-    `expect` names checks of `expectations.py`. `change` is a JSON merge patch (RFC 7396) of the
+    `expect` names checks of `run.py`. `change` is a JSON merge patch (RFC 7396) of the
     request. `node_bytes` is the least size of each node. `why` is what kube-scheduler does with
     another answer.
     """

@@ -16,8 +16,7 @@ from pytest_aiohttp import AiohttpServer
 
 from cli.conformance.api_server import stand_in_api
 from cli.conformance.exchange import Caller, Verb, contracts, own_cluster
-from cli.conformance.expectations import EXPECTATIONS
-from cli.conformance.run import Conformance, ContractResult, counts
+from cli.conformance.run import EXPECTATIONS, Conformance, ContractResult, counts
 from cli.main import main
 from cli.render import render
 from tests.cli.conformance.stub_extender import (
