@@ -30,7 +30,7 @@ from grammar.values.errors import EvaluationError
 from grammar.values.named_formats import is_qualified
 from grammar.values.quantity import NANO, Quantity
 from grammar.values.time import SECOND, Duration
-from policies.disk import contents, standard_input
+from policies.disk import MOST_OF_TEXT, contents, standard_input
 from server.settings import SettingsError, parse_address
 
 
@@ -87,7 +87,11 @@ def read_input() -> str:
 def input_lines() -> Iterator[str]:
     """The lines of standard input as they come. Raises CommandError."""
     try:
-        yield from sys.stdin
+        while line := sys.stdin.readline(MOST_OF_TEXT + 1):
+            if len(line) > MOST_OF_TEXT:
+                message = f"a line of standard input has more than {MOST_OF_TEXT:,} characters"
+                raise CommandError(message, "divide it into several lines")
+            yield line
     except UnicodeDecodeError:
         raise CommandError("standard input is not UTF-8 text", "save it as UTF-8") from None
 

@@ -30,8 +30,8 @@ from grammar.messages.texts import counted, cut, excerpt, named
 NAMED = 4
 # Of more nodes than these there is a row for each only if it is asked for.
 _LISTED = 20
-# The most rows of a part, and names in a cell.
-_ROWS, _NAMED = 20, 5
+# The most rows of a part.
+_ROWS = 20
 # The most rows of a trace: a loop over the pods of a node has steps for each pod.
 _STEPS = 40
 # The longest value in a trace.

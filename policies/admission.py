@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -30,6 +31,8 @@ from policies.validation import (
     of_objects,
     stopped_file,
 )
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +113,15 @@ class StoredObject:
     remembered: tuple[Checked, ...] = ()
 
 
-class _Refused(msgspec.Struct):
-    """Refused object, of which only the head is kept; the API server stores no `refused`."""
+class _Head(msgspec.Struct):
+    """Head of an object; the API server stores no `refused`, which is why nothing else is kept."""
 
-    refused: str = ""
-
-
-class _Whole(msgspec.Struct):
     apiVersion: str = ""
     kind: str = ""
     metadata: Metadata = Metadata()
     spec: dict[str, msgspec.Raw] = {}
     status: dict[str, msgspec.Raw] = {}
+    refused: str = ""
 
 
 # The enforcement modes whose pods do not wait for a valid version.
@@ -136,28 +136,20 @@ def refused(raw: bytes, why: str, *, with_last: bool) -> bytes:
 
     It is checked as an object with the error `why`. `with_last` keeps its last valid version.
     """
-    read = msgspec.json.decode(raw, type=_Whole)
-    spec = {key: part for key, part in read.spec.items() if key not in ("rules", "parameters")}
+    head = msgspec.json.decode(raw, type=_Head)
+    spec = {key: part for key, part in head.spec.items() if key not in ("rules", "parameters")}
     if sum(map(len, map(bytes, spec.values()))) > _MOST_OF_HEAD:
         spec = {}
-    return msgspec.json.encode(
-        {
-            "apiVersion": read.apiVersion,
-            "kind": read.kind,
-            "metadata": read.metadata,
-            "spec": {**spec, "rules": ""},
-            "status": {k: part for k, part in read.status.items() if with_last or k != "inForce"},
-            "refused": why,
-        }
-    )
+    head.spec, head.refused = {**spec, "rules": msgspec.Raw(b'""')}, why
+    if not with_last:
+        head.status.pop("inForce", None)
+    return msgspec.json.encode(head)
 
 
 def refusal(raw: bytes) -> str:
     """Why only the head of an object is kept; empty for one that is whole."""
-    try:
-        return msgspec.json.decode(raw, type=_Refused).refused
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return ""
+    head = _read(raw, _Head)
+    return head.refused if head is not None else ""
 
 
 def check_stored(name: str, raw: bytes, schema: Schema, *, has_hints: bool = True) -> StoredObject:
@@ -185,11 +177,8 @@ def likeness(name: str, raw: bytes) -> object | None:
 
     None for an object without a namespace, and for one that cannot be read.
     """
-    try:
-        written = msgspec.json.decode(raw, type=_Written)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    if not written.metadata.namespace or written.refused:
+    written = _read(raw, _Written)
+    if written is None or not written.metadata.namespace or written.refused:
         return None
     kind = name.partition("/")[0], written.apiVersion, written.kind
     return *kind, written.metadata.name, bytes(written.spec)
@@ -207,9 +196,7 @@ def of_another(name: str, raw: bytes, other: StoredObject) -> StoredObject | Non
     rules = manifest.spec.rules or ""
     if "namespace" in rules or "configmap" in rules:
         return None
-    try:
-        own = msgspec.json.decode(raw, type=type(manifest))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    if (own := _read(raw, type(manifest))) is None:
         return None
     own = msgspec.structs.replace(own, spec=manifest.spec)
     policies = tuple(
@@ -372,9 +359,17 @@ def _part(raw: bytes, field: str) -> object:
 
 
 def _spec(raw: bytes) -> Mapping[str, object] | None:
+    read = _read(raw, _Spec)
+    return read.spec if read is not None else None
+
+
+class _Spec(msgspec.Struct):
+    spec: dict[str, Any] | None = None
+
+
+def _read(raw: bytes, kind: type[T]) -> T | None:
+    """The JSON of an object as this kind; None for what is no such JSON."""
     try:
-        value = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return msgspec.json.decode(raw, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    spec = value.get("spec") if isinstance(value, dict) else None
-    return spec if isinstance(spec, dict) else None

@@ -553,7 +553,9 @@ def _further(checked: Checked, cost_limit: int, *, filled: bool = False) -> Chec
         named = {parameter.name for parameter in checked.policy.parameters}
         idents = (e for e in walk(checked.template.items) if isinstance(e, Ident))
         places = [e.span for e in idents if e.name in named]
-        found = [d for d in found if d.code not in _BY_DEFAULT or not _holds_any(d.span, places)]
+        found = [
+            d for d in found if d.code not in _BY_DEFAULT or not any(map(d.span.holds, places))
+        ]
     return replace(checked, diagnostics=(*checked.diagnostics, *found))
 
 
@@ -577,10 +579,6 @@ def _in_cluster(checked: Checked, cluster: ClusterFacts) -> Checked:
         or not any(s.start <= each.span.end and each.span.start <= s.end for s in spans)
     )
     return replace(checked, diagnostics=(*known, *found))
-
-
-def _holds_any(span: Span, places: Iterable[Span]) -> bool:
-    return any(span.start <= place.start and place.end <= span.end for place in places)
 
 
 def _without_echoes(checked: Checked, source: Source) -> Checked:

@@ -208,6 +208,7 @@ async def _from_files(files: str, context: str | None) -> Any:
         raise ClusterConfigurationError(f"{what} has no user `{chosen.user}`", hint)
     logging.getLogger("kubernetes_asyncio.config.kube_config").addFilter(_is_not_raised)
     try:
+        _check_token(files, chosen.user)
         loader: Any = await load_kube_config(
             config_file=files, context=context, client_configuration=configuration
         )
@@ -228,11 +229,27 @@ async def _from_files(files: str, context: str | None) -> Any:
     async def reread(configuration: Any) -> None:
         nonlocal due
         if not is_plugin and time.monotonic() >= due:
+            _check_token(files, chosen.user)
             await loader.load_and_set(configuration)
             due = time.monotonic() + _REREAD_SECONDS
 
     configuration.refresh_api_key_hook = reread
     return configuration
+
+
+def _check_token(files: str, user: str) -> None:
+    """Raises OSError for a token file that the library would wait for, or never stop to read."""
+    for path in _present(files):
+        for item in _items(_read([path]), "users"):
+            match item:
+                case {"name": name, "user": {"tokenFile": str(file)}} if str(name) == user:
+                    try:
+                        contents(path.parent / file, takes_pipes=False)
+                    except OSError as error:
+                        error.filename = str(path.parent / file)
+                        raise
+                case _:
+                    pass
 
 
 def _is_not_raised(record: logging.LogRecord) -> bool:

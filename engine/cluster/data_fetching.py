@@ -24,6 +24,7 @@ from engine.errors import ApiError, ApiUnreachableError, why
 from engine.objects.decoding import read_json
 from engine.program.tables import MOST_BYTES
 from grammar.messages.texts import shown
+from policies.disk import contents
 
 METRICS = "/apis/metrics.k8s.io/v1beta1/nodes"
 _MOST_REASON = 160
@@ -149,8 +150,8 @@ class PrometheusClient:
             "User-Agent": self._agent,
         }
         if self._token is not None and urlsplit(url).scheme == "https":
-            token = await asyncio.to_thread(self._token.read_text)
-            headers["Authorization"] = f"Bearer {token.strip()}"
+            token = await asyncio.to_thread(contents, self._token, takes_pipes=False)
+            headers["Authorization"] = f"Bearer {token.decode().strip()}"
         return headers
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes:

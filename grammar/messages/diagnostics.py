@@ -134,15 +134,24 @@ def plain(diagnostic: Diagnostic, source: Source) -> str:
     return escaped(f"{where}: {diagnostic.kind}: {diagnostic.message}{hint}")
 
 
+# The most characters of a line before and behind the begin of a span.
+_MOST_BESIDE = 400
+
+
 def human(diagnostic: Diagnostic, source: Source) -> str:
     """Several lines: the message, the line of text, carets under the span, and the hint."""
     line, column = source.position(diagnostic.span.start)
     end_line, end_column = source.position(diagnostic.span.end)
     text = source.line(line)
     end = end_column - 1 if end_line == line else len(text)
+    # Of a long line only what is around the begin of the span is shown.
+    first, last = max(0, column - 1 - _MOST_BESIDE), column - 1 + _MOST_BESIDE
+    end = min(end, last)
     before, marked, after = (
-        escaped(part, "\t") for part in (text[: column - 1], text[column - 1 : end], text[end:])
+        escaped(part, "\t")
+        for part in (text[first : column - 1], text[column - 1 : end], text[end:last])
     )
+    before, after = "…" * (first > 0) + before, after + "…" * (last < len(text))
     # Tabs keep their width only if the caret line repeats them.
     lead = "".join("\t" if c == "\t" else " " for c in before)
     gutter = " " * len(str(line))

@@ -40,6 +40,17 @@ def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -
     assert not wants_colour(Terminal())
 
 
+@pytest.mark.parametrize("before", [0, 200_000])
+def test_of_a_long_line_the_part_with_the_mistake_is_shown(before: int) -> None:
+    source = Source("a.policy", f"{'a' * before} here {'b' * 200_000}")
+    found = Diagnostic("P0001", "error", "wrong", Span(before + 1, before + 5))
+    (text, _) = render([(found, source)], "human")
+    line, carets = text.splitlines()[3:5]
+    assert len(line) < 1000
+    assert line.endswith("b…")
+    assert line[carets.index("^") : carets.rindex("^") + 1] == "here"
+
+
 def test_colour_adds_nothing_else(finding: Finding) -> None:
     """Without its escapes a coloured text is the plain one."""
     coloured = "\n".join(render([finding], "human", colour=True))

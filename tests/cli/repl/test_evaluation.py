@@ -280,3 +280,10 @@ def test_an_unreadable_file_is_an_error_before_the_first_line(
     done = placet("repl", *arguments, stdin="1\n")
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(error)
+
+
+def test_a_line_that_never_ends_ends_the_session(placet: Placet) -> None:
+    done = placet("repl", stdin=f"1\n{'1' * 1_100_000}\n2\n")
+    assert done.code == 2
+    assert done.out == "1 : int\n"
+    assert "a line of standard input has more than 1,048,576 characters" in done.err

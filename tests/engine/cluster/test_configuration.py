@@ -181,6 +181,7 @@ def written(server: str = "server: 'https://a'", user: str = "token: t", name: s
         (written("server: 'http://a:99999'"), "`http://a:99999` is not the URL of a server"),
         (written("server: 5"), "a part of it is not what a kubeconfig has there"),
         (written(user="tokenFile: /no/token"), "`/no/token`: no such file or directory"),
+        (written(user="tokenFile: /dev/zero"), "`/dev/zero`: it is not a regular file"),
         (
             written(user="exec: {apiVersion: client.authentication.k8s.io/v1, command: no-plugin}"),
             "cannot be used: `no-plugin`: no such file or directory",

@@ -18,7 +18,7 @@ import pytest
 from aiohttp import web
 
 from engine.cluster.client import connect
-from engine.cluster.data_fetching import METRICS, PrometheusClient
+from engine.cluster.data_fetching import METRICS, PrometheusClient, SourceError
 from engine.cluster.data_sources import DataKeeper, SourceParts
 from engine.cluster.data_watching import ObjectRows
 from engine.fairness import ByteAccounts
@@ -372,6 +372,13 @@ async def test_a_token_is_for_https_alone(tmp_path: Path) -> None:
         await kept.read(n1=(1.0,))
     assert "Authorization" not in headers[0]
     assert headers[0]["User-Agent"] == "placet/1"
+
+
+async def test_a_token_that_never_ends_is_not_read() -> None:
+    client = PrometheusClient("placet/1", token=Path("/dev/zero"))
+    with pytest.raises(SourceError, match="it is not a regular file"):
+        await client.query("https://127.0.0.1:1", "up", 5.0)
+    await client.close()
 
 
 # ---- metrics of nodes
