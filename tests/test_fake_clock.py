@@ -25,6 +25,8 @@ REAL = {
     "tests/recorder/edits.py: Edits": "waits for another process",
     "tests/recorder/served.py: _is_ready": "waits for another process",
     "tests/server/verbs/test_decision_queue.py: BlockingDecider": "blocks the event loop",
+    "tests/server/runtime/test_stalled_tasks.py: _pause": "is used with a fake clock alone",
+    "tests/server/runtime/test_stalled_tasks.py: lived": "is used with a fake clock alone",
     "tests/support/api_proxy.py: ApiProxy": "is between real programs",
     "tests/support/fake_api_server.py: listening": "ends what is left of a server",
     "tests/support/hostile_clients.py: _attack": "is a program of its own",

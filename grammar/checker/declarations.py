@@ -27,9 +27,11 @@ from grammar.syntax.parser import MAX_DEPTH
 from grammar.tree.ast import (
     Call,
     Comprehension,
+    DefCall,
     Expr,
     Ident,
     Index,
+    LetReference,
     ListLiteral,
     Literal,
     MapLiteral,
@@ -604,16 +606,16 @@ def _uses(definition: Definition, names: Mapping[str, object]) -> dict[str, int]
 
 
 def name_used(expr: Expr) -> str:
-    """The name or function of an unchecked expression, which may be a definition; or empty."""
+    """The name or function of an expression, which may be a definition; or empty."""
     match expr:
-        case Ident(name) | Call(name, None):
+        case Ident(name) | Call(name, None) | LetReference(name) | DefCall(name):
             return name
         case _:
             return ""
 
 
 def names_used(part: object, clauses: Mapping[str, Cards]) -> Iterator[str]:
-    """The names that an unchecked part of a policy uses, also where cards are written out."""
+    """The names that a part of a policy uses, also where cards are written out."""
     parts, seen = [part], set[tuple[str, bool]]()
     while parts:
         for expr in walk(parts.pop()):

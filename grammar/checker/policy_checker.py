@@ -122,8 +122,19 @@ def refusal(checked: Checked, unparsed: frozenset[str] | None = None) -> Checked
         if not found.broken:
             return found
         wrong = [d.span for d in found.diagnostics if d.severity == "error"]
-        kept = [item for item in kept if not any(item.span.holds(each) for each in wrong)]
+        kept = _whole([i for i in kept if not any(i.span.holds(each) for each in wrong)])
     return None
+
+
+def _whole(items: Sequence[Item]) -> Sequence[Item]:
+    """The checked items of which no definition is absent that they read."""
+    known = {item.name for item in items if isinstance(item, Definition)}
+    absent = [
+        item
+        for item in items
+        if any(isinstance(e, LetReference | DefCall) and e.name not in known for e in walk([item]))
+    ]
+    return _whole([item for item in items if item not in absent]) if absent else items
 
 
 def _could_reject(item: Item) -> bool:

@@ -378,6 +378,7 @@ async def test_a_server_that_closes(ends: Ends) -> None:
     ends.send(post(b"/filter", b"<1>"))
     assert ends.transport.written == b""
     ends.connection.connection_lost(OSError("reset"))
+    await asyncio.sleep(0)
     assert ends.server.is_lost
 
 

@@ -152,7 +152,7 @@ async def test_problems_stand_at_the_lines_of_the_yaml() -> None:
 async def test_a_problem_of_a_field_stands_at_the_field() -> None:
     raw = policy(RULES).replace(b'"podSelector"', b'"weight":-1,"podSelector"')
     states = states_of(Parts(Journal(), cluster=Cluster("", bodies={NAME: raw})))
-    found = (await states.policy(ViewQuestion({"name": NAME})))()
+    found = (await states.policy(ViewQuestion({"namespace": "shop", "name": "share"})))()
     (problem,) = [each for each in found.diagnostics if each.severity == "error"]
     assert found.text.splitlines()[problem.line - 1] == "  weight: -1"
 
@@ -162,7 +162,7 @@ async def test_a_problem_of_a_field_stands_at_the_field() -> None:
 
 TEXT = """
 policy web { for pods where pod.labels["app"] == "web" filter "a" { require true } }
-policy low { weight 0 for pods where pod.name != "" filter "b" { require node.nme == "x" } }
+policy low { weight 0 failure ignore for pods where true filter "b" { require node.nme == "x" } }
 policy all { for pods where pod.labels["app"] != "" filter "c" { require node.name == "n" } }
 """
 SPEC = {"podSelector": {"matchLabels": {"app": "web"}}}
