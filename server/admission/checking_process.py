@@ -69,8 +69,11 @@ class CheckFailedError(Exception):
     """A check that met a fault of Placet; the text says where."""
 
 
-class _EndedError(Exception):
-    """A process that ended by itself or by a kill."""
+class _EndedError(CheckTimeoutError):
+    """A process that ended by itself or by a kill; the kernel kills the largest without memory."""
+
+    def __init__(self) -> None:
+        super().__init__("the process for checks was ended twice", _AGAIN)
 
 
 class CheckingProcess:
@@ -111,7 +114,7 @@ class CheckingProcess:
                 answer = self._answer(job, deadline, seconds)
             except _EndedError:
                 # It had been idle for long, or somebody killed it, perhaps just as the job came.
-                answer = self._last_answer(job, deadline, seconds)
+                answer = self._answer(job, deadline, seconds)
         kind, value = _unpickled(answer, self.schema)
         if kind == "result":
             found: T = value
@@ -127,13 +130,6 @@ class CheckingProcess:
                 process.kill()
         with self._lock:
             self._end()
-
-    def _last_answer(self, job: bytes, deadline: float, seconds: float) -> bytes:
-        try:
-            return self._answer(job, deadline, seconds)
-        except _EndedError:
-            # The kernel kills the largest process when the machine has no memory.
-            raise CheckTimeoutError("the process for checks was ended twice", _AGAIN) from None
 
     def _answer(self, job: bytes, deadline: float, seconds: float) -> bytes:
         """The answer to a job. Raises _EndedError if the job may not be the cause of the end."""

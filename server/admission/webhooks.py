@@ -222,7 +222,8 @@ class AdmissionWebhooks:
             return web.Response(status=status, text=f"{failure.text}\n")
         call.outcome, call.error = ruling.outcome, next(iter(ruling.errors), "")
         call.reviewed = ReviewedObject(review.operation, review.key, allowed=not ruling.errors)
-        self._metrics.reviewed(call.verb, call.reviewed)
+        labels = call.verb, review.operation, "false" if ruling.errors else "true"
+        self._metrics.count("placet_admissions_total", *labels)
         return web.Response(body=ruling.answer(review), content_type="application/json")
 
     async def _marked(self, review: Review, _deadline: float) -> Ruling:

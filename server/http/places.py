@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from ipaddress import ip_network
 from typing import Protocol
 
@@ -48,20 +49,15 @@ class Place(Protocol):
         ...
 
 
+@dataclass(slots=True)
 class _Address:
     """The connections of one address; it is forgotten with the last of them."""
 
-    def __init__(self) -> None:
-        # In the order in which they came.
-        self.connections: dict[Place, None] = {}
-        # From when on one of them may have been silent for long, and made at the first need.
-        self.old_at = 0.0
-        self.replaced: TokenBucket | None = None
-
-    def longest_silent(self) -> Place | None:
-        """The connection that has been silent longest; None if all wait for answers."""
-        quiet = (place for place in self.connections if not place.is_busy)
-        return min(quiet, key=lambda place: place.silent_since, default=None)
+    # In the order in which they came.
+    connections: dict[Place, None] = field(default_factory=dict)
+    # From when on one of them may have been silent for long, and made at the first need.
+    old_at: float = 0.0
+    replaced: TokenBucket | None = None
 
 
 class Places:
@@ -140,17 +136,17 @@ class Places:
         may_be_old = self._clock() >= own.old_at
         if not may_be_old and not own.replaced.try_take():
             return False
-        silent = own.longest_silent()
-        if silent is None and self._one_address:
-            served = (each for each in own.connections if each.has_answered)
-            silent = min(served, key=lambda each: each.silent_since, default=None)
-        if silent is None:
+        silent = [each for each in own.connections if not each.is_busy]
+        if not silent and self._one_address:
+            silent = [each for each in own.connections if each.has_answered]
+        if not silent:
             return False
+        longest = min(silent, key=lambda each: each.silent_since)
         least = _LOCAL_SECONDS if self._one_address else _SILENT_SECONDS
-        own.old_at = silent.silent_since + least
+        own.old_at = longest.silent_since + least
         if may_be_old and self._clock() < own.old_at and not own.replaced.try_take():
             return False
-        self._end(silent)
+        self._end(longest)
         return True
 
     def _give_up(self, count: int) -> bool:

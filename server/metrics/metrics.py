@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 
 from engine.work import shared_pause
 from server.answers import ClusterStatus, ReplicaStatus
-from server.call import CallRecord, ReviewedObject
+from server.call import CallRecord
 from server.errors import Outcome
 from server.metrics.families import TABLE, Buckets, Sample, families
 from server.settings import Settings
@@ -174,11 +174,6 @@ class Metrics(Collector):
     def durations(self) -> Mapping[str, Sequence[tuple[float, float]]]:
         """By verb: the upper bounds in seconds, and the calls that took no longer than each."""
         return {verb: sums.lasted.below() for verb, sums in self._verbs.copy().items()}
-
-    def reviewed(self, verb: str, reviewed: ReviewedObject) -> None:
-        """A webhook has reviewed an object."""
-        allowed = "true" if reviewed.allowed else "false"
-        self._values["placet_admissions_total", verb, reviewed.operation, allowed] += 1
 
     # ---- counters
 

@@ -272,6 +272,13 @@ def _now() -> datetime:
     return datetime.now(UTC).replace(microsecond=0)
 
 
+class _StoredSecret(msgspec.Struct):
+    """A stored Secret; msgspec reads and writes bytes as base64."""
+
+    metadata: Metadata
+    data: dict[str, bytes] | None = None
+
+
 @dataclass(slots=True)
 class CertificateKeeper:
     """The keeper of one server's certificate: its Secret, the webhooks and the file.
@@ -316,21 +323,52 @@ class CertificateKeeper:
 
     async def _keep(self) -> bytes:
         """The CA bundle of the Secret, once nothing is due there."""
-        secret = TlsSecret(self.api, *self.wanted.secret)
+        secret = path_of(CORE, "secrets", *self.wanted.secret)
         for _ in range(_TRIES):
-            stored = await secret.read()
+            body = await read_if_there(self.api, secret, _REQUEST_SECONDS)
+            stored = None if body is None else _decoded(body, _StoredSecret)
             data = (stored.data if stored is not None else None) or {}
             # First what is there: it serves even if it cannot be replaced now.
             self._put(data)
             due = changes(data, self.wanted.names, self.now())
             if not due:
                 return data[CA]
-            if await secret.write(stored, due):
+            if await self._write(stored, due):
                 data = {**data, **due}
                 self.log.info("TLS: wrote %s to `%s`", ", ".join(sorted(due)), self.wanted.shown)
                 self._put(data)
                 return data[CA]
         raise ApiUnreachableError("other replicas change it all the time")
+
+    async def _write(self, stored: _StoredSecret | None, due: Mapping[str, bytes]) -> bool:
+        """Creates or changes the Secret; False if it is no longer what was read.
+
+        Raises ApiError and ApiUnreachableError.
+        """
+        namespace, name = self.wanted.secret
+        if stored is None:
+            method, content_type = "POST", "application/json"
+            path = path_of(CORE, "secrets", namespace)
+            head = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls"}
+            wanted = {**head, "metadata": {"name": name}, "data": due}
+        else:
+            method, content_type = "PATCH", _MERGE_PATCH
+            path = path_of(CORE, "secrets", namespace, name)
+            version = {"resourceVersion": stored.metadata.resourceVersion}
+            wanted = {"metadata": version, "data": due}
+        try:
+            await self.api.request(
+                method,
+                path,
+                body=msgspec.json.encode(wanted),
+                content_type=content_type,
+                timeout_seconds=_REQUEST_SECONDS,
+            )
+        except ApiError as error:
+            if error.status == _CONFLICT:
+                return False
+            raise
+        return True
 
     async def _trust(self, bundle: bytes) -> None:
         failure = ""
@@ -351,63 +389,6 @@ class CertificateKeeper:
             fresh.write_bytes(content)
             fresh.replace(self.file)
             self._written = content
-
-
-# ---- the Secret, and the webhooks that rely on it
-
-
-class StoredSecret(msgspec.Struct):
-    """A Secret; msgspec reads and writes bytes as base64."""
-
-    metadata: Metadata
-    data: dict[str, bytes] | None = None
-
-
-class TlsSecret:
-    """One Secret, which need not exist yet."""
-
-    def __init__(self, api: Api, namespace: str, name: str) -> None:
-        self._api = api
-        self._folder = path_of(CORE, "secrets", namespace)
-        self._path = path_of(CORE, "secrets", namespace, name)
-        self._name = name
-
-    async def read(self) -> StoredSecret | None:
-        """The Secret as it is stored, None if there is none.
-
-        Raises ApiError and ApiUnreachableError.
-        """
-        body = await read_if_there(self._api, self._path, _REQUEST_SECONDS)
-        return None if body is None else _decoded(body, StoredSecret)
-
-    async def write(self, stored: StoredSecret | None, changes: Mapping[str, bytes]) -> bool:
-        """Creates or changes the Secret; False if it is no longer what was read.
-
-        Raises ApiError and ApiUnreachableError.
-        """
-        if stored is None:
-            method, path, content_type = "POST", self._folder, "application/json"
-            head = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls"}
-            wanted = {**head, "metadata": {"name": self._name}, "data": changes}
-        else:
-            method, path, content_type = "PATCH", self._path, _MERGE_PATCH
-            wanted = {
-                "metadata": {"resourceVersion": stored.metadata.resourceVersion},
-                "data": changes,
-            }
-        try:
-            await self._api.request(
-                method,
-                path,
-                body=msgspec.json.encode(wanted),
-                content_type=content_type,
-                timeout_seconds=_REQUEST_SECONDS,
-            )
-        except ApiError as error:
-            if error.status == _CONFLICT:
-                return False
-            raise
-        return True
 
 
 # ---- webhook configurations

@@ -81,19 +81,13 @@ class StatusReporter:
     """The reporter of statuses writes what has changed once a second, while this replica leads.
 
     Whatever a duty meets, it must not keep the others from their work. So each of `duties` is to
-    run as a task of its own, until it is cancelled. `lost` has, by the address of a policy, which
-    one governs its pods instead. `pod_events` gives the events of capabilities since the last call.
-    Without a `binder` nothing waits at bind. `ends` says that the server is shutting down.
+    run as a task of its own, until it is cancelled. `ends` says that the server is shutting down.
     """
 
     cluster: LedCluster
-    engine: Engine
-    enforced: Callable[[], EnforcedPolicies]
-    lost: dict[str, str]
+    deciding: Deciding
     statuses: Statuses
-    pod_events: Callable[[], Iterable[PodEvent]]
     requeuer: Requeuer
-    binder: Binder | None
     ends: Callable[[], bool]
     _lost_under: EnforcedPolicies | None = None
 
@@ -125,38 +119,39 @@ class StatusReporter:
 
     async def _review_waits(self) -> None:
         """Reviews what waits at bind each second, and requeues woken pods at once."""
-        woken, is_woken = self.engine.woken, asyncio.Event()
+        woken, is_woken = self.deciding.engine.woken, asyncio.Event()
         woken.wake = is_woken.set
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(until_next(_PERIOD_SECONDS)):
                     await is_woken.wait()
             is_woken.clear()
-            if self.binder is not None:
+            if (binder := self.deciding.binder) is not None:
                 if self.ends():
-                    self.binder.end_waits("this replica ends")
-                self.binder.review()
+                    binder.end_waits("this replica ends")
+                binder.review()
             if uids := woken.take():
                 await self._do(partial(self.requeuer.wake, uids), "requeue pods at once")
 
     def _outcomes(self, objects: Iterable[str], enforced: EnforcedPolicies) -> Outcomes:
         """The outcomes of the policies in force, and of the objects that another overrules."""
+        engine, lost = self.deciding.engine, self.deciding.observer.lost
         if enforced is not self._lost_under:
             # What was seen under other policies may be over.
             self._lost_under = enforced
-            self.lost.clear()
+            lost.clear()
         conflicts = {
             name: f"`{winner}` governs pods that this policy selects too"
             for name in objects
             if (program := enforced.programs.get(name)) is not None
-            and (winner := self.lost.get(program.address))
+            and (winner := lost.get(program.address))
         }
-        return Outcomes(conflicts, self.engine.expensive, self.engine.unmet)
+        return Outcomes(conflicts, engine.expensive, engine.unmet)
 
     async def _write_statuses(self, snapshot: Snapshot, now: str) -> None:
         if not self.cluster.leads():
             return
-        objects, enforced = self.cluster.objects(), self.enforced()
+        objects, enforced = self.cluster.objects(), self.deciding.enforced()
         outcomes, reports = self._outcomes(objects, enforced), []
         for report in self.statuses.reports(enforced, objects, snapshot, outcomes):
             reports.append(report)
@@ -167,11 +162,11 @@ class StatusReporter:
         await status.write(self.cluster.api, reports, f"{now[:19]}Z")
 
     async def _send_events(self, _snapshot: Snapshot, now: str) -> None:
-        about_pods, events = list(self.pod_events()), self.cluster.events
+        about_pods, events = list(self.deciding.events()), self.cluster.events
         if not self.cluster.leads():
             events.forget()
             return
-        enforced, tell = self.enforced(), self.cluster.tell
+        enforced, tell = self.deciding.enforced(), self.cluster.tell
         outcomes = self._outcomes(self.cluster.objects(), enforced)
         for name, note in outcomes.conflicts.items():
             tell(name, "Warning", "Conflicting", "Select", note)
@@ -368,16 +363,9 @@ class ClusterRuntime(ClusterSource):
         topics = [each.status for each in deciding.opened]
         self._statuses = Statuses(self.informers.cache, engine.portion, topics, binds=binds)
         requeuer = Requeuer(self.api, engine.looks, deciding.rejected, observer.gave_up, schedulers)
+        shutdown = self._background.shutdown
         reporter = StatusReporter(
-            self.led,
-            engine,
-            deciding.enforced,
-            observer.lost,
-            self._statuses,
-            deciding.events,
-            requeuer,
-            deciding.binder,
-            lambda: self._background.shutdown.has_begun,
+            self.led, deciding, self._statuses, requeuer, lambda: shutdown.has_begun
         )
         for name, duty in reporter.duties.items():
             run(name, duty)

@@ -198,6 +198,7 @@ class Checks(Generic[Given, Found]):
         # Until when a namespace or file has used its part of the time.
         self._used: dict[str, float] = {}
         self._has_started = False
+        self._settled: Mapping[str, Given] | None = None
 
     @property
     def stored(self) -> Mapping[str, Found]:
@@ -205,16 +206,18 @@ class Checks(Generic[Given, Found]):
         return {name: known.found for name, known in self._known.items()}
 
     def changed(self, given: Mapping[str, Given]) -> bool:
-        """Whether `read` would find anything; the status of an object does not matter."""
+        """Whether `read` would find anything; the status of an object does not matter.
+
+        A mapping with which nothing is left to do is not looked at again.
+        """
+        if given is self._settled:
+            return False
         if not self._known.keys() <= given.keys():
             return True
-        turns = map(self._turn, (*self._changed(given), *self._without_hints(given)))
-        return any(self._is_due(self._used.get(each, 0.0)) for each in turns)
-
-    def waiting(self, given: Mapping[str, Given]) -> bool:
-        """Whether `read` would find anything now or later, when it has its turn."""
-        is_again = any(known.pause or known.lacks_hints for known in self._known.values())
-        return is_again or not self._known.keys() <= given.keys() or bool(self._changed(given))
+        left = [*self._changed(given), *self._without_hints(given)]
+        if not left and not any(known.pause for known in self._known.values()):
+            self._settled = given
+        return any(self._is_due(self._used.get(self._turn(each), 0.0)) for each in left)
 
     def read(self, given: Mapping[str, Given]) -> Mapping[str, Found]:
         """What is found of those that are checked, in the order of the given names."""
@@ -596,8 +599,6 @@ class PolicyReloader:
         self._binds = binds
         self._adopted = adopted
         self._lock = asyncio.Lock()
-        # Whether objects still have to be checked later, when their namespaces have a turn.
-        self._is_waiting = True
         self._warn()
 
     def readiness(self) -> Sequence[ReadinessCheck]:
@@ -624,15 +625,13 @@ class PolicyReloader:
     def _look(self, objects: Mapping[str, bytes] | None) -> EnforcedPolicies | None:
         """The policies to enforce from now on, or None without a change; in a thread."""
         self.view.refresh()
-        has_news = self._is_waiting or objects is not self._objects
         # A change whose reading fails is still due the next time.
-        self._is_due |= self._policies.changed() or (has_news and self._have_changed(objects))
+        self._is_due |= self._policies.changed() or self._have_changed(objects)
         enforced = None
         if self._is_due:
             enforced = self._policies.read(objects)
             self.view.adopt(enforced.needs)
         self._objects, self._is_due = objects, False
-        self._is_waiting = has_news and self._policies.objects.waiting(objects or {})
         return enforced
 
     def _have_changed(self, objects: Mapping[str, bytes] | None) -> bool:

@@ -84,7 +84,8 @@ class Explainer:
 
     async def place(self, pod: NamedPod, node: str | None) -> Callable[[], PodExplanation]:
         """The same of a pod that is not in the cluster. Raises HTTPException and EngineError."""
-        return await self._line.turn(self._placed(pod, node))
+        told = await self._line.turn(self._told(PodQuestion(pod, node)))
+        return partial(told, Asker(self.replica))
 
     async def _explained(
         self, namespace: str, name: str, node: str | None, reader: Reader
@@ -100,9 +101,6 @@ class Explainer:
             return told(Asker(self.replica, is_live=True, then=then))
 
         return made
-
-    async def _placed(self, pod: NamedPod, node: str | None) -> Callable[[], PodExplanation]:
-        return partial(await self._told(PodQuestion(pod, node)), Asker(self.replica))
 
     async def _told(self, question: PodQuestion) -> Told:
         # What is enforced may change while this works; the texts are those of its beginning.

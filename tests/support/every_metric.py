@@ -22,7 +22,7 @@ from server.answers import (
     ReplicaStatus,
     WatchedResource,
 )
-from server.call import CallRecord, ReviewedObject
+from server.call import CallRecord
 from server.capabilities.table import CAPABILITY_METRICS
 from server.metrics.families import Sample
 from server.metrics.metrics import Metrics
@@ -102,7 +102,7 @@ def count_everything(metrics: Metrics) -> None:
     observer.expensive("shop/web")
     observer.charged("shop/web", 0.02)
     observer.gave_up("audit", "shop/web")
-    metrics.reviewed("validate", ReviewedObject("CREATE", "shop/web", allowed=True))
+    metrics.count("placet_admissions_total", "validate", "CREATE", "true")
     metrics.count("placet_connections_refused_total", "too_many")
     metrics.certificate_expires("tls.crt", 1e9)
     metrics.count("placet_task_restarts_total", "events")

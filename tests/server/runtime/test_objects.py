@@ -239,7 +239,6 @@ def test_a_check_without_a_result_is_made_again(error: Exception, calls: int) ->
             found.read(objects)
             looks.append(clock.now)
             assert found.stored[WEB].checked.holds or len(refusing(found)) == 1
-        assert found.waiting(objects) is not found.stored[WEB].checked.holds
         clock.now += 1
         assert clock.now < 100
     pauses = [second - first for first, second in pairwise(looks)]
@@ -273,7 +272,6 @@ def test_what_is_about_the_object_stays() -> None:
     found.read(objects)
     clock.now += 10_000
     assert not found.changed(objects)
-    assert not found.waiting(objects)
 
 
 def test_a_file_whose_check_is_late_at_the_start_keeps_all_pods_waiting() -> None:
@@ -290,4 +288,5 @@ def test_a_file_whose_check_is_late_at_the_start_keeps_all_pods_waiting() -> Non
     process.calls = process.asked + 1
     more = {**first, "b.policy": f"cluster policy b {{ {READY} }}"}
     assert [each.refusing for each in files.read(more).values()] == [(), ()]
-    assert files.waiting(more)
+    clock.now += 2
+    assert files.changed(more)
