@@ -25,8 +25,7 @@ from engine.explanation.inspection import Inspection
 from engine.objects.eligibility import CORDONED, matches_affinity, tolerates, unfit
 from engine.objects.request_pod import decode_namespace
 from engine.program.program import Program
-from engine.simulation.cycle import NodeEligibility
-from engine.simulation.node_resources import demand, resources_of
+from engine.simulation.cycle import NodeEligibility, demand, resources_of
 from engine.work import finished
 from tests.differential.documented import PAGE, REQUIRED, Documented, Judgement, running
 from tests.differential.worlds import RACK, World, world

@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 from engine.objects.resources import amount
-from engine.simulation.cycle import GATED, PodOutcome
-from engine.simulation.node_resources import NodeResources, ResourceDemand, demand, resources_of
+from engine.simulation.cycle import (
+    GATED,
+    NodeResources,
+    PodOutcome,
+    ResourceDemand,
+    demand,
+    resources_of,
+)
 from engine.simulation.result import (
     PendingBecause,
     SimulatedPolicy,
