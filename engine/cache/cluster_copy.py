@@ -9,7 +9,7 @@ that changes it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -57,12 +57,10 @@ _SHOWN = 5
 _PER_PORTION = 1000
 
 
-def read_documents(
-    paths: Sequence[Path], read: Callable[[Path], Iterable[bytes]] = documents
-) -> ClusterDocuments:
+def read_documents(paths: Sequence[Path]) -> ClusterDocuments:
     """The JSON documents of snapshot files. Raises ClusterFileError."""
     files = files_of(paths)
-    return ClusterDocuments(files, [(file, d) for file in files for d in read(file)])
+    return ClusterDocuments(files, [(file, d) for file in files for d in documents(file)])
 
 
 # The forms of a text with rows.

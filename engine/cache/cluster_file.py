@@ -109,8 +109,6 @@ _KINDS = {
     "PodDisruptionBudget": "policy/v1",
     **{f"PodGroup of {api}": api for api in GROUP_VERSIONS},
 }
-# The kinds that a snapshot has.
-CLUSTER_KINDS = tuple(_KINDS)
 
 
 @dataclass(frozen=True, slots=True)

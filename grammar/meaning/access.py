@@ -137,11 +137,11 @@ class _Finder:
         # Whether a record has closed fields, itself or further down.
         self._guarded: dict[str, bool] = {}
 
-    def root(self, expr: Expr, hidden: frozenset[str] = frozenset()) -> Iterator[Beyond]:
+    def root(self, expr: Expr) -> Iterator[Beyond]:
         """The reads of an expression whose value is used."""
         if self._kept(expr.type):
             yield _whole(expr)
-        yield from self.of(expr, hidden)
+        yield from self.of(expr)
 
     def of(self, expr: Expr, hidden: frozenset[str] = frozenset()) -> Iterator[Beyond]:
         """The reads of an expression; `hidden` are variables that hide declared names."""

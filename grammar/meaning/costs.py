@@ -443,8 +443,8 @@ class Cost:
     parts: tuple[Cost, ...] = ()
 
 
-def describe(policy: Policy, environment: Environment, most: int = 3) -> list[Cost]:
-    """Each expression, the most expensive first, with its `most` most expensive parts."""
+def describe(policy: Policy, environment: Environment) -> list[Cost]:
+    """Each expression, the most expensive first, with its three most expensive parts."""
     estimator = Estimator(environment)
     found: list[Cost] = []
     for expr in expressions(policy, environment):
@@ -452,7 +452,7 @@ def describe(policy: Policy, environment: Environment, most: int = 3) -> list[Co
         # All parts of a short form have its span.
         by_span = {part.span: part for part in reversed(parts) if estimator.steps(part)}
         by_span.pop(expr.span, None)
-        dear = sorted(by_span.values(), key=parts.index)[:most]
+        dear = sorted(by_span.values(), key=parts.index)[:3]
         costs = tuple(Cost(part.span, estimator.steps(part)) for part in dear)
         found.append(Cost(expr.span, estimator.steps(expr), costs))
     return sorted(found, key=lambda cost: -cost.steps)

@@ -23,7 +23,6 @@ from grammar.messages.texts import LINES, MOST_WHOLE, escaped, escaped_json, sho
 from server.call import LimitedLog, LogEntry, RecentNews
 from server.metrics.metrics import Metrics
 
-FORMATS = ("text", "json")
 _MOST_LINE = 2 * MOST_WHOLE
 
 
