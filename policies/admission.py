@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -359,12 +359,8 @@ def _part(raw: bytes, field: str) -> object:
 
 
 def _spec(raw: bytes) -> Mapping[str, object] | None:
-    read = _read(raw, _Spec)
-    return read.spec if read is not None else None
-
-
-class _Spec(msgspec.Struct):
-    spec: dict[str, Any] | None = None
+    spec = (_read(raw, dict) or {}).get("spec")
+    return spec if isinstance(spec, dict) else None
 
 
 def _read(raw: bytes, kind: type[T]) -> T | None:
