@@ -116,6 +116,7 @@ DICTIONARIES = {
         "server/capabilities/audit.py: AuditStatuses._changed",
         "server/capabilities/missed_pods.py: EarlyPods._counted",
         "server/capabilities/portable.py: PortablePods._verdicts",
+        "server/runtime/policies.py: Checks._known",
         "server/runtime/policies.py: Checks._used",
         "server/runtime/policies.py: Checks._versions",
         "server/capabilities/policy_statuses.py: Statuses._kept",

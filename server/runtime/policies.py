@@ -191,8 +191,7 @@ class Checks(Generic[Given, Found]):
         self._process = process
         self._log = log
         self._clock = clock
-        # Never changed in place: the event loop reads it while a thread checks.
-        self._known: Mapping[str, _LastCheck[Found]] = {}
+        self._known: dict[str, _LastCheck[Found]] = {}
         # The newest text of each, and its version.
         self._versions: dict[str, tuple[Given, object]] = {}
         # Until when a namespace or file has used its part of the time.
@@ -222,30 +221,26 @@ class Checks(Generic[Given, Found]):
     def read(self, given: Mapping[str, Given]) -> Mapping[str, Found]:
         """What is found of those that are checked, in the order of the given names."""
         self._known = {name: each for name, each in self._known.items() if name in given}
-        known, changed = dict(self._known), self._changed(given)
+        changed, alike = self._changed(given), dict[object, Found]()
         self._forget(given)
         ends = self._clock() + (_ROUND_SECONDS if self._has_started else _START_SECONDS)
-        checked, alike = set[str](), dict[object, Found]()
+        seconds = _CHECK_SECONDS
         for name in self._in_turns(changed, ends):
-            known[name] = self._check(name, given[name], alike)
-            checked.add(name)
+            self._known[name] = self._check(name, given[name], alike)
+            # What has been checked waits no longer for hints.
+            seconds = _ROUND_SECONDS
         if not self._has_started:
-            for name in changed:
-                if name in checked:
-                    continue
+            for name in (each for each in changed if each not in self._known):
                 if self._clock() < ends + _START_SECONDS:
                     without = name, given[name], _WAITING, _BUSY
                     found, _ = self._without_rules(*without, is_late=True)
                 else:
                     found = self._unread(name, given[name], _WAITING, _BUSY)
-                known[name] = _LastCheck(None, found, 0.0)
+                self._known[name] = _LastCheck(None, found, 0.0)
             self._has_started = bool(given)
-        self._known = {name: known[name] for name in given if name in known}
-        seconds = _ROUND_SECONDS if checked else _CHECK_SECONDS
-        hinted = dict(self._known)
         for name in self._in_turns(self._without_hints(given), ends):
-            hinted[name] = self._with_hints(name, given[name], hinted[name], seconds)
-        self._known = hinted
+            self._known[name] = self._with_hints(name, given[name], self._known[name], seconds)
+        self._known = {name: self._known[name] for name in given if name in self._known}
         return self.stored
 
     def _in_turns(self, names: Iterable[str], ends: float) -> Iterator[str]:

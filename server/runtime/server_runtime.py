@@ -215,7 +215,7 @@ class _Server:
         states = PolicyStates(replica, engine, journal, enforced, source.policies, history)
         status = self._status(deciding, credentials)
         background.supervisor.start("metrics", lambda: metrics.follow(status, deciding.samples))
-        explainer = Explainer(replica, engine, journal, source, self._schema, enforced)
+        explainer = Explainer(replica, engine, journal, source.pods_named, self._schema, enforced)
         overview = Overview(replica, engine, source, explainer, states)
         samples = SampledNumbers(source, overview.fills, metrics.rejections, metrics.durations)
         if self._options.view_port is not None:
@@ -231,7 +231,7 @@ class _Server:
             explainer,
             Simulator(replica, engine, source),
         )
-        watched = source if isinstance(source, ClusterRuntime) else None
+        differences = source.compare if isinstance(source, ClusterRuntime) else None
         own = states.answers, explainer.answers, overview.answers, history.answers, checked.answers
         answers = [*own, *(each.answers for each in deciding.opened)]
 
@@ -239,7 +239,7 @@ class _Server:
             return msgspec.structs.replace(status(), facts=deciding.facts())
 
         log = engine.audits.log
-        return View(replica, whole, watched, journal, log, answers, CAPABILITY_ROUTES)
+        return View(replica, whole, differences, journal, log, answers, CAPABILITY_ROUTES)
 
     def _status(self, deciding: Deciding, credentials: Credentials | None) -> StatusReader:
         """What reads the status of the server."""

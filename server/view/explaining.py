@@ -7,10 +7,9 @@ wait. It asks the engine, offers nothing and records nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 from aiohttp import web
 
@@ -32,22 +31,18 @@ from server.view.turns import Line, done
 _REST_SECONDS = 0.005
 
 
-class Pods(Protocol):
-    """The pods of the cluster with their whole JSON, of which a replica keeps only a part."""
-
-    async def pods_named(self, keys: Collection[str]) -> Mapping[str, bytes]:
-        """The JSON of pods by `namespace/name`, without those that are gone. Raises EngineError."""
-        ...
-
-
 @dataclass(eq=False, slots=True)
 class Explainer:
-    """The explanations of one replica. `enforced` gives what is in force at this time."""
+    """The explanations of one replica. `enforced` gives what is in force at this time.
+
+    `pods_named` gives the whole JSON of pods by `namespace/name`, without those that are gone; it
+    raises EngineError.
+    """
 
     replica: str
     engine: Engine
     journal: Journal
-    pods: Pods
+    pods_named: Callable[[Collection[str]], Awaitable[Mapping[str, bytes]]]
     schema: Schema
     enforced: Callable[[], EnforcedPolicies]
     clock: Callable[[], float] = time.monotonic
@@ -113,7 +108,7 @@ class Explainer:
     async def _pod(self, namespace: str, name: str) -> NamedPod:
         """The pod as kube-scheduler would send it."""
         key = f"{namespace}/{name}"
-        found = await self.pods.pods_named((key,))
+        found = await self.pods_named((key,))
         if key not in found:
             raise web.HTTPNotFound(
                 text=f"there is no pod `{shown(name)}` in `{shown(namespace)}`\n"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 from aiohttp import web
@@ -37,26 +37,19 @@ MOST_SHARED_CONNECTIONS = 256
 _MOST_BYTES, _READ_SECONDS = 6 * 1024 * 1024, 10.0
 
 
-class Watched(Protocol):
-    """A watched cluster."""
-
-    async def compare(self) -> Mapping[str, object]:
-        """The differences from the API server, as JSON. Raises EngineError."""
-        ...
-
-
 @dataclass(eq=False, slots=True)
 class View:
     """The handlers of the view: the answers of its parts, and a few of its own.
 
-    `read_status` is called on the event loop and must be quick. `watched` is None without a watched
-    cluster. A body has to say that it is JSON: a browser then asks the view before it sends one
-    for a page of another site.
+    `read_status` is called on the event loop and must be quick. `differences` gives those of the
+    cache from the API server, and raises EngineError; it is None without a watched cluster. A body
+    has to say that it is JSON: a browser then asks the view before it sends one for a page of
+    another site.
     """
 
     replica: str
     read_status: Callable[[], ReplicaStatus]
-    watched: Watched | None
+    differences: Callable[[], Awaitable[Mapping[str, object]]] | None
     journal: Journal
     audits: AuditLog
     # The other answers by the names of routes, of which there may be `more`.
@@ -115,12 +108,12 @@ class View:
 
     async def compare(self, _request: web.Request) -> web.Response:
         """What differs from the API server; it lists every object of the cluster."""
-        if self.watched is None:
+        if self.differences is None:
             raise web.HTTPNotFound(text="this server watches no cluster\n")
         if self._comparing.locked():
             raise web.HTTPTooManyRequests(text="another comparison has not ended\n")
         async with self._comparing:
-            found = await _answered(self.watched.compare())
+            found = await _answered(self.differences())
         return await self._json({"replica": self.replica, **found})
 
     def _handler(self, route: Route, answer: Answer, access: ViewAccess | None) -> Handler:

@@ -198,7 +198,12 @@ class Parts:
 def explainer_of(parts: Parts) -> Explainer:
     cluster = parts.cluster
     return Explainer(
-        parts.replica, parts.engine, parts.journal, cluster, SCHEMA, lambda: cluster.enforced
+        parts.replica,
+        parts.engine,
+        parts.journal,
+        cluster.pods_named,
+        SCHEMA,
+        lambda: cluster.enforced,
     )
 
 
@@ -250,7 +255,7 @@ def view_over(parts: Parts, access: ViewAccess | None = None) -> web.Application
     view = View(
         parts.replica,
         lambda: parts.status(parts.replica, parts.journal),
-        parts.cluster if parts.cluster.drift is not None else None,
+        parts.cluster.compare if parts.cluster.drift is not None else None,
         parts.journal,
         parts.engine.audits.log,
         [*own, {"drift": drift, "audit": audits}],
