@@ -243,22 +243,14 @@ def needs(policies: Iterable[Policy]) -> Needs:
     return _together(map(_needs, policies))
 
 
-# The needs that are keys.
-_KEYS = ("annotations", "labels")
-
-
 def _together(found: Iterable[Needs]) -> Needs:
     """The needs of all of them."""
-    every = [*found]
-    known = {*every}
-
-    def any_has(name: str) -> bool:
-        return any(getattr(each, name) for each in known)
-
+    known = [*found]
+    flags = (each.name for each in fields(Needs) if isinstance(each.default, bool))
     return Needs(
-        **{each.name: any_has(each.name) for each in fields(Needs) if each.name not in _KEYS},
+        **{name: any(getattr(each, name) for each in known) for name in flags},
         annotations=SWITCHES.union(*(each.annotations for each in known)),
-        labels=frozenset[str]().union(*(each.labels for each in every)),
+        labels=frozenset[str]().union(*(each.labels for each in known)),
     )
 
 

@@ -22,7 +22,6 @@ from engine.counting.node_groups import count_on_the_way
 from engine.counting.pod_counter import PodCounter
 from engine.decision import filtering
 from engine.decision.audit_log import Audits
-from engine.decision.held_calls import HeldCalls
 from engine.decision.moves import Moves
 from engine.decision.part import DecisionPart, PartMaker, PartSite, WokenPods
 from engine.decision.placement import ONLY_REPLICA, Placement, PlacingParts, ReplicaRole
@@ -35,6 +34,7 @@ from engine.decision.simulated_calls import SimulatedCalls
 from engine.decision.verb_call import CallOpener, ClusterState, Observer, OfferedNodes, VerbCall
 from engine.decision.verdict import Decision, Scores, feasible
 from engine.errors import EngineError, NotSyncedError, RefusedError
+from engine.fairness import MOST_HELD, FairShares
 from engine.objects.peer import Peer, rooted
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, ObjectCodec, RequestPodReader
 from engine.parts import PARTS
@@ -108,7 +108,8 @@ class Engine:
         self._pods = RequestPodReader(codec)
         self._time = time
         placing = PlacingParts(self._calls, self.placement, PluginFilters(), self._pods)
-        self.held, self.woken = HeldCalls(), WokenPods()
+        # The bind calls that wait for a condition, or for a part of decisions, or will wait.
+        self.held, self.woken = FairShares(MOST_HELD), WokenPods()
 
         def suits(call: VerbCall, table: NodeTable, rows: NodeRows) -> Floats:
             return self._scored(call, table, rows, rows).astype(float)

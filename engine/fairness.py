@@ -58,6 +58,11 @@ class FairShares:
 MOST_OF_TENANTS = 160 << 20
 
 
+# The most bind calls that are held, and those of a namespace while no other one holds any.
+MOST_HELD = 1000
+MOST_HELD_OF_NAMESPACE = MOST_HELD // 2
+
+
 class ByteAccounts:
     """Accounts of the bytes that a server keeps of each namespace, by the keys of things.
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Protocol
 
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
-from engine.decision.held_calls import MOST_HELD
 from engine.drift.drift_document import RepairMode
+from engine.fairness import MOST_HELD
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
 from engine.selectors.terms import NOTHING_FROZEN, Frozen

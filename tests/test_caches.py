@@ -81,8 +81,6 @@ DICTIONARIES = {
         "policies/hints.py: HintTrial._before",
     ),
     CLUSTER: (
-        "engine/cache/policy_objects.py: PolicyObjects._kept",
-        "engine/cache/policy_objects.py: PolicyObjects._refused",
         "engine/cache/cache.py: Cache.assumptions",
         "engine/cache/cache.py: Cache._spaces",
         "engine/cache/cache.py: NodeStore._pods",

@@ -67,7 +67,9 @@ def pod_in(contents: Sequence[bytes], file: Path, query: PodQuery = ANY) -> Name
     items = list(objects(contents, file, _HINT))
     found = [each for each in items if each.get("kind") == "Pod" or is_workload(each)]
     if query.workload is not None:
-        found = [each for each in found if _is_called(each, query.workload)]
+        word, _, name = query.workload.rpartition("/")
+        kind = "Pod" if word in POD_TYPES else kind_called(word)
+        found = [each for each in found if each.get("kind") == kind and _name_of(each) == name]
         if not found:
             there = _listed(items) or "nothing"
             text = f"there is no `{query.workload}` in `{file}`: it has {there}"
@@ -113,12 +115,6 @@ def expanded(
         return pods_of(item, namespace, known, most)
     except WorkloadError as error:
         raise ClusterFileError(f"`{file}` cannot be read: {error}", "correct the file") from None
-
-
-def _is_called(item: Json, called: str) -> bool:
-    word, _, name = called.rpartition("/")
-    kind = "Pod" if word in POD_TYPES else kind_called(word)
-    return item.get("kind") == kind and mapping(item, "metadata").get("name") == name
 
 
 # What kubectl accepts before the name of a pod.

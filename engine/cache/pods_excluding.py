@@ -27,8 +27,7 @@ from engine.cache.tallies import (
     nothing,
 )
 from engine.objects.peer import Peer, Workload, key_of
-from engine.objects.pod_group import GroupName, PodGroup
-from engine.objects.request_pod import Namespace, RequestPod
+from engine.objects.request_pod import Namespace
 
 # The pods of the cluster, as far as they are known.
 KnownPods: TypeAlias = "Cache | PodsExcluding"
@@ -102,30 +101,15 @@ class PodsExcluding:
     def pod(self, key: str) -> Peer | None:
         return None if key in self._gone else self._pods.pod(key)
 
-    def may_wait(self, pod: RequestPod) -> bool:
-        return self._pods.may_wait(pod)
-
-    def never_had(self, name: str, revision: int) -> bool:
-        return self._pods.never_had(name, revision)
-
     @property
     def assumptions(self) -> Mapping[str, object]:
         return self._pods.assumptions
-
-    def body(self, uid: str) -> bytes | None:
-        return self._pods.body(uid)
 
     def namespaces(self) -> Iterable[Namespace]:
         return self._pods.namespaces()
 
     def workload(self, uid: str) -> Workload | None:
         return self._pods.workload(uid)
-
-    def group(self, namespace: str, name: GroupName) -> PodGroup | None:
-        return self._pods.group(namespace, name)
-
-    def assumption(self, key: str, uid: str) -> tuple[str, Mapping[str, str]] | None:
-        return None if key in self._gone else self._pods.assumption(key, uid)
 
     def assumed(self) -> Sequence[Peer]:
         return [pod for pod in self._pods.assumed() if key_of(pod) not in self._gone]

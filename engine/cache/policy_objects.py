@@ -25,37 +25,33 @@ _OBJECT_BYTES, _BYTES_OF_RULES = 48 << 10, 120
 _MOST_OF_HEADS, _HEAD_BYTES = 8 << 20, 8 << 10
 
 
-class _LastRules(msgspec.Struct, frozen=True):
+class _WrittenRules(msgspec.Struct, frozen=True):
     rules: str | None = None
 
 
 class _WrittenStatus(msgspec.Struct, frozen=True):
-    inForce: _LastRules | None = None
-
-
-class _WrittenSpec(msgspec.Struct, frozen=True):
-    rules: str | None = None
+    inForce: _WrittenRules | None = None
 
 
 class _MeasuredObject(msgspec.Struct, frozen=True):
     metadata: Metadata = Metadata()
-    spec: _WrittenSpec = _WrittenSpec()
+    spec: _WrittenRules = _WrittenRules()
     status: _WrittenStatus | None = None
 
 
-# When an object was created, and its name: older objects come first.
-_Age = tuple[str, str]
+# When an object was created, its name, and the bytes that it takes: older objects come first.
+_Known = tuple[str, str, int]
 
 
-def _measured(raw: bytes) -> tuple[str, int]:
-    """When an object was created, and the bytes that it takes."""
+def _measured(name: str, raw: bytes) -> _Known:
     try:
         read = msgspec.json.decode(raw, type=_MeasuredObject)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return "", _OBJECT_BYTES + len(raw)
+        return "", name, _OBJECT_BYTES + len(raw)
     last = read.status.inForce if read.status is not None else None
     longest = max(len(read.spec.rules or ""), len(last.rules or "") if last is not None else 0)
-    return read.metadata.creationTimestamp, _OBJECT_BYTES + len(raw) + _BYTES_OF_RULES * longest
+    size = _OBJECT_BYTES + len(raw) + _BYTES_OF_RULES * longest
+    return read.metadata.creationTimestamp, name, size
 
 
 class PolicyObjects:
@@ -65,9 +61,9 @@ class PolicyObjects:
         self.bodies: Mapping[str, bytes] = {}
         self._accounts = accounts
         self._heads = ByteAccounts(_MOST_OF_HEADS)
-        # The ages and bytes of what is kept whole, and of what is refused, by namespace and name.
-        self._kept: dict[str, dict[str, tuple[_Age, int]]] = {}
-        self._refused: dict[str, dict[str, tuple[_Age, int]]] = {}
+        # What is kept whole, and what is refused, by name.
+        self._kept: dict[str, _Known] = {}
+        self._refused: dict[str, _Known] = {}
         # Whether the first lists are not complete, so that nothing of them is in force yet.
         self._is_first = True
 
@@ -75,9 +71,7 @@ class PolicyObjects:
 
         def holds(key: str, raw: bytes) -> bool:
             name = f"{resource}/{key}"
-            if name in self._refused.get(namespace_of(name), ()):
-                return True
-            return _content(self.bodies.get(name, b"{}")) == _content(raw)
+            return name in self._refused or _content(self.bodies.get(name, b"{}")) == _content(raw)
 
         return ObjectStore(
             bytes,
@@ -92,50 +86,56 @@ class PolicyObjects:
         All objects have been seen once.
         """
         self._is_first = False
-        found = []
-        for namespace, known in self._refused.items():
-            (_, name), size = min(known.values())
-            if size <= self._accounts.room(namespace, name):
+        found: dict[str, Resource] = {}
+        for _, name, size in sorted(self._refused.values()):
+            # One that is too large for what is left does not keep out those after it.
+            namespace = namespace_of(name)
+            if namespace not in found and size <= self._accounts.room(namespace, name):
                 kind, short = name.partition("/")[0], name.rpartition("/")[2]
                 within = f"/namespaces/{namespace}" if namespace else ""
                 path = f"/apis/{GROUP}/v1{within}/{kind}"
-                found.append(Resource(kind, path, field_selector=f"metadata.name={short}"))
-        return found
+                found[namespace] = Resource(kind, path, field_selector=f"metadata.name={short}")
+        return list(found.values())
 
     def _put(self, name: str, raw: bytes) -> None:
-        created, size = _measured(raw)
-        namespace, known = namespace_of(name), ((created, name), size)
+        known, namespace = _measured(name, raw), namespace_of(name)
         if not self._makes_room(namespace, known):
             self._refuse(namespace, known, raw)
             return
-        self._accounts.keep(namespace, name, size)
+        self._accounts.keep(namespace, name, known[2])
         self._heads.drop(name)
-        _pop(self._refused, namespace, name)
-        self._kept.setdefault(namespace, {})[name] = known
+        self._refused.pop(name, None)
+        self._kept[name] = known
         self.bodies = {**self.bodies, name: raw}
 
-    def _makes_room(self, namespace: str, wanted: tuple[_Age, int]) -> bool:
+    def _makes_room(self, namespace: str, wanted: _Known) -> bool:
         """Whether there is room for an object.
 
         The objects of a list come in any order, so newer ones go for it while none is in force.
         """
-        (age, size), kept = wanted, self._kept.get(namespace, {})
-        newer = sorted(each for each in kept.values() if self._is_first and each[0] > age)
-        if size > self._accounts.room(namespace, age[1]) + sum(each[1] for each in newer):
+        _, name, size = wanted
+        lacking = size - self._accounts.room(namespace, name)
+        newer = [
+            each
+            for each in (self._kept.values() if lacking > 0 and self._is_first else ())
+            if each[:2] > wanted[:2] and namespace_of(each[1]) == namespace
+        ]
+        if lacking > sum(each[2] for each in newer):
             return False
-        while size > self._accounts.room(namespace, age[1]):
-            other = newer.pop()
-            self._refuse(namespace, other, self.bodies[other[0][1]])
+        for other in sorted(newer, reverse=True):
+            if size <= self._accounts.room(namespace, name):
+                break
+            self._refuse(namespace, other, self.bodies[other[1]])
         return True
 
-    def _refuse(self, namespace: str, known: tuple[_Age, int], raw: bytes) -> None:
+    def _refuse(self, namespace: str, known: _Known, raw: bytes) -> None:
         """Keeps the head of an object. An earlier version of it stays in force, and counted."""
-        name = known[0][1]
-        stays = name in self._kept.get(namespace, ()) and not self._is_first
+        name = known[1]
+        stays = name in self._kept and not self._is_first
         if not stays:
             self._accounts.drop(name)
-            _pop(self._kept, namespace, name)
-        self._refused.setdefault(namespace, {})[name] = known
+            self._kept.pop(name, None)
+        self._refused[name] = known
         why = f"what is kept of namespace `{namespace}` takes more memory than it may"
         head = refused(raw, why, with_last=stays)
         self.bodies = {key: body for key, body in self.bodies.items() if key != name}
@@ -143,18 +143,11 @@ class PolicyObjects:
             self.bodies = {**self.bodies, name: head}
 
     def _remove(self, name: str) -> None:
-        for known in (self._kept, self._refused):
-            _pop(known, namespace_of(name), name)
+        self._kept.pop(name, None)
+        self._refused.pop(name, None)
         self._accounts.drop(name)
         self._heads.drop(name)
         self.bodies = {key: body for key, body in self.bodies.items() if key != name}
-
-
-def _pop(known: dict[str, dict[str, tuple[_Age, int]]], namespace: str, name: str) -> None:
-    own = known.get(namespace, {})
-    own.pop(name, None)
-    if not own:
-        known.pop(namespace, None)
 
 
 def namespace_of(name: str) -> str:

@@ -29,7 +29,6 @@ from engine.cards.node_cards import (
     first,
     fitting,
     holders,
-    no_claim,
     require_possible,
     spare,
 )
@@ -269,7 +268,7 @@ class CardFacts:
     """
 
     mixes: Mapping[str, Mix] = field(default_factory=dict)
-    claim: Callable[[str, CardPod], Claim | None] = no_claim
+    claim: Callable[[str, CardPod], Claim | None] = lambda *_: None
 
 
 NO_FACTS = CardFacts()

@@ -145,11 +145,6 @@ class Claim(NamedTuple):
     numbers: tuple[int, ...] = ()
 
 
-def no_claim(_name: str, _pod: object) -> Claim | None:
-    """What a pod takes that others have bound, where that is not known."""
-    return None
-
-
 class Holder(NamedTuple):
     """Holder of cards: a pod. `is_guessed` says that others have bound it without a number."""
 

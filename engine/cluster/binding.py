@@ -28,7 +28,6 @@ from engine.cache.node_table import without
 from engine.cache.reflector import Report, unreported
 from engine.cluster.client import CORE, Api, path_of
 from engine.counting.in_flight_pods import Schedulers
-from engine.decision.held_calls import HeldCalls
 from engine.decision.part import DecisionPart
 from engine.decision.recent_answers import GivenAnswer, LastAnswers
 from engine.decision.registry import Registry
@@ -46,6 +45,7 @@ from engine.errors import (
     WaitingError,
     why,
 )
+from engine.fairness import FairShares
 from engine.objects.peer import DEFAULT_SCHEDULER, Peer, key_of
 from engine.work import shared_pause
 
@@ -488,7 +488,7 @@ class _Wait:
 class ConditionWaits:
     """The bindings that wait, on one event loop."""
 
-    def __init__(self, cache: Cache, waits_for: WaitsFor, held: HeldCalls) -> None:
+    def __init__(self, cache: Cache, waits_for: WaitsFor, held: FairShares) -> None:
         self._cache = cache
         self._waits_for = waits_for
         self._held = held

@@ -206,7 +206,9 @@ async def _from_files(files: str, context: str | None) -> Any:
         # The library takes nobody in its place.
         hint = "add it, or choose another context with `--context`"
         raise ClusterConfigurationError(f"{what} has no user `{chosen.user}`", hint)
-    logging.getLogger("kubernetes_asyncio.config.kube_config").addFilter(_is_not_raised)
+    # The other errors that the library logs are exceptions of it, too.
+    log = logging.getLogger("kubernetes_asyncio.config.kube_config")
+    log.addFilter(lambda record: "missing" in record.getMessage())
     try:
         _check_token(files, chosen.user)
         loader: Any = await load_kube_config(
@@ -250,11 +252,6 @@ def _check_token(files: str, user: str) -> None:
                         raise
                 case _:
                     pass
-
-
-def _is_not_raised(record: logging.LogRecord) -> bool:
-    """Whether an error that the library logs is not an exception of it, too."""
-    return "missing" in record.getMessage()
 
 
 def _unusable(what: str, error: Exception, hint: str = _ANOTHER) -> ClusterConfigurationError:

@@ -345,11 +345,6 @@ class ObjectRows:
         self._waiting[key] = None
         self._changed.set()
 
-    def list_again(self) -> None:
-        """All objects come again, also those that were too many."""
-        self.lacks = False
-        self.store.distrust()
-
     async def apply(self) -> bool:
         """Makes rows of what waits; whether any row has changed.
 
@@ -433,7 +428,8 @@ async def watch_objects(watched: WatchedSource, api: DataApi, kind: str) -> None
         if rows.lacks:
             watched.fail("too_large", f"there are more than {MOST_OBJECTS:,} objects")
             if len(rows.store) <= _FEW_AGAIN:
-                rows.list_again()
+                rows.lacks = False
+                rows.store.distrust()
                 following.reflector.ask_relist("too many")
                 lists = made
         elif made == lists:

@@ -320,11 +320,6 @@ _MOST_PODS = 100_000
 Leaders = Callable[[CountClause], CountGroups | None]
 
 
-def no_leader(_: CountClause) -> CountGroups | None:
-    """The groups of each plan are its own."""
-    return None
-
-
 class CountClauses:
     """The count clauses of one pod shape. `strict`: any of them is; `soft`: any has a weight.
 
@@ -339,7 +334,7 @@ class CountClauses:
         clauses: Sequence[CountClause],
         evaluation: Evaluation,
         mutual: Sequence[MutualLimit] = (),
-        leaders: Leaders = no_leader,
+        leaders: Leaders = lambda _: None,
     ) -> None:
         """`leaders` gives groups that are the same for other pods, where some are kept."""
         applying = [clause for clause in clauses if applies(clause.count, evaluation)]

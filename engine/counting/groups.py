@@ -161,10 +161,6 @@ def _add_on_nodes(
 CountedPod = Peer | RequestPod
 
 
-def _exempts_none(_: Peer) -> bool:
-    return False
-
-
 class PodChange(NamedTuple):
     """A pod that counts otherwise than the cache has it on a node.
 
@@ -219,7 +215,7 @@ class CountContext(msgspec.Struct, frozen=True, eq=False):
     root: Workload | None
     shape: Hashable
     report: Report
-    exempts: Callable[[Peer], bool] = _exempts_none
+    exempts: Callable[[Peer], bool] = lambda _: False
 
 
 class Membership(NamedTuple):
@@ -505,7 +501,11 @@ class CountGroups:
                 ids[portion] = found
                 if self._is_counted is not None:
                     counts = self._is_counted(frame.pod)
-                    counted[portion] = _counted_of(table, portion, found, counts)
+                    pairs = zip(found, portion.tolist(), strict=True)
+                    counted[portion] = [
+                        group if group >= 0 and counts(table.nodes[row]) else OUTSIDE
+                        for group, row in pairs
+                    ]
                 self._fresh.worked_out(table, portion, until)
                 time.check()
             time.rest()
@@ -663,14 +663,3 @@ def same_groups(clause: CountClause, other: CountClause) -> bool:
         and clause.nodes == other.nodes
         and all(c.count.number is None and not callable(c.min_domains) for c in (clause, other))
     )
-
-
-def _counted_of(
-    table: NodeTable, rows: NodeRows, groups: Sequence[int], counts: Callable[[object], bool]
-) -> list[int]:
-    """The groups of these rows, OUTSIDE for the nodes that the spread does not count."""
-    views = table.nodes
-    return [
-        group if group >= 0 and counts(views[row]) else OUTSIDE
-        for group, row in zip(groups, rows.tolist(), strict=True)
-    ]

@@ -557,16 +557,14 @@ class InFlightPods:
         elif new.unscheduled is not None and (old is None or old.unscheduled != new.unscheduled):
             known = self._pods.get(new.uid)
             # A condition that the request already had says nothing of this offer.
-            if known is not None and not 0 < revision <= known.revision:
-                self._given_up(known, new)
-
-    def _given_up(self, known: InFlightPod, pod: Peer) -> None:
-        """Ends a pod, or its time: that was this attempt, or one before it."""
-        if self._schedulers.call_bind:
-            self.forget(known.uid)
-            return
-        known.until = min(known.until, self._clock() + self._schedulers.window(pod))
-        self._next_end = min(self._next_end, known.until)
+            if known is None or 0 < revision <= known.revision:
+                return
+            # That was this attempt, or one before it.
+            if self._schedulers.call_bind:
+                self.forget(known.uid)
+                return
+            known.until = min(known.until, self._clock() + self._schedulers.window(new))
+            self._next_end = min(self._next_end, known.until)
 
     def scheduler_replaced(self, before: float) -> None:
         """Takes the news that another process holds kube-scheduler's Lease.

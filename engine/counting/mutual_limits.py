@@ -135,10 +135,8 @@ class MutualLimit:
         def key(pod: Peer) -> _Key:
             return pod.namespace, counting(pod), governing(pod), counted(pod)
 
-        def counted_key(pod: Peer) -> _CountedKey:
-            return pod.namespace, counted(pod)
-
-        self._key, self._counted_key = key, counted_key
+        self._key = key
+        self._counted_key: Callable[[Peer], _CountedKey] = lambda pod: (pod.namespace, counted(pod))
         self._groups = CountGroups(clause)
         self._namespaces: Mapping[str, Namespace] = {}
         # Results by what they depend on.

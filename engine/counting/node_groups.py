@@ -201,7 +201,11 @@ class NodeGroups:
                 self._touch(old, self.reloaded)
             return False
         for number in range(len(self._members), new + 1):
-            self._add_group(self._domains.values[number])
+            self._members.append(_Members(self._domains.values[number]))
+            self._made.append(None)
+            # The last item stays that of no group.
+            self.changed = np.insert(self.changed, -1, 0)
+            self.reloaded = np.insert(self.reloaded, -1, 0)
         if before is not None and old >= 0:
             self._members[old].take(row, before)
         if node is not None and new >= 0:
@@ -210,13 +214,6 @@ class NodeGroups:
             self._touch(group, self.changed)
         ids[row] = new
         return old != new
-
-    def _add_group(self, value: object) -> None:
-        self._members.append(_Members(value))
-        self._made.append(None)
-        # The last item stays that of no group.
-        self.changed = np.insert(self.changed, -1, 0)
-        self.reloaded = np.insert(self.reloaded, -1, 0)
 
     def _touch(self, group: int, versions: Versions) -> None:
         versions[group] = self.last_change = next(self._numbers)

@@ -323,10 +323,6 @@ def rejections(
 Alike = Callable[[FilterProgram, Sequence[int]], Sequence[Rejection | None] | None]
 
 
-def _unlike(_: FilterProgram, _places: Sequence[int]) -> None:
-    """For a sweep in which each node is evaluated by itself."""
-
-
 class Sweep:
     """A sweep: an evaluation of clauses on nodes, clause by clause; a node of None is not known.
 
@@ -338,7 +334,7 @@ class Sweep:
         self,
         nodes: Sequence[NodeWithPods | None],
         until: Moments | None = None,
-        alike: Alike = _unlike,
+        alike: Alike = lambda *_: None,
     ) -> None:
         """`alike` gives the finding of a clause about several nodes, if all have the same."""
         self.found: list[Rejection | None] = [None] * len(nodes)

@@ -218,7 +218,10 @@ class Journal:
         selection, answered = call.plan.selection, None
         if not selection.empty or np.count_nonzero(decided.codes):
             nodes = _nodes(names, decided.known_rows)
-            answered = RecordedVerdicts(nodes, _small(decided), decided.verdicts)
+            # In half the bytes, unless there are too many verdicts for that.
+            is_small = len(decided.verdicts) <= _MOST_SMALL
+            codes = decided.codes.astype(np.int16) if is_small else decided.codes
+            answered = RecordedVerdicts(nodes, codes, decided.verdicts)
         record = self._record(call.pod, len(names))
         record.policies, record.answered = concerned(selection), answered
         record.seconds = seconds
@@ -296,13 +299,6 @@ def _nodes(names: Sequence[str], known_rows: KnownRows | None) -> RecordedNodes:
     if known_rows is None:
         return RecordedNodes(None, named=names)
     return RecordedNodes(known_rows.rows.astype(np.int32), known_rows.nodes)
-
-
-def _small(decided: Decision) -> Codes:
-    """The codes in half the bytes, unless there are too many verdicts for that."""
-    if len(decided.verdicts) > _MOST_SMALL:
-        return decided.codes
-    return decided.codes.astype(np.int16)
 
 
 def concerned(selection: Selection) -> ConcernedPolicies:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import dataclass
 
 from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods
-from engine.decision.held_calls import HeldCalls
 from engine.decision.moves import BrokenRule
 from engine.decision.placement import PlacingParts
 from engine.decision.plan import OfShape, Room
 from engine.decision.verb_call import Observer, VerbCall
 from engine.decision.verdict import Decision, Rejected
+from engine.fairness import FairShares
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPod
 from engine.program.frame import Floats
@@ -61,7 +61,7 @@ class PartSite:
     clock: Callable[[], float]
     suits: Suits
     observer: Observer
-    held: HeldCalls
+    held: FairShares
     woken: WokenPods
 
 

@@ -24,6 +24,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
+from engine.cache.cache import Cache
 from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods, Snapshot
 from engine.cache.pods_excluding import KnownPods, PodsExcluding
 from engine.counting.bounds import Mask
@@ -307,7 +308,7 @@ class Placement:
         return call.plan.counts.headrooms(counter, table, rows, call.evaluation)
 
     @property
-    def pods(self) -> KnownPods:
+    def pods(self) -> Cache:
         return self._cluster.pods
 
     def closed(

@@ -7,7 +7,7 @@ bounded by their size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
 from functools import partial
@@ -21,7 +21,6 @@ from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods
 from engine.counting.count_clauses import CountClauses
 from engine.counting.groups import CountContext, CountGroups, Headroom
 from engine.counting.in_flight_pods import InFlightPod
-from engine.counting.mutual_limits import MutualLimit
 from engine.counting.named_counts import NamedCount
 from engine.decision import scoring
 from engine.decision.filtering import FilterMemo
@@ -29,7 +28,7 @@ from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Rejected
 from engine.objects.request_pod import Namespace
 from engine.program.columns import KindedClause, NodeKinds
-from engine.program.frame import MEMO_BYTES, NO_GROUPS, Evaluation, Floats, Frame, unlimited
+from engine.program.frame import MEMO_BYTES, NO_GROUPS, Evaluation, Floats, unlimited
 from engine.program.pod_shape import pod_values
 from engine.program.program import (
     BindingProgram,
@@ -37,7 +36,6 @@ from engine.program.program import (
     FilterProgram,
     NamedCountProgram,
     PartProgram,
-    Program,
     ScoreProgram,
     applies,
 )
@@ -241,9 +239,20 @@ class Plan:
         self.audits = [
             (p, memos.filters(p.of(FilterProgram), evaluation)) for p in selection.audited
         ]
-        self.audited_counts = [*_audited_counts(selection.audited, reaching, evaluation)]
+        # The strict counts of policies in audit mode, with their limits of pods that are there.
+        self.audited_counts = [
+            *(
+                (program, CountClauses(program.counts, evaluation))
+                for program in selection.audited
+                if any(clause.count.weight is None for clause in program.counts)
+            ),
+            *((m.program, CountClauses((), evaluation, [m])) for m in reaching if m.program.audit),
+        ]
         self.until = frame.until
-        self.frame = _for_counting(frame)
+        # Tallies keep it, and go on counting after a call. It has a deadline only within a call,
+        # and no groups, which would keep the nodes of this one.
+        self.frame = copy(frame)
+        self.frame.check, self.frame.groups = unlimited, NO_GROUPS
         self.time_dependent_counts = any(
             c.count.peers.time_dependent
             for p in every
@@ -289,26 +298,6 @@ class Plan:
             return self
         earlier._made, earlier.until, earlier.outdated = self._made, self.until, False
         return earlier
-
-
-def _for_counting(frame: Frame) -> Frame:
-    """The frame of a plan: tallies keep it, and go on counting after a call."""
-    made = copy(frame)
-    # It has a deadline only within a call, and no groups, which would keep the nodes of this one.
-    made.check, made.groups = unlimited, NO_GROUPS
-    return made
-
-
-def _audited_counts(
-    audited: Sequence[Program], reaching: Sequence[MutualLimit], evaluation: Evaluation
-) -> Iterator[tuple[Program, CountClauses]]:
-    """The strict counts of policies in audit mode, with their limits of pods that are there."""
-    for program in audited:
-        if any(clause.count.weight is None for clause in program.counts):
-            yield program, CountClauses(program.counts, evaluation)
-    for limit in reaching:
-        if limit.program.audit:
-            yield limit.program, CountClauses((), evaluation, [limit])
 
 
 def _filters(selection: Selection, memos: SharedMemos, evaluation: Evaluation) -> FilterMemo:

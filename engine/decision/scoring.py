@@ -81,7 +81,8 @@ class _GroupValues:
         self._digest = digest
         # The last number is for no group.
         self._numbers: Floats = np.empty(0)
-        self._report: Report = _unheard
+        # Nobody listens before the first call.
+        self._report: Report = lambda *_: None
 
         def number(frame: Frame) -> float:
             return value(clause, frame, self._report)
@@ -100,10 +101,6 @@ class _GroupValues:
             self._numbers = np.array(found)
         values: Floats = self._numbers[groups.ids(self._digest, table)[rows]]
         return values
-
-
-def _unheard(_policy: str, _clause: str, _error: EvaluationError) -> None:
-    """The listener before the first call."""
 
 
 class MeanMemo:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from engine.cache.cache import Cache
 from engine.cache.node_table import NodeRows, Snapshot, with_pods
-from engine.cache.pods_excluding import KnownPods
 from engine.decision import filtering
 from engine.decision.placement import PlacingParts
 from engine.decision.recent_answers import of_no_node
@@ -29,7 +29,7 @@ class _Cluster:
     """A cluster with nodes that it does not have."""
 
     shown: Snapshot
-    pods: KnownPods
+    pods: Cache
 
     def snapshot(self) -> Snapshot:
         return self.shown

@@ -14,6 +14,7 @@ from typing import Protocol
 import msgspec
 import numpy as np
 
+from engine.cache.cache import Cache
 from engine.cache.ended_pods import lately
 from engine.cache.node_table import (
     NO_NODES,
@@ -23,7 +24,6 @@ from engine.cache.node_table import (
     Snapshot,
     as_offered,
 )
-from engine.cache.pods_excluding import KnownPods
 from engine.counting.groups import CountContext
 from engine.counting.in_flight_pods import InFlightPod, InFlightPods
 from engine.counting.named_counts import CallCounts
@@ -60,7 +60,7 @@ class ClusterState(Protocol):
         ...
 
     @property
-    def pods(self) -> KnownPods:
+    def pods(self) -> Cache:
         """The pods of the last snapshot, for counting."""
         ...
 

@@ -285,10 +285,10 @@ class Repairs:
             return DRAINED
         if snapshot.budgets is not None and violating([pod], snapshot.budgets):
             return NO_BUDGET
-        until, _, reason = self._pauses.get(_root(pod)) or (0.0, 0.0, "")
+        root = _root(pod)
+        until, _, reason = self._pauses.get(root) or (0.0, 0.0, "")
         if self._clock() < until:
             return reason
-        root = _root(pod)
         if root not in self._disturbances:
             self._disturbances[root] = self._disturbance(pod)
         return self._disturbances[root]

@@ -114,7 +114,7 @@ class Survey:
         self._before: Mapping[str, str] = {}
         # By uid, policy and clause.
         self._since: dict[tuple[str, str, str], str] = {}
-        self._lost: Mapping[str, BrokenRule] = {}
+        self._lost: dict[str, BrokenRule] = {}
         # The groups that have been whole, with the uids of their pods.
         self._whole: Mapping[_Group, frozenset[str]] = {}
         # The uids of the pods that this survey could not look at: it says nothing about them.
@@ -136,7 +136,12 @@ class Survey:
         self._step_ends, self._unseen = began + _STEP_SECONDS, set()
         snapshot = self._cluster.snapshot()
         templates, looked = yield from self._by_template(snapshot)
-        self._lost = yield from self._misplaced(snapshot)
+        # By uid, the pods that have what their node does not have any more.
+        self._lost = {}
+        for view in filter(None, snapshot.table.nodes):
+            for part in self._engine.parts:
+                self._lost.update(part.misplaced(view))
+            yield from self._rest()
         runs, groups, skipped = list[list[_Suspect]](), dict[_Group, list[_Suspect]](), list[str]()
         for key, pods in templates.items():
             template = yield from self._template(key, pods)
@@ -236,15 +241,6 @@ class Survey:
                     yield from self._rest()
         found = (pod for pod in pods if pod.nodeName in there or pod.uid in self._lost)
         return [_Suspect(pod, template) for pod in found]
-
-    def _misplaced(self, snapshot: Snapshot) -> Steps[Mapping[str, BrokenRule]]:
-        """The pods that have what their node does not have any more, by uid."""
-        found: dict[str, BrokenRule] = {}
-        for view in snapshot.table.nodes:
-            if view is not None:
-                found.update(pair for p in self._engine.parts for pair in p.misplaced(view).items())
-            yield from self._rest()
-        return found
 
     # ---- what they break
 

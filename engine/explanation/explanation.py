@@ -497,7 +497,12 @@ def _application(program: Program, selection: Selection, frame: Frame) -> tuple[
     for broken in selection.unselectable:
         if broken.program is program:
             return "rejects all", f"its `for` cannot be evaluated: {broken.error}"
-    return "no", _unselected(program, frame)
+    assert program.select is not None, "a policy without a `for` selects every pod"
+    try:
+        program.select(frame)
+    except EvaluationError as error:
+        return "no", f"its `for` has no value: {error}"
+    return "no", "its `for` is false"
 
 
 def _victory(winner: Program, others: tuple[Program, ...]) -> str:
@@ -512,16 +517,6 @@ def _victory(winner: Program, others: tuple[Program, ...]) -> str:
     if winner.namespace != other.namespace:
         return f"it belongs to the namespace, and {name} to all namespaces"
     return f"its name comes before {name}"
-
-
-def _unselected(program: Program, frame: Frame) -> str:
-    """The result of its `for`, which did not select the pod."""
-    assert program.select is not None, "a policy without a `for` selects every pod"
-    try:
-        program.select(frame)
-    except EvaluationError as error:
-        return f"its `for` has no value: {error}"
-    return "its `for` is false"
 
 
 # ---- the difference of two answers

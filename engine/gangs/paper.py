@@ -25,12 +25,12 @@ import numpy.typing as npt
 from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods
 from engine.clauses.gang import GangProgram
 from engine.counting.domains import Domains, shared
-from engine.decision.held_calls import MOST_HELD_OF_NAMESPACE
 from engine.decision.part import PartSite, Suits
 from engine.decision.placement import Placement
 from engine.decision.plugin_filters import PluginFilters
 from engine.decision.verb_call import VerbCall
 from engine.errors import BadObjectError, EngineError
+from engine.fairness import MOST_HELD_OF_NAMESPACE
 from engine.gangs.gang import GangName, KnownGang, Numbers
 from engine.objects.peer import Peer
 from engine.objects.pod_group import GroupName

@@ -98,7 +98,10 @@ class _Sum:
         if status is not None:
             both = (status.containerStatuses or (), status.initContainerStatuses or ())
             self._containers = {container.name: container for part in both for container in part}
-            self._is_infeasible = _is_resize_infeasible(status)
+            self._is_infeasible = any(
+                each.type == "PodResizePending" and each.reason == "Infeasible"
+                for each in status.conditions or ()
+            )
 
     def fill(self, total: Amounts, spec: PodSpec) -> None:
         """Write the sum of the containers to `total`; pod-level amounts replace it where allowed.
@@ -156,13 +159,6 @@ class _Sum:
         if resources is None:
             return {}
         return (resources.requests if self._requests else resources.limits) or {}
-
-
-def _is_resize_infeasible(status: PodStatus) -> bool:
-    for condition in status.conditions or ():
-        if condition.type == "PodResizePending":
-            return condition.reason == "Infeasible"
-    return False
 
 
 def _add(total: Amounts, amounts: Mapping[str, Quantity]) -> None:

@@ -86,13 +86,8 @@ class _StoredHead(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Object:
-    """An object as it is written; one that cannot be read has no kind."""
-
-    content: bytes | msgspec.Raw
-    kind: str = ""
-    metadata: _Stored | None = None
+# An object as it is written, and its head; of one that cannot be read that has no kind.
+_Object = tuple[bytes | msgspec.Raw, _StoredHead]
 
 
 def as_stored(documents: Iterable[bytes], beside: ClusterDefaults = ANY_CLUSTER) -> list[bytes]:
@@ -115,11 +110,11 @@ def defaults_in(
 
 def _defaults(found: Iterable[_Object], beside: ClusterDefaults) -> ClusterDefaults:
     classes, usual, newest = dict(beside.classes), beside.usual, ""
-    for each in found:
-        if each.metadata is not None:
-            newest = max(newest, each.metadata.creationTimestamp or "")
-        if each.kind == "PriorityClass":
-            known = read_json(each.content, Json) or {}
+    for content, head in found:
+        if head.metadata is not None:
+            newest = max(newest, head.metadata.creationTimestamp or "")
+        if head.kind == "PriorityClass":
+            known = read_json(content, Json) or {}
             if isinstance(value := known.get("value"), int):
                 name = str(mapping(known, "metadata").get("name"))
                 classes[name] = value, str(known.get("preemptionPolicy") or _PREEMPTS)
@@ -132,23 +127,21 @@ def _objects(document: bytes) -> list[_Object]:
     """The objects of a document: the items of a list, or itself."""
     outer = read_json(document, _StoredHead)
     items = outer.items if outer is not None else read_json(document, list[msgspec.Raw])
-    kind = (outer.kind or "") if outer is not None else ""
     if items is None:
-        return [_Object(document, kind, outer.metadata)] if outer is not None else []
-    default, found = kind.removesuffix("List"), []
+        return [(document, outer)] if outer is not None else []
+    kind, found = ((outer and outer.kind) or "").removesuffix("List"), list[_Object]()
     for item in items:
-        if (head := read_json(item, _StoredHead)) is None:
-            found.append(_Object(item))
-        else:
-            found.append(_Object(item, head.kind or default, head.metadata))
+        if (head := read_json(item, _StoredHead)) is not None:
+            head.kind = head.kind or kind
+        found.append((item, head or _StoredHead()))
     return found
 
 
 def _document(document: bytes, objects: Sequence[_Object], defaults: ClusterDefaults) -> bytes:
-    stored = [_stored(each, defaults) for each in objects]
-    if all(new is each.content for new, each in zip(stored, objects, strict=True)):
+    stored = [_stored(content, head, defaults) for content, head in objects]
+    if all(new is content for new, (content, _) in zip(stored, objects, strict=True)):
         return document
-    if objects[0].content is document:
+    if objects[0][0] is document:
         return bytes(stored[0])
     raw = [item if isinstance(item, msgspec.Raw) else msgspec.Raw(item) for item in stored]
     if (fields := read_json(document, dict[str, msgspec.Raw])) is None:
@@ -156,16 +149,15 @@ def _document(document: bytes, objects: Sequence[_Object], defaults: ClusterDefa
     return msgspec.json.encode({**fields, "items": raw})
 
 
-def _stored(found: _Object, defaults: ClusterDefaults) -> bytes | msgspec.Raw:
-    item = found.content
-    if found.kind not in ("Pod", "Node"):
-        return item
-    if found.metadata is not None and found.metadata.resourceVersion:
+def _stored(
+    item: bytes | msgspec.Raw, head: _StoredHead, defaults: ClusterDefaults
+) -> bytes | msgspec.Raw:
+    if head.kind not in ("Pod", "Node") or (head.metadata and head.metadata.resourceVersion):
         return item
     if (value := read_json(item, Json)) is None:
         return item
     before = msgspec.json.encode(value)
-    if found.kind == "Pod":
+    if head.kind == "Pod":
         default_pod(value, defaults)
     else:
         default_node(value, defaults)
@@ -467,7 +459,12 @@ def _pods(owner: Json, template: Json, wanted: int) -> Iterator[Json]:
     given, spec = mapping(template, "metadata"), mapping(template, "spec")
     more = _labels_of(kind, owner)
     if kind == "DaemonSet":
-        spec = {**spec, "tolerations": [*mappings(spec, "tolerations"), *_tolerations(spec)]}
+        on_host = (_HOST_NETWORK,) if spec.get("hostNetwork") is True else ()
+        own = [
+            {"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": effect}
+            for name, effect in (*_DAEMON_TOLERATIONS, *on_host)
+        ]
+        spec = {**spec, "tolerations": [*mappings(spec, "tolerations"), *own]}
     indexed = kind == "StatefulSet" or mapping(owner, "spec").get("completionMode") == "Indexed"
     first = 1
     if indexed:
@@ -509,13 +506,6 @@ def _labels_of(kind: str, owner: Json) -> Mapping[str, str]:
             "controller-uid": uid,
         }
     return {}
-
-
-def _tolerations(spec: Json) -> Iterator[dict[str, Any]]:
-    """The tolerations that the pods of a DaemonSet have beside their own."""
-    more = (_HOST_NETWORK,) if spec.get("hostNetwork") is True else ()
-    for name, effect in (*_DAEMON_TOLERATIONS, *more):
-        yield {"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": effect}
 
 
 def pinned(pod: Json, node: str) -> Json:

@@ -246,7 +246,14 @@ class Freshness:
         are other nodes. `now` gives nanoseconds.
         """
         if self.time_dependent:
-            self._let_pass(now())
+            # The moment of some rows has come; of all if the clock was set back.
+            moment = now()
+            if moment < self._last:
+                self.forget()
+            elif np.count_nonzero(due := self._until <= moment):
+                self._versions[due] = _NO_VERSION
+                self._table = None
+            self._last = moment
         if self._table is None or self._table() is not table:
             self._compare(table)
         # In most calls no node of the cluster has changed, or few have.
@@ -274,15 +281,6 @@ class Freshness:
         self._stale = self._versions[: len(table.versions)] != table.versions
         self._left = int(np.count_nonzero(self._stale))
         self._table = ref(table)
-
-    def _let_pass(self, now: int) -> None:
-        """Forgets the rows whose moment has come, and all of them if the clock was set back."""
-        if now < self._last:
-            self.forget()
-        elif np.count_nonzero(due := self._until <= now):
-            self._versions[due] = _NO_VERSION
-            self._table = None
-        self._last = now
 
     def moments(self, rows: NodeRows) -> Moments | None:
         """The moments of the rows, for who evaluates them to lower; None if they never change."""

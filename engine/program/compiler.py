@@ -28,7 +28,7 @@ from grammar.meaning.schema import short_form
 from grammar.tree import ast
 from grammar.tree.printer import print_expression
 from grammar.tree.types import BOOL, DYN, STRING, Type, Work
-from grammar.tree.walk import FieldRead, children, reads
+from grammar.tree.walk import children, reads
 from grammar.values.errors import MissingError
 from grammar.values.kinds import equals
 from grammar.values.maps import lookup, read_field
@@ -304,7 +304,9 @@ class Compiler:
         if stage is Stage.GROUP:
             (name,) = self.stages.roots(expr)
             compiled = with_own_steps(compiled) if charges else compiled
-            of_nodes = not any(r.path[1:2] in OF_PODS for r in self._reads(expr))
+            of_nodes = not any(
+                read.path[1:2] in OF_PODS for read in reads(expr, self.environment.definitions)
+            )
             return once_per_group(compiled, self._group(name), of_nodes=of_nodes)
         if stage is Stage.NODE:
             reads_facts = self.stages.reads(expr, FACTS)
@@ -316,9 +318,6 @@ class Compiler:
     def _group(self, name: str) -> Evaluate:
         group = self.environment.groups[name]
         return read_group(digest_of(group, self.environment), name)
-
-    def _reads(self, expr: ast.Expr) -> Iterator[FieldRead]:
-        return reads(expr, self.environment.definitions)
 
     def _timed(self, make: Callable[[ast.Expr], Evaluate], expr: ast.Expr) -> Evaluate:
         """The closure of a part of what works out how long its result lasts."""

@@ -201,7 +201,10 @@ class Shapes:
     def __init__(self, paths: Iterable[Path]) -> None:
         tree: dict[str, Any] = {}
         for path in paths:
-            _grow(tree, path)
+            part = tree
+            for name in path:
+                part = part.setdefault(name, {})
+            part[_WHOLE] = {}
         self._decoder = msgspec.json.Decoder(_type(tree, "Pod"))
         self._encoder = msgspec.json.Encoder()
 
@@ -214,12 +217,6 @@ class Shapes:
 
 
 _WHOLE = "\0whole"
-
-
-def _grow(tree: dict[str, Any], path: Path) -> None:
-    for name in path:
-        tree = tree.setdefault(name, {})
-    tree[_WHOLE] = {}
 
 
 def _type(tree: dict[str, Any], name: str) -> Any:

@@ -476,7 +476,8 @@ class Simulation:
             # Like kube-scheduler, skip the extender if no node is left.
             decided: Decision | None = None
             if len(fitting):
-                decided = yield from self._filter(pod, fitting)
+                names, ask = self._listed(fitting), self._engine.filter
+                decided = yield from self._asked(lambda end: ask(pod.body, names, None, end))
             if decided is not None and len(feasible := fitting[decided.codes == 0]):
                 row = yield from self._choose(pod, needed, feasible)
                 is_admitted = bool(call.plan.of_parts or call.plan.rooms)
@@ -499,11 +500,6 @@ class Simulation:
             if not tries % _TRIES:
                 seconds = min(2 * seconds, _LONGEST_PORTION)
         return ask(self._clock() + seconds)
-
-    def _filter(self, pod: Waiting, rows: NodeRows) -> Work[Decision]:
-        names, ask = self._listed(rows), self._engine.filter
-        found = yield from self._asked(lambda end: ask(pod.body, names, None, end))
-        return found
 
     def _listed(self, rows: NodeRows) -> Sequence[str]:
         """The names of rows, which remember where the engine has found them."""

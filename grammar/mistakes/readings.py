@@ -353,21 +353,17 @@ class _Reader:
             return
         lexemes, token, rest = self._lexemes, tokens[0], tokens[1:]
         plain = token.removesuffix("?")
-        while loose and lexemes[at].text in _SIGNS and not self._is_minus(at):
+        word = lexemes[at]
+        while loose and word.text in _SIGNS:
+            if word.text == "-" and lexemes.touches(at + 1) and not lexemes.touches(at):
+                break
             at += 1
+            word = lexemes[at]
         if (named := _PART.fullmatch(plain)) is not None:
             for end, said in self.of(named[2], at, loose=loose):
                 yield from self._sides(rest, end, {**parts, named[1]: said}, loose)
-        elif self._word(at, loose=loose) in plain.lower().split("|"):
+        # Among signs that say nothing, keys stand in quotes too.
+        elif word.text.lower().strip("\"'" if loose else "") in plain.lower().split("|"):
             yield from self._sides(rest, at + 1, parts, loose)
         if plain != token:
             yield from self._sides(rest, at, parts, loose)
-
-    def _word(self, at: int, *, loose: bool) -> str:
-        """A lexeme as patterns have it; among signs that say nothing, keys stand in quotes too."""
-        word = self._lexemes[at].text.lower()
-        return word.strip("\"'") if loose else word
-
-    def _is_minus(self, at: int) -> bool:
-        lexemes = self._lexemes
-        return lexemes[at].text == "-" and lexemes.touches(at + 1) and not lexemes.touches(at)

@@ -612,7 +612,11 @@ class Remedies(CallRemedies):
                 if is_code is None:
                     return None
                 hint = f"write `{made}`, without quotes" if made == expr.value else ""
-            case "string" if is_read(expr) and self._holds_keys(expr):
+            case "string" if (
+                is_read(expr)
+                and isinstance(expr, ast.Index | ast.Select)
+                and self._kind(expr.operand).name == "map"
+            ):
                 made = f"has({text})"
                 hint = f'write `{made}`, or compare it, as in `{text} == "true"`'
             case _:
@@ -627,9 +631,6 @@ class Remedies(CallRemedies):
         sign = re.search(" (>|!=) ", made.text)
         text = f"!{made.text}" if sign is None else made.text.replace(sign[0], " == ")
         return Remedy(expr.span, text)
-
-    def _holds_keys(self, expr: ast.Expr) -> bool:
-        return isinstance(expr, ast.Index | ast.Select) and self._kind(expr.operand).name == "map"
 
 
 def _said(expr: ast.Expr, kind: Type) -> str:

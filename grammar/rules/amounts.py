@@ -223,7 +223,6 @@ def two_resources(expr: ast.Expr, _: Tree) -> Iterator[Diagnostic]:
 
 _POINTS, _MOST = 10, 100
 _UP_TO_FULL = (0.0, 1.0)
-_BOTH = 2
 # A constant is a percentage, and not a part above the whole, from this many times the scale.
 _FAR = 2
 

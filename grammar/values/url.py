@@ -111,17 +111,14 @@ def _parsed(text: str, fragment: str) -> Url:
             head = f"{head}//{user}{_escaped(host.encode(), _HOST_SAFE)}"
     raw = _unescaped(rest)
     path = rest if _PATH.match(rest) else _escaped(raw, _PLAIN_PATH)
-    return Url(text_checked(f"{head}{path}{tail}"), scheme, host, path, query)
+    whole = f"{head}{path}{tail}"
+    text_of(len(whole))
+    return Url(whole, scheme, host, path, query)
 
 
 # Characters that stay when a text is escaped.
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _HOST_SAFE = "-_.~!$&'()*+,;=:[]<>\""
-
-
-def text_checked(text: str) -> str:
-    text_of(len(text))
-    return text
 
 
 def _split_scheme(text: str) -> tuple[str, str]:

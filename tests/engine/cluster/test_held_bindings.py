@@ -225,7 +225,7 @@ async def test_a_condition_comes_before_the_gang() -> None:
 
 
 async def test_only_so_many_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.decision.held_calls.MOST_HELD", 2)
+    monkeypatch.setattr("engine.engine.MOST_HELD", 2)
     world = WaitingWorld(READY)
     world.create("a")
     world.create("b")

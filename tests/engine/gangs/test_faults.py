@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from engine.decision.held_calls import MOST_HELD_OF_NAMESPACE
 from engine.errors import BriefWaitError
+from engine.fairness import MOST_HELD_OF_NAMESPACE
 from tests.engine.gangs.test_gangs import HeldWorld, World, hold_all, in_racks, names
 from tests.support import builders
 from tests.support.engines import node_of
