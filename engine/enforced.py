@@ -245,12 +245,14 @@ def needs(policies: Iterable[Policy]) -> Needs:
 
 def _together(found: Iterable[Needs]) -> Needs:
     """The needs of all of them."""
-    known = [*found]
-    flags = (each.name for each in fields(Needs) if isinstance(each.default, bool))
+    known = {*found}
+
+    def any_has(name: str) -> bool:
+        return any(getattr(each, name) for each in known)
+
     return Needs(
-        **{name: any(getattr(each, name) for each in known) for name in flags},
+        **{each.name: any_has(each.name) for each in fields(Needs) if each.name != "annotations"},
         annotations=SWITCHES.union(*(each.annotations for each in known)),
-        labels=frozenset[str]().union(*(each.labels for each in known)),
     )
 
 
@@ -267,7 +269,6 @@ def _needs(policy: Policy) -> Needs:
         ended=any(pods.state == "ended" for pods in counts),
         failures="failures" in fields_read,
         annotations=named_annotations(policy).union(form),
-        labels=_texts(read),
     )
     of_kinds = ((MEANINGS[type(clause)].needs, clause) for clause in policy.clauses)
     return _together((of_expressions, *(needs(c) for needs, c in of_kinds if needs is not None)))
@@ -282,11 +283,6 @@ def named_annotations(tree: object) -> frozenset[str]:
     read = list(walk(tree))
     if not any(isinstance(e, Select) and e.name == "annotations" for e in read):
         return frozenset()
-    return _texts(read)
-
-
-def _texts(read: Iterable[object]) -> frozenset[str]:
-    """Every text that could be a key in a map."""
     return frozenset(
         e.name if isinstance(e, Select) else str(e.value)
         for e in read

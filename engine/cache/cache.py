@@ -14,7 +14,7 @@ no order between objects. Assumed pods follow the state machine of kube-schedule
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from weakref import WeakSet
 
@@ -47,13 +47,11 @@ from engine.objects.peer import (
     rooted,
 )
 from engine.objects.pod_group import GroupName, PodGroup
-from engine.objects.remembered import Remembered, bytes_of
+from engine.objects.remembered import Remembered
 from engine.objects.request_pod import Namespace, Node, RequestPod
 
 # The bytes of the JSON of waiting pods; of some 20,000.
 _MOST_BODIES = 64 << 20
-# The most bytes of the JSON of a pod that is on no account.
-_USUAL_POD = 32 << 10
 
 # ---- nodes
 
@@ -306,10 +304,6 @@ class Cache:
     def __init__(self) -> None:
         # Of what is kept of each namespace, here and elsewhere.
         self.accounts = ByteAccounts()
-        # Keys of labels that policies may read.
-        self.read_labels: Collection[str] = frozenset()
-        # The keys of pods that are on an account.
-        self._large: set[str] = set()
         self.nodes = NodeStore()
         # By namespace, and by key in each, because counts are mostly of one namespace.
         self._spaces: dict[str, dict[str, Peer]] = {}
@@ -361,23 +355,6 @@ class Cache:
         for handle in self._node_handlers:
             handle(name)
 
-    def fitted(self, pod: Peer, size: int) -> Peer:
-        """The pod, whose JSON has so many bytes, as far as there is room for it.
-
-        What a large pod says of itself is on the account of its namespace. Beyond that it has no
-        annotations, no names of containers, and only labels that policies read.
-        """
-        key = f"pods/{key_of(pod)}"
-        if size <= _USUAL_POD and key not in self._large:
-            return pod
-        self._large.add(key)
-        texts = (pod.labels, pod.annotations, pod.containers)
-        if self.accounts.keep(pod.namespace, key, sum(map(bytes_of, texts))):
-            return pod
-        self.accounts.drop(key)
-        labels = {name: text for name, text in pod.labels.items() if name in self.read_labels}
-        return msgspec.structs.replace(pod, labels=labels, annotations={}, containers=())
-
     def put_pod(self, pod: Peer, revision: int = 0, body: bytes | msgspec.Raw = b"") -> None:
         """Add or replace a pod as the API server has it; `revision` is 0 if unknown.
 
@@ -417,9 +394,6 @@ class Cache:
 
     def remove_pod(self, key: str) -> None:
         self.assumptions.pop(key, None)
-        if (large := f"pods/{key}") in self._large:
-            self._large.discard(large)
-            self.accounts.drop(large)
         if (gone := self.pod(key)) is not None:
             self._bodies.pop(gone.uid)
         self._replace(key, None)
@@ -567,10 +541,6 @@ class Cache:
     def holds_pod(self, key: str, pod: Peer) -> bool:
         """Whether the cache has this state of a pod, its assumption, root and namespace aside."""
         known = self.pod(key)
-        if known is not None and pod.containers and not known.containers:
-            # See `fitted`.
-            named, texts = known.labels, known.annotations
-            pod = msgspec.structs.replace(pod, labels=named, annotations=texts, containers=())
         if pod.phase in ENDED or known is None:
             return pod.phase in ENDED and known is None
         if key in self.assumptions:

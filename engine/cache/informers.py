@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -84,7 +84,6 @@ class Needs:
     `groups`: rules are about the PodGroups of pods. `ended`: they count pods that have ended.
     `failures`: they are about earlier pods that have failed.
     `repairs`: pods are evicted that break a rule, as their namespaces, workloads and budgets allow.
-    `labels` are all texts that can be keys of labels, for pods that have too many to keep them all.
     """
 
     namespaces: bool = False
@@ -94,7 +93,6 @@ class Needs:
     failures: bool = False
     annotations: frozenset[str] = frozenset()
     repairs: bool = False
-    labels: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 def object_lists(needs: Needs) -> Mapping[str, Resource]:

@@ -128,7 +128,7 @@ def nodes(codec: ObjectCodec, cache: Cache) -> ObjectStore[Node]:
 def pods(codec: ObjectCodec, cache: Cache) -> ObjectStore[Peer]:
     return ObjectStore(
         codec.peer,
-        lambda _, pod, revision, raw: cache.put_pod(cache.fitted(pod, len(raw)), revision, raw),
+        lambda _, pod, revision, raw: cache.put_pod(pod, revision, raw),
         cache.remove_pod,
         cache.holds_pod,
         lambda revision: cache.shown.update(pods=revision),

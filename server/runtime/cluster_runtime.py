@@ -409,7 +409,6 @@ class ClusterRuntime(ClusterSource):
     def _adopt(self, needs: Needs) -> None:
         is_new = not needs.annotations <= self._needs.annotations
         self._needs = self._watched(needs)
-        self.informers.cache.read_labels = needs.labels
         if is_new:
             self.informers.read_anew(ObjectCodec(self._schema, needs.annotations))
         self.informers.start(self._needs)
