@@ -32,12 +32,12 @@ from policies.loader import load
 from server.capabilities.table import CAPABILITY_METRICS
 from server.http.tls import Credentials, TlsError, load_authority, private_file
 from server.metrics.metrics import Metrics
+from server.options import Options
 from server.runtime.file_cluster import ClusterFiles
 from server.runtime.observers import finish_log, start_logging
 from server.runtime.policies import PolicyReloader
 from server.runtime.server_runtime import CannotListenError, serve
 from server.settings import (
-    Options,
     SelfSigned,
     SettingsError,
     TlsFiles,

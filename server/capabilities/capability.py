@@ -30,7 +30,7 @@ from engine.program.policy_time import PolicyTimes
 from server.capabilities.policy_statuses import StatusTopic
 from server.http.health import Readiness
 from server.metrics.families import Sample
-from server.settings import Options
+from server.options import Options
 from server.supervisor import Background, Work
 from server.view.routes import Answer, Route
 

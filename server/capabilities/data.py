@@ -27,7 +27,7 @@ from server.capabilities.capability import Capability, Opened, Site
 from server.capabilities.policy_statuses import ReportedPolicy, StatusPart, condition
 from server.http.health import ReadinessCheck
 from server.metrics.families import Sample
-from server.settings import Options
+from server.options import Options
 from server.supervisor import ApiFailures, Background
 
 # The sources of all policies, and those of one namespace.

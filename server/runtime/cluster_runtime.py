@@ -67,10 +67,11 @@ from server.capabilities.policy_statuses import EXPENSIVE, UNMET, Outcomes, Stat
 from server.capabilities.table import CAPABILITIES
 from server.http.health import ReadinessCheck
 from server.metrics.families import Sample
+from server.options import Options
 from server.runtime.file_cluster import ClusterSource, leave_uncollected
 from server.runtime.observers import LogObserver
 from server.runtime.policies import PolicyReader, PolicyReloader
-from server.settings import Options, is_loopback
+from server.settings import is_loopback
 from server.supervisor import Background, Work
 
 _PERIOD_SECONDS = 1.0

@@ -37,7 +37,7 @@ from grammar.messages.texts import os_reason
 from policies.disk import Disk, Visit
 from policies.loader import Watcher
 from server.http.health import ReadinessCheck
-from server.settings import SnapshotOrigin
+from server.options import SnapshotOrigin
 
 _NO_POLICIES: Mapping[str, bytes] = {}
 

@@ -43,10 +43,11 @@ from server.http.health import Heartbeat
 from server.http.middleware import MisconfigurationWarnings
 from server.http.tls import Credentials
 from server.metrics.metrics import Metrics
+from server.options import Options
 from server.runtime.cluster_runtime import ClusterRuntime, Deciding, open_cluster
 from server.runtime.file_cluster import ClusterSource, FileCluster
 from server.runtime.policies import PolicyReader, PolicyReloader
-from server.settings import Options, Settings
+from server.settings import Settings
 from server.supervisor import Background
 from server.view.drafts import DRAFT_MEMORY_MIB, Drafts
 from server.view.explaining import Explainer

@@ -124,7 +124,6 @@ def test_nothing_is_left(how_to: Start, number: signal.Signals, tmp_path: Path) 
 
 
 def check_that_nothing_is_left(server: Server, number: signal.Signals) -> None:
-    assert children(server.process.pid) == []
     assert post(f"{server.url}/admission/validate?timeout=30s", REVIEW)["response"]["allowed"]
     started = children(server.process.pid)
     assert started

@@ -49,7 +49,7 @@ class Edits:
                 _write(file, policies(dice, self.theme, self.world))
             case "broken" if file.exists():
                 text = file.read_text("utf-8").replace("node.zone", "node.zoo")
-                _write(file, f"{text}\ncluster policy broken {{ failure ignore filter }}")
+                _write(file, f'{text}\npolicy broken in namespace "nobody" {{ filter }}')
             case "gone":
                 file.unlink(missing_ok=True)
             case "objects":

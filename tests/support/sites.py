@@ -17,7 +17,7 @@ from engine.program.policy_time import PolicyTimes, WorkClock
 from server.capabilities.capability import LedCluster, Site
 from server.capabilities.table import CAPABILITY_METRICS
 from server.metrics.metrics import Metrics
-from server.settings import Options
+from server.options import Options
 from server.supervisor import Background
 from tests.support.builders import Object
 from tests.support.engines import CODEC, Known, Silent, cache_of

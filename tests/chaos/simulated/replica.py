@@ -18,9 +18,9 @@ from engine.counting.in_flight_pods import Schedulers
 from grammar.meaning.schema import load_schema
 from server.admission.checking_process import CheckingProcess
 from server.metrics.metrics import Metrics
+from server.options import Options
 from server.runtime import server_runtime
 from server.runtime.server_runtime import serve
-from server.settings import Options
 from tests.chaos.simulated.api import ClusterApi, Door
 from tests.e2e.process import free_port
 from tests.support.fake_api_server import Request

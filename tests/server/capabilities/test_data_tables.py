@@ -20,7 +20,7 @@ from engine.fairness import ByteAccounts
 from server.capabilities import data as module_of_data
 from server.capabilities.data import DataTables
 from server.metrics.metrics import Metrics
-from server.settings import Options
+from server.options import Options
 from server.supervisor import Background
 from tests.support.engines import CODEC, Known, Silent, registry_of
 

@@ -27,8 +27,9 @@ from grammar.meaning.schema import load_schema
 from server.capabilities.table import CAPABILITIES, CAPABILITY_METRICS
 from server.http.tls import Credentials
 from server.metrics.metrics import Metrics
+from server.options import Options
 from server.runtime.server_runtime import serve
-from server.settings import Options, SelfSigned, TlsFiles
+from server.settings import SelfSigned, TlsFiles
 from tests.e2e.process import free_port
 from tests.support.books import section
 from tests.support.certificates import Keyring
