@@ -89,6 +89,9 @@ def deadlocked_limit(tree: Tree) -> Iterator[Diagnostic]:
         bound, amount = clause.bound, tree.constant(clause.bound.amount)
         if not clause.strength.strict or clause.per.of_nodes or amount is None or clause.added:
             continue
+        if clause.pods is not None and clause.pods.state:
+            # A pod that has just been placed is in no state.
+            continue
         where = clause.pods.where if clause.pods is not None else None
         if where is not None and not _counts_itself(where, tree):
             if bound.kind == "at most" and amount > 0:

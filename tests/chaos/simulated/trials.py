@@ -65,7 +65,7 @@ _FLOOR = {
     "relists after changes that no watch has shown": 1,
     **{f"slow ends of {app}": 1 for app in BOUNDED if app != "repaired"},
 }
-_FLOOR_WITHOUT_BIND = {"answers compared, with pods on their way": 20}
+_FLOOR_WITHOUT_BIND = {"answers compared, with pods on their way": 5}
 _FLOOR_WITH_BIND = {"gangs bound whole": 3, "gangs that lost a member": 1}
 
 

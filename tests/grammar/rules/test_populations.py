@@ -23,6 +23,7 @@ PEER = 'pods where peer.labels["app"] == "web"'
          | WEB limit "l" { pods where peer.labels["app"] == "db" per node at most 0 strict }
     not of pods that differ     | limit "l" { PEER per node at least 2 strict }
     not a preference            | limit "l" { per node exactly 1 best effort weight 1 }
+    not of a state              | limit "l" { ended pods where true per node at most 0 strict }
     """
 )
 def test_limits_that_keep_their_own_pods_out(items: str) -> None:
