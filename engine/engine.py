@@ -45,8 +45,6 @@ from engine.program.tables import Tables
 
 P = TypeVar("P")
 FoundNodes = tuple[NodeTable, NodeRows, KnownRows | None]
-# In a request of more names one of them is known: kube-scheduler names nodes of the cluster.
-_FEW_NAMES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +152,7 @@ class Engine:
             if simulated is not None:
                 return self._simulated.decide(*simulated)
         decided: Decision | None = None
-        culprit, is_simulated = "", False
+        culprit = ""
         if request_pod.bypass and self._calls.exemptions.bypasses(request_pod):
             self._observer.bypassed(request_pod.key, request_pod.uid, request_pod.bypass)
         try:
@@ -164,15 +162,13 @@ class Engine:
             if call.plan.empty or not names:
                 return (decided := self._accepted(call, names, began))
             found = self._nodes(names, nodes, call)
-            if is_simulated := nodes is None and found[2] is None and not found[1].any():
-                return self._simulated.decide(call, found[1])
             decided = self._filtered(call, names, found, began)
         except EngineError as error:
             self._after.failed(request_pod, len(names), error)
             culprit = error.policy
             raise
         finally:
-            if not (is_simulated or self._after.answered(request_pod, names, decided, culprit)):
+            if not self._after.answered(request_pod, names, decided, culprit):
                 self.in_flight.refuse(request_pod.uid)
         return decided
 
@@ -341,8 +337,6 @@ class Engine:
         # An exempt pod passes before anything is known, and is counted as soon as it is.
         if count and self._calls.registry.counts and (known := call.known) is not None:
             pod, table = call.pod, known.table
-            if count <= _FEW_NAMES and not table.find(names).any():
-                return feasible(count)  # Somebody simulates.
             peer = call.context(known).peer
             asked = AskedPod(pod.uid, peer, pod.revision, pod)
             self.in_flight.offer_all(asked, table, lambda: table.find(names), count)

@@ -78,9 +78,6 @@ class SimulatedCalls:
             decided = plan.filters.decide(table, rows, evaluation)
             if plan.filters.reads_pods:
                 filtering.check_on_the_way(plan.filters, decided, table, rows, evaluation)
-            if (plan.counts.strict or plan.rooms or plan.of_parts) and not np.count_nonzero(rows):
-                # Nothing but a name is known of the nodes.
-                raise WaitingError(filtering.UNKNOWN_NODE, of_clause=True)
             decided = self._placement.judged(call, rows, decided)
         except BriefWaitError as error:
             # Nobody waits for a simulation.

@@ -288,7 +288,10 @@ def test_operators_may_ask_and_others_may_not(plane: ControlPlane, tmp_path: Pat
         ):
             create_replica(api, kubelet)
             server.wait_ready()
-            server.filter(pod("web-1", NAMESPACE, {}), [NODE])
+            asked = pod("web-1", NAMESPACE, {})
+            # Newer than what a watch has shown: kube-scheduler's, and no simulation.
+            asked["metadata"]["resourceVersion"] = str(10**15)
+            server.filter(asked, [NODE])
             port = server.view_port
             admin = ask(plane.admin_kubeconfig, port, "decisions", "-o", "json")
             assert admin.returncode == 0, admin.stderr

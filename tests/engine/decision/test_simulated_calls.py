@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from engine.cache.cache import Cache
-from engine.cache.node_table import ListedNames
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.errors import BriefWaitError, EngineError, WaitingError
@@ -92,11 +91,7 @@ def test_an_offer_stays_what_it_was(rule: str) -> None:
     ask(engine, web("waits"), ["a-1"])
     before = [(p.uid, list(p.rows)) for p, _ in engine.in_flight.first(9)]
     for asked in (web("waits"), web("made-up", on="x"), web("none", on="a-2")):
-        for nodes in (
-            [template("t-1", "a")],
-            [template("t-1", "a"), node("a-2", "a")],
-            ["t-1"],
-        ):
+        for nodes in ([template("t-1", "a")], [template("t-1", "a"), node("a-2", "a")]):
             with suppress(WaitingError):
                 ask(engine, asked, nodes)
             engine.prioritize(raw(asked), ["t-1"], [raw(template("t-1", "a"))], math.inf)
@@ -174,16 +169,10 @@ def test_a_node_that_no_cluster_has(asked: Object, is_simulated: bool) -> None:
     assert len(engine.in_flight) == (not is_simulated)
 
 
-def test_names_alone_tell_nothing_of_a_template() -> None:
+def test_names_alone_may_be_of_nodes_that_are_about_to_be_known() -> None:
     engine = engine_of(ONE, cluster())
-    listed = ListedNames.of(b'["t-1","t-2"]')
-    assert listed is not None
-    for names in (["t-1"], listed):
-        with pytest.raises(WaitingError, match="placet: node not yet known"):
-            engine.filter(raw(web("waits")), names, None, math.inf)
-    other = pod("other")
-    assert ask(engine, other, ["t-1"]) == ["t-1"]
-    assert not len(engine.in_flight)
+    assert ask(engine, pod("other"), ["t-1"]) == ["t-1"]
+    assert len(engine.in_flight) == 1
 
 
 def test_scores_of_templates() -> None:
