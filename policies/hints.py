@@ -222,6 +222,10 @@ _PROSE = re.compile(r"(?<![\"'.])\b[A-Za-z]+(?: [\w%-]+){2}")
 _ITEMS = frozenset(CLAUSE_WORDS) | {"for", "let", "def", "use", "mode", "weight", "group", "count"}
 
 
+# A text beyond the limits of the language is not read, and no item of it is looked for.
+_UNREAD = ("P0004", "P0010", "P0011")
+
+
 def with_hints(work: Callable[[], T]) -> T:
     """What some work gives, which parses or checks a text with a mistake, with hints."""
     with helped(replace(_HELPER)):
@@ -253,7 +257,7 @@ class _AnsweredItems:
         """The diagnostic with a hint that leads on, or what its item means."""
         said = found if self.trial.leads_on(found) else _without_edit(found)
         # A map or a list in the place of a condition may be one of Kubernetes.
-        is_open = found.is_of_parser or found.code == "P0105"
+        is_open = (found.is_of_parser and found.code not in _UNREAD) or found.code == "P0105"
         return self.meant(said) if is_open and self.trial.left > 0 else said
 
     def meant(self, found: Diagnostic) -> Diagnostic:
