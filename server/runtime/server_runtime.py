@@ -205,10 +205,7 @@ class _Server:
         )
 
     def view(self, deciding: Deciding, credentials: Credentials | None) -> View:
-        """The view of the server, whose metrics and numbers are followed from now on.
-
-        Raises HistoryError.
-        """
+        """The view of the server, whose metrics and numbers are followed from now on."""
         engine, journal, source = deciding.engine, deciding.journal, deciding.reloader.view
         background, replica, enforced = self._background, self._replica, deciding.enforced
         metrics = background.metrics

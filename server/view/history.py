@@ -8,6 +8,7 @@ clock that is set back loses nothing, and what is ahead of the clock is not show
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import os
 import time
@@ -24,6 +25,7 @@ from engine.decision.verb_call import ClusterState
 from engine.enforced import EnforcedPolicies
 from engine.errors import NotSyncedError
 from grammar.messages.texts import os_reason
+from policies.disk import Disk, Visit, contents
 from server.answers import FillList, NumberHistory, PolicyEdit
 from server.view.policy_yaml import EditedObject, FieldsManager
 from server.view.routes import Answer, ViewQuestion
@@ -34,7 +36,7 @@ EVERY_SECONDS = 60
 MOST_SAMPLES, _MOST_POINTS, _MOST_SERIES = 7 * 24 * 60, 720, 128
 MOST_EDITS = 100
 _MAGIC = b"placet history 5\n"
-_MOST_FILE = 64 << 20
+_MOST_FILE, _MOST_CONTENT = 64 << 20, 128 << 20
 # The bounds that are kept of one sample, the fullest ones; the clauses that reject most in the
 # minute; and the bytes of a name, with which the samples of a week stay within a file.
 _MOST_BOUNDS, _MOST_CLAUSES, _LONGEST_NAME = 10, 10, 250
@@ -42,10 +44,6 @@ Sample = Mapping[str, float]
 Durations = Mapping[str, Sequence[tuple[float, float]]]
 Rejections = Mapping[tuple[str, str], int]
 _NUMBERS = msgspec.msgpack.Decoder(dict[str, float])
-
-
-class HistoryError(Exception):
-    """An error of a history file; the text says why."""
 
 
 class _Kept(msgspec.Struct, array_like=True):
@@ -66,15 +64,18 @@ class History:
     def __init__(
         self, replica: str, path: Path | None, log: Logger, clock: Callable[[], float] = time.time
     ) -> None:
-        """Reads the file if there is a path. Raises HistoryError."""
+        """Reads the file if there is a path; one that is not a history is left as it is."""
         self._replica = replica
         self._log = log
         self._clock = clock
-        self._path = path
-        kept = _Kept() if path is None else _read(path)
-        if kept is None:
+        self._path, self._kept = path, _Kept()
+        try:
+            self._kept = _Kept() if path is None else _read(path)
+        except _DamagedError:
             log.warning("the history `%s` is damaged: it begins anew", path)
-        self._kept = kept or _Kept()
+        except OSError as error:
+            self._path, why = None, os_reason(error)
+            log.warning("the history `%s` is not read or written: %s", path, why)
         # What was seen of policies last; None before the first look.
         self._seen: Mapping[str, str | bytes] | None = None
 
@@ -172,29 +173,39 @@ class History:
         return self._kept.edits[::-1]
 
 
-def _read(path: Path) -> _Kept | None:
-    """What was written last; None if that is damaged. Raises HistoryError."""
+class _DamagedError(Exception):
+    """A damaged history: it has no content that can be read."""
+
+
+def _read(path: Path) -> _Kept:
+    """What was written last. Raises OSError for another file, and _DamagedError."""
+
+    def content(visit: Visit) -> bytes:
+        visit(path)
+        return contents(path, _MOST_FILE, takes_pipes=False)
+
     try:
-        with path.open("rb") as file:
-            data, more = file.read(_MOST_FILE), file.read(1)
+        data = Disk().run(content)
     except FileNotFoundError:
         return _Kept()
-    except OSError as error:
-        raise HistoryError(f"cannot read `{path}`: {os_reason(error)}") from None
-    if more or not data.startswith(b"placet history "):
-        raise HistoryError(f"`{path}` is no history of Placet")
+    if data and not data.startswith(b"placet history "):
+        raise OSError(errno.EINVAL, "it is no history")
+    reading = zlib.decompressobj()
     try:
-        return msgspec.msgpack.decode(zlib.decompress(data.removeprefix(_MAGIC)), type=_Kept)
+        whole = reading.decompress(data.removeprefix(_MAGIC), _MOST_CONTENT)
+        kept = msgspec.msgpack.decode(whole, type=_Kept)
     except (ValueError, zlib.error):
-        return None
+        raise _DamagedError from None
+    if not reading.eof:
+        raise _DamagedError
+    return kept
 
 
 def _write(path: Path, content: bytes) -> None:
     """Takes the place of what was written before. Raises OSError; the file is then as it was."""
     beside = path.with_name(f"{path.name}.new")
     try:
-        # Others read nothing: it names policies and who edits them.
-        with open(beside, "wb", opener=lambda file, flags: os.open(file, flags, 0o600)) as file:
+        with open(beside, "wb", opener=_opened) as file:
             file.write(_MAGIC + zlib.compress(content, 1))
             file.flush()
             os.fsync(file.fileno())
@@ -202,6 +213,14 @@ def _write(path: Path, content: bytes) -> None:
     except OSError:
         beside.unlink(missing_ok=True)
         raise
+
+
+def _opened(path: str, flags: int) -> int:
+    """Opens a file that others cannot read, for it names policies and who edits them.
+
+    A pipe without a reader is an error, and no wait for one.
+    """
+    return os.open(path, flags | os.O_NONBLOCK, 0o600)
 
 
 def _author(content: str | bytes) -> tuple[bytes, str, str]:

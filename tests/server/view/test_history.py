@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import os
+import zlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from engine.decision.journal import Journal
-from server.view.history import History, HistoryError, SampledNumbers
+from server.view.history import History, SampledNumbers
 from server.view.overview import Overview
 from tests.support.builders import node, pod, raw
 from tests.support.engines import Known, cache_of, engine_over
@@ -71,7 +73,8 @@ async def test_a_damaged_file_is_left_out_and_said(
     first = history(file, clock)
     await taken(first, clock, 3, WAITING)
     whole = file.read_bytes()
-    for damaged in (whole[:-3], whole[:-2] + b"xx", whole[:25] + b"xx" + whole[27:]):
+    bomb = whole[:17] + zlib.compress(bytes(129 << 20))
+    for damaged in (b"", bomb, whole[:-3], whole[:-2] + b"xx", whole[:25] + b"xx" + whole[27:]):
         file.write_bytes(damaged)
         caplog.clear()
         second = history(file, clock)
@@ -96,7 +99,10 @@ async def test_on_a_full_disk_the_last_whole_one_stays(
     assert caplog.messages == ["the history cannot be written: no space left on device"]
     assert file.read_bytes() == whole
     assert not full.is_symlink()
-    await taken(first, clock, 2, WAITING)
+    os.mkfifo(full)
+    await taken(first, clock, 1, WAITING)
+    assert caplog.messages[1:] == ["the history cannot be written: no such device or address"]
+    await taken(first, clock, 1, WAITING)
     again = history(file, clock)
     assert len(again.listed(1).times) == 6
 
@@ -117,20 +123,36 @@ async def test_a_clock_that_is_set_back_loses_nothing(tmp_path: Path) -> None:
     assert len(again.listed(1).times) == 5
 
 
-def test_a_file_of_others_is_not_touched(tmp_path: Path) -> None:
-    file = tmp_path / "notes.txt"
-    file.write_text("something else")
-    with pytest.raises(HistoryError, match="is no history of Placet"):
-        history(file, Clock())
-    assert file.read_text() == "something else"
-    with pytest.raises(HistoryError, match="cannot read"):
-        history(tmp_path, Clock())
-    large = tmp_path / "large"
-    large.write_bytes(b"placet history 4\n")
-    with large.open("r+b") as grown:
-        grown.truncate((64 << 20) + 1)
-    with pytest.raises(HistoryError, match="is no history of Placet"):
-        history(large, Clock())
+def large(path: Path) -> None:
+    with path.open("wb") as file:
+        file.write(b"placet history 5\n")
+        file.truncate((64 << 20) + 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda path: path.write_text("notes"), "it is no history"),
+        (os.mkfifo, "it is not a regular file"),
+        (Path.mkdir, "it is not a regular file"),
+        (lambda path: path.symlink_to(path), "too many levels of symbolic links"),
+        (large, "it has 67,108,865 bytes; the limit is 67,108,864"),
+    ],
+    ids=["others", "pipe", "folder", "loop", "large"],
+)
+async def test_what_is_no_history_is_left_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, make: Callable[[Path], object], why: str
+) -> None:
+    """And the numbers begin with the replica."""
+    file, clock = tmp_path / "file", Clock()
+    make(file)
+    before = file.lstat()
+    found = history(file, clock)
+    await taken(found, clock, 2, WAITING)
+    assert file.lstat() == before
+    listed = found.listed(1)
+    assert (listed.kept, listed.series["waiting pods"]) == (False, [1, 1])
+    assert f"the history `{file}` is not read or written: {why}" in caplog.text
 
 
 def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
