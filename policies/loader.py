@@ -128,7 +128,8 @@ _MANIFESTS = listed(f"`{suffix}`" for suffix in sorted(MANIFEST_SUFFIXES))
 class UnreadFile:
     """An unread file: a path that gave no text, with a message and a hint.
 
-    `unread` is true if the path exists but cannot be read, `is_gone` if nothing is there.
+    `unread` is true if the path exists but cannot be read, `is_gone` if nothing is there, and
+    `is_late` if the system could not read it now, which says nothing about the file.
     """
 
     path: str
@@ -136,6 +137,7 @@ class UnreadFile:
     hint: str
     unread: bool = True
     is_gone: bool = False
+    is_late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,9 +345,14 @@ _HINTS = {
 }
 
 
+# The errors of a system that is slow, or short of something.
+_LATE = frozenset({errno.ETIMEDOUT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO})
+
+
 def _unreadable(path: Path, error: OSError) -> UnreadFile:
     hint = _HINTS.get(error.errno or 0) or os_hint(error, "check the path")
-    return UnreadFile(str(path), f"cannot read `{path}`: {os_reason(error)}", hint)
+    message = f"cannot read `{path}`: {os_reason(error)}"
+    return UnreadFile(str(path), message, hint, is_late=error.errno in _LATE)
 
 
 def _dangling(link: Path) -> UnreadFile:

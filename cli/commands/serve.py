@@ -46,7 +46,6 @@ from server.settings import (
     raise_open_files,
     too_few_files,
 )
-from server.view.history import HistoryError
 from server.view.page import DEFAULT_PORT
 
 # Flags without an effect where no cluster is watched.
@@ -153,8 +152,6 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
     except KeyboardInterrupt:
         log.info("stopped before it served")
         raise
-    except HistoryError as error:
-        raise CommandError(str(error), "name another file with --history FILE") from None
     except CannotListenError as error:
         raise cannot_listen(error.error, error.address, error.flag) from None
     except TlsError as error:
@@ -242,8 +239,8 @@ def _policies(args: argparse.Namespace, *, watches: bool) -> list[Path]:
         hint = "name some with --policies PATH, or look around with --demo"
         raise CommandError("there are no policies", hint)
     problems = Disk().run(lambda visit: load(args.policies, visit)).problems
-    # A folder may get its files later, but a file that cannot be read is an error.
-    wrong = [each for each in problems if each.unread or not Path(each.path).is_dir()]
+    # A wrong path is an error. What is there and gives no text is broken, which stops nothing else.
+    wrong = [each for each in problems if each.is_gone and Path(each.path) in args.policies]
     for other in wrong[:-1]:
         print_error(other.message, other.hint)
     if wrong:

@@ -443,12 +443,12 @@ class Files(Checks[str, CheckedFile]):
         return stopped_file(Source(name, text), message, hint), True
 
     def _unread(self, name: str, text: str, message: str, hint: str) -> CheckedFile:
-        """A file that is late; at the start, before anything is in force, all pods wait for it."""
-        file = stopped_file(Source(name, text), message, hint)
-        if self._has_started:
-            return file
-        all_pods = check_policy(Policy(name, (), cluster=True), self._process.schema)
-        return replace(file, refusing=(all_pods,))
+        """A file that is late: the pods that waited wait on, and all pods at the start."""
+        if not self._has_started:
+            return _awaited(name, message, hint, self._process.schema)
+        before = self._known.get(name)
+        refusing = before.found.refusing if before is not None else ()
+        return replace(stopped_file(Source(name, text), message, hint), refusing=refusing)
 
     def _turn(self, name: str) -> str:
         return name
@@ -459,6 +459,12 @@ class Files(Checks[str, CheckedFile]):
     def _is_due(self, used_until: float) -> bool:
         del used_until
         return True
+
+
+def _awaited(name: str, message: str, hint: str, schema: Schema) -> CheckedFile:
+    """A file of which nothing is known yet: it may say anything, so all pods wait for it."""
+    all_pods = check_policy(Policy(name, (), cluster=True), schema)
+    return replace(stopped_file(Source(name, ""), message, hint), refusing=(all_pods,))
 
 
 class PolicyReader:
@@ -478,6 +484,9 @@ class PolicyReader:
         """Files, and the objects of the cluster, are checked by `process`."""
         self._paths = paths
         self._validator = Validator(schema)
+        self._schema = schema
+        # The paths that the system has not read since the start; None before it.
+        self._late: set[Path] | None = None
         self._report = PolicyLog(log)
         self._disk = Disk()
         self._watcher = Watcher(lambda visit: Search(paths, visit).paths, self._disk)
@@ -514,9 +523,9 @@ class PolicyReader:
         self._texts = {source.name: source.text for source in loaded.sources}
         files = self._files.read(self._texts)
         stored = self.objects.read(dict(sorted((objects or {}).items())))
-        validation = self._validator.validate(
-            (), [*files.values(), *(each.checked.file for each in stored.values())]
-        )
+        of_objects = (each.checked.file for each in stored.values())
+        awaited = self._awaited(loaded.problems)
+        validation = self._validator.validate((), [*files.values(), *awaited, *of_objects])
         kept = {each.message: list(self._unread(each)) for each in loaded.problems}
         is_unread = any(each.unread for each in loaded.problems)
         self._pause = (min(2 * self._pause, _LONGEST_PAUSE) or _FIRST_PAUSE) if is_unread else 0.0
@@ -531,6 +540,19 @@ class PolicyReader:
         self._report.read(loaded.problems, validation, self._enforced.in_force)
         self.failure = "; ".join(_troubles(loaded.problems, kept, self._enforced))
         return self._enforced
+
+    def _awaited(self, problems: Iterable[UnreadFile]) -> Sequence[CheckedFile]:
+        """The paths that the system has not read since the start: what they say is unknown."""
+        late = {Path(e.path): e for e in problems if e.is_late}
+        if (old := self._late) is not None:
+            # What was late for its folder may be late by itself, and the other way round.
+            late = {
+                path: each
+                for path, each in late.items()
+                if any(path in (e, *e.parents) or e in path.parents for e in old)
+            }
+        self._late = set(late)
+        return [_awaited(e.path, e.message, e.hint, self._schema) for e in late.values()]
 
     def _unread(self, failure: UnreadFile) -> Iterator[str]:
         """The files of enforced policies that can no longer be read, though they may exist.

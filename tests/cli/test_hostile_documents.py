@@ -18,6 +18,8 @@ from tests.support.hostile_documents import DOCUMENTS
 _FILES = ("FILE", "PATH", "SNAPSHOT")
 # They write the file, or read no document of it.
 _OTHERS = {("new", "file"), ("schema", "path"), ("serve", "--history"), ("lsp", "paths")}
+# It goes on without them.
+_OTHERS |= {("serve", "--policies")}
 _CLUSTER = ["--cluster", "good.json"]
 _BESIDE = {
     "analyze": ["d/p", *_CLUSTER],

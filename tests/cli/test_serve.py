@@ -244,7 +244,6 @@ def test_a_view_whose_port_is_taken_ends_no_server(folder: Path) -> None:
     [
         ("--no-cluster", "there are no policies"),
         ("--policies missing.policy", "`missing.policy` does not exist"),
-        ("--policies latin.policy", "`latin.policy` is not UTF-8 text at byte 0"),
         ("--demo --cluster c.json", "--demo and --cluster each name a cluster"),
         ("--demo --bind", "--bind has no effect with --demo: no cluster is watched"),
         ("--no-cluster --bind", "--bind has no effect with --no-cluster: no cluster is watched"),
@@ -297,17 +296,22 @@ def test_wrong_arguments_are_clear_errors(
     assert "Traceback" not in done.err
 
 
-def test_all_files_that_cannot_be_read_are_errors(placet: Placet, folder: Path) -> None:
+@pytest.mark.usefixtures("policies")
+def test_files_that_cannot_be_read_hold_back_no_others(folder: Path) -> None:
+    """Readiness names them as it names those that break later."""
     (folder / "latin.policy").write_bytes(b"\xe9")
     (folder / "link.policy").symlink_to("nowhere")
     os.mkfifo(folder / "pipe.policy")
-    done = placet("serve", "--no-cluster", "--policies", ".")
-    assert (done.code, done.out) == (2, "")
-    assert [line for line in done.err.splitlines() if line.startswith("error: ")] == [
-        "error: `latin.policy` is not UTF-8 text at byte 0",
-        "error: `link.policy` is a link to nothing",
-        "error: cannot read `pipe.policy`: it is not a regular file",
-    ]
+    named = ("--policies", ".", "latin.policy", "pipe.policy")
+    asked = {"Pod": pod("a"), "Nodes": {"items": NODES}, "NodeNames": None}
+    with serving(folder, *named, "--no-cluster", *NO_VIEW) as server:
+        assert [n["metadata"]["name"] for n in server.ask(asked)["Nodes"]["items"]] == ["n1"]
+        with urlopen(f"http://{urlsplit(server.url).netloc}/readyz") as answer:
+            text = answer.read().decode()
+    assert text == (
+        "ok\nwarn: policies: `latin.policy` is not UTF-8 text at byte 0, "
+        "`link.policy` is a link to nothing, cannot read `pipe.policy`: it is not a regular file"
+    )
 
 
 @pytest.mark.usefixtures("policies")

@@ -17,6 +17,7 @@ from server.admission.checking_process import (
     CheckTimeoutError,
 )
 from server.runtime.policies import PolicyReader
+from tests.server.runtime.test_objects import HandClock
 
 T = TypeVar("T")
 SCHEMA = load_schema()
@@ -35,6 +36,17 @@ class Slow(CheckingProcess):
         if any(isinstance(each, Source) and "slow" in each.text for each in args):
             self.seconds += 10.0
             raise CheckLimitError("the check took longer than 5 s", "shorten the rules")
+        return function(*args)
+
+
+class Late(CheckingProcess):
+    """It checks in this process, but nothing in time while `is_late`."""
+
+    is_late = True
+
+    def run(self, seconds: float, function: Callable[..., T], *args: object) -> T:
+        if self.is_late:
+            raise CheckTimeoutError(f"the check took longer than {seconds:g} s", "try again")
         return function(*args)
 
 
@@ -87,6 +99,20 @@ def test_a_file_whose_check_takes_long_does_not_hold_back_others(tmp_path: Path)
     write(tmp_path, b=GOOD.format("mended"))
     reader.read({})
     assert in_force(reader) == ["a4", "mended"]
+
+
+def test_pods_wait_for_a_file_until_it_is_checked(tmp_path: Path) -> None:
+    """However often its check is late."""
+    process, clock = Late(SCHEMA), HandClock()
+    reader = PolicyReader([tmp_path], SCHEMA, LOG, process, clock)
+    write(tmp_path, a=GOOD.format("a"))
+    for _ in range(3):
+        found = reader.read({})
+        assert [each.address for each in found.registry.refusing] == [str(tmp_path / "a.policy")]
+        clock.now += 1000
+    process.is_late = False
+    assert not reader.read({}).registry.refusing
+    assert in_force(reader) == ["a"]
 
 
 def test_hints_that_take_long_hold_back_no_other_file(tmp_path: Path) -> None:
