@@ -26,7 +26,7 @@ from engine.cache.tallies import (
     endless,
     nothing,
 )
-from engine.objects.peer import Peer, Workload, key_of
+from engine.objects.peer import Controller, Peer, Workload, key_of
 from engine.objects.request_pod import Namespace
 
 # The pods of the cluster, as far as they are known.
@@ -110,6 +110,9 @@ class PodsExcluding:
 
     def workload(self, uid: str) -> Workload | None:
         return self._pods.workload(uid)
+
+    def controller(self, uid: str) -> Controller | None:
+        return self._pods.controller(uid)
 
     def assumed(self) -> Sequence[Peer]:
         return [pod for pod in self._pods.assumed() if key_of(pod) not in self._gone]

@@ -52,7 +52,7 @@ class Members:
 
     def name_of(self, program: GangProgram, pod: Peer) -> GangName | None:
         """The gang of a pod; None if it is in none of this clause."""
-        value = self._value(program, pod)
+        value = self.value(program, pod)
         return None if value is None else GangName(program, pod.namespace, value)
 
     def of(self, call: VerbCall, pod: Peer | None = None) -> GangName | None:
@@ -70,7 +70,7 @@ class Members:
             found = self._waiting[place] = {}
             for pod in snapshot.pending.values():
                 if pod.namespace == name.namespace:
-                    value = self._value(name.program, pod)
+                    value = self.value(name.program, pod)
                     if value is not None:
                         self._add(place, pod, value)
         return found.get(name.value, {})
@@ -80,7 +80,7 @@ class Members:
 
         Raises what the time of the call does.
         """
-        value, check = partial(self._value, name.program), call.evaluation.time.check
+        value, check = partial(self.value, name.program), call.evaluation.time.check
         scope = Scope(name.namespace)
         census = pods.tallies.census(("gang", name.program), scope, value, check)
         group = census.groups.get(name.value)
@@ -103,7 +103,7 @@ class Members:
             for pod, change in ((old, self._remove), (new, self._add)):
                 if pod is None or pod.namespace != place[1]:
                     continue
-                if (value := self._value(place[0], pod)) is not None:
+                if (value := self.value(place[0], pod)) is not None:
                     change(place, pod, value)
                     found.add(GangName(*place, value))
         return found
@@ -113,7 +113,7 @@ class Members:
         self._frames = {p: each for p, each in self._frames.items() if p in programs}
         self._waiting = {k: v for k, v in self._waiting.items() if k[0] in programs}
 
-    def _value(self, program: GangProgram, pod: Peer) -> Hashable:
+    def value(self, program: GangProgram, pod: Peer) -> Hashable:
         """The value that a pod shares with the others of its gang; None if it is in none."""
         if pod.deletionTimestamp is not None:
             return None
@@ -168,11 +168,13 @@ _FIT, _TOLD_SECONDS = " members fit", 60.0
 class Try:
     """Try to place a gang that did not fit: what was known.
 
-    The time, the `table` of nodes, how often places had become free since the start, the uids of
-    the waiting members, and the rows that kube-scheduler had asked about, as bytes; None for all.
+    The time, how many were needed, the `table` of nodes, how often places had become free since the
+    start, the uids of the waiting members, and the rows that kube-scheduler had asked about, as
+    bytes; None for all.
     """
 
     at: float
+    quorum: int
     table: ReferenceType[NodeTable]
     freed: int
     members: Collection[str]
@@ -186,7 +188,8 @@ class Try:
         lately = other.at - self.at < _COVERS_SECONDS
         same = self.table() is other.table() and self.freed == other.freed
         only = self.only in (None, other.only)
-        return lately and same and only and self.members == other.members
+        needed = self.members == other.members and self.quorum == other.quorum
+        return lately and same and only and needed
 
 
 @dataclass(slots=True)

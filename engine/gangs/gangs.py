@@ -56,6 +56,7 @@ from engine.gangs.gang import (
 )
 from engine.gangs.gathering import FIRST_PAUSE_SECONDS, KnownGangs, Tries
 from engine.gangs.paper import Attempts, Mask
+from engine.gangs.quorum import Quorums
 from engine.objects.eligibility import bars
 from engine.objects.peer import Peer
 from engine.objects.remembered import Remembered
@@ -97,6 +98,7 @@ class Gangs(DecisionPart):
         self._clock = site.clock
         self._members = Members(lambda: calls.registry.slots)
         self._attempts = Attempts(site)
+        self._quorums = Quorums(self._members, self._attempts)
         self._clauses = _clauses(calls.registry)
         self.known = KnownGangs(site)
         self._tries = Tries(site, self.known, self._members, self._attempts)
@@ -353,7 +355,7 @@ class Gangs(DecisionPart):
         if places:
             self.would_pass(call)
         snapshot, pod = call.snapshot, call.context(call.snapshot).peer()
-        quorum, placed = self._attempts.quorum(call, name), self._placed(call, name)
+        quorum, placed = self._quorums.of(call, name), self._placed(call, name)
         bound = self._members.on_nodes(name, placed, snapshot)
         waiting = self._members.waiting(name, snapshot).values()
         gang, message = self.known.find(name), name.program.message(call.evaluation)
@@ -377,7 +379,7 @@ class Gangs(DecisionPart):
     ) -> Breach:
         """How members are torn apart, or have lost some of those that they need."""
         assert isinstance(group, GangName), "the groups are gangs"
-        program, quorum = group.program, self._attempts.quorum(call, group)
+        program, quorum = group.program, self._quorums.of(call, group)
         whole = was_whole or not isinstance(quorum, int) or len(pods) >= quorum
         if isinstance(quorum, int) and whole and self._lacks(group, pods, quorum, call):
             text = f"{len(pods)} of {quorum} members that are placed together have nodes"
@@ -423,19 +425,19 @@ class Gangs(DecisionPart):
     def _gang(self, call: VerbCall, name: GangName) -> KnownGang | str:
         """The gang with its newest quorum, or why it cannot be placed."""
         now, pod = self._clock(), call.pod
-        quorum = self._attempts.quorum(call, name)
-        if isinstance(quorum, str):
-            return quorum
+        said = self._quorums.said(call, name)
+        if isinstance(said, str):
+            return said
         gang = self.known.find(name)
         if gang is None:
             created = pod.created
             order = -pod.peer.priority, 0.0, created.nanos if created is not None else 0
-            gang = KnownGang(name, quorum, order, now, pod.key, now)
+            gang = KnownGang(name, said, order, now, pod.key, now)
             self.known.add(gang)
         gang.asked_at, gang.priority = now, max(gang.priority, pod.peer.priority)
         if gang.gathers:
             return gang
-        found = self._attempts.read_quorum(gang, call, quorum, self._waiting(gang, call.snapshot))
+        found = self._quorums.read(gang, call, said)
         if found < gang.quorum:
             gang.say(f"{found} of {gang.quorum} members exist", now)
             gang.stands_until, gang.is_settled = now + _STANDS_SECONDS, True

@@ -237,7 +237,7 @@ class Tries:
             gang.is_settled = gang.tried is not None
             return None
         members = self._placeable(gang, call)
-        now_known = self._what_is_known(call, members, only)
+        now_known = self._what_is_known(gang, call, members, only)
         if not gang.gathers:
             if gang.tried is not None and gang.tried.covers(now_known):
                 gang.say(gang.text, now_known.at)
@@ -268,7 +268,7 @@ class Tries:
             except DeadlineExceededError:
                 gang.long_until = now + _LONG_SECONDS
                 raise
-        known = self._what_is_known(call, self._placeable(gang, call), None)
+        known = self._what_is_known(gang, call, self._placeable(gang, call), None)
         is_known = gang.tried is not None and gang.tried.covers(known)
         if is_known or self._rests(gang) or now < gang.sent_at + _SENT_SECONDS:
             return False
@@ -289,11 +289,11 @@ class Tries:
         )
 
     def _what_is_known(
-        self, call: VerbCall, members: Mapping[str, Peer], only: NodeRows | None
+        self, gang: KnownGang, call: VerbCall, members: Mapping[str, Peer], only: NodeRows | None
     ) -> Try:
         asked = None if only is None else only.tobytes()
         table, freed = ref(call.snapshot.table), self._known.freed
-        return Try(self._clock(), table, freed, frozenset(members), asked)
+        return Try(self._clock(), gang.quorum, table, freed, frozenset(members), asked)
 
     def forget_old(self) -> None:
         """Forgets the pauses that are over."""
@@ -357,7 +357,7 @@ class Tries:
             if self._rests(other):
                 continue
             members = self._placeable(other, call)
-            other.tried = self._what_is_known(call, members, None)
+            other.tried = self._what_is_known(other, call, members, None)
             asked = next(
                 (c for uid in members if (c := self._attempts.beside(uid, call)) is not None), None
             )

@@ -7,14 +7,10 @@ nothing but the pods in flight: those that it has placed count where they would 
 
 NodeRoom has what nodes have left of each resource, and reads a node again only after it has
 changed. Like Attempts it lives as long as Gangs do.
-
-The quorum, how many members are placed together, is that of the clause, an expression that each
-member evaluates, or comes from the PodGroup or the wanted replicas of the workload.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,16 +26,13 @@ from engine.decision.placement import Placement
 from engine.decision.plugin_filters import PluginFilters
 from engine.decision.verb_call import VerbCall
 from engine.errors import BadObjectError, EngineError
-from engine.fairness import MOST_HELD_OF_NAMESPACE
-from engine.gangs.gang import GangName, KnownGang, Numbers
+from engine.gangs.gang import GangName, KnownGang
 from engine.objects.peer import Peer
-from engine.objects.pod_group import GroupName
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
 from engine.objects.resources import MOST_AMOUNT, amount, needs
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Frame
-from grammar.values.errors import EvaluationError
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -441,70 +434,3 @@ class Attempts:
             frame = Frame(None, self._calls.now(), slots=self._calls.registry.slots)
             self._domains[program] = Domains(program.domain, frame)
         return self._domains[program]
-
-    # ---- how many members are placed together
-
-    def quorum(self, call: VerbCall, name: GangName) -> int | str:
-        """The number that the pod of a call says, or why that cannot be told."""
-        program = name.program
-        number: object = program.number
-        replicas: int | None = None
-        if isinstance(name.value, GroupName) and number is None:
-            group = call.cluster.pods.group(name.namespace, name.value)
-            if group is None:
-                return f"PodGroup {name.value.name} is not known"
-            if group.minCount is None:
-                return f"PodGroup {name.value.name} says no number of members"
-            number = group.minCount
-        elif program.by is None or program.percent:
-            workload = call.cluster.pods.workload(str(name.value))
-            replicas = workload.replicas if workload is not None else None
-            if replicas is None and (number is None or program.percent):
-                return "the number of its members is not known"
-        if callable(number):
-            call.evaluation.time.charge(program.policy)
-            try:
-                number = number(call.evaluation.frame())
-            except EvaluationError as error:
-                call.evaluation.report(program.policy, program.name, error)
-                return "its number of members cannot be evaluated"
-            finally:
-                call.evaluation.time.rest()
-        if number is None:
-            number = replicas
-        elif program.percent:
-            assert replicas is not None, "a percentage is of the replicas"
-            number = math.ceil(float(number) * replicas / 100)  # type: ignore[arg-type]
-        found = max(1, int(number))  # type: ignore[call-overload]
-        most = MOST_HELD_OF_NAMESPACE
-        return found if found <= most else f"more than {most:,} members"
-
-    def read_quorum(
-        self, gang: KnownGang, call: VerbCall, quorum: int, waiting: Mapping[str, Peer]
-    ) -> int:
-        """Takes the largest number that members say; the number of those that say one.
-
-        `quorum` is what the pod of the call says, and `waiting` are the members without a node.
-        """
-        gang.numbers = self._numbers(gang, call, quorum, waiting)
-        told = {uid: number for uid, (_, number) in gang.numbers.items()} | {call.pod.uid: quorum}
-        known = [number for number in told.values() if number is not None]
-        gang.quorum = max(known)
-        return len(known)
-
-    def _numbers(
-        self, gang: KnownGang, call: VerbCall, quorum: int, waiting: Mapping[str, Peer]
-    ) -> Numbers:
-        """What each waiting member says, read again only after it has changed."""
-        if not callable(gang.clause.number):
-            return dict.fromkeys(waiting, (None, quorum))
-        read = dict[str, tuple[bytes | None, int | None]]()
-        for uid in waiting:
-            body, known = call.cluster.pods.body(uid), gang.numbers.get(uid)
-            if known is None or known[0] is not body:
-                other = self.beside(uid, call)
-                is_member = other is not None and gang.clause in other.plan.of_parts
-                number = self.quorum(other, gang.name) if other is not None and is_member else ""
-                known = body, number if isinstance(number, int) else None
-            read[uid] = known
-        return read

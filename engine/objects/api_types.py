@@ -219,7 +219,15 @@ class ControllerSpec(msgspec.Struct, frozen=True, gc=False):
 
     replicas: JsonInt | None = None
     parallelism: JsonInt | None = None
+    completions: JsonInt | None = None
     strategy: DeploymentStrategy | None = None
+
+
+class ControllerStatus(msgspec.Struct, frozen=True, gc=False):
+    """Status of a Job: how many pods have succeeded, and the indexes that are not tried again."""
+
+    succeeded: JsonInt | None = None
+    failedIndexes: str | None = None
 
 
 class SlimController(msgspec.Struct, frozen=True, gc=False):
@@ -227,6 +235,7 @@ class SlimController(msgspec.Struct, frozen=True, gc=False):
 
     metadata: ObjectMeta | None = None
     spec: ControllerSpec | None = None
+    status: ControllerStatus | None = None
 
 
 # ---- objects as people write them: plain JSON of which any field can have a wrong type

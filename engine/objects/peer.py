@@ -13,6 +13,7 @@ import msgspec
 
 from engine.objects.api_types import (
     ControllerSpec,
+    ControllerStatus,
     DeploymentStrategy,
     ObjectCondition,
     ObjectMeta,
@@ -544,10 +545,16 @@ _MOST_REPLICAS = 2**31 - 1
 
 
 class Controller(msgspec.Struct, frozen=True, gc=False):
-    """A controller as a workload, and the controller that owns it, if any."""
+    """A controller as a workload, and the controller that owns it, if any.
+
+    `wants` is how many pods it wants beside those that have ended, None if not known; so many of
+    them have `succeeded`.
+    """
 
     workload: Workload
     owner: Workload | None
+    wants: int | None = None
+    succeeded: int = 0
 
 
 _CONTROLLER = ObjectDecoder("controller", SlimController)
@@ -570,7 +577,26 @@ def decode_controller(kind: str, data: bytes | msgspec.Raw) -> Controller:
         surge = min(max(surge, 0), _MOST_REPLICAS)
     name, uid, created = metadata.name or "", metadata.uid or "", metadata.creationTimestamp
     workload = Workload(kind, name, uid, replicas, surge, created)
-    return Controller(workload, workload_of(metadata.ownerReferences or ()))
+    wants, status = replicas, slim.status or ControllerStatus()
+    succeeded = max(0, status.succeeded or 0) if kind == "Job" else 0
+    if kind == "Job" and replicas is not None:
+        # A Job without completions makes no pods any more after the first success.
+        left = int(not succeeded) * replicas or 1
+        if spec.completions is not None:
+            left = spec.completions - succeeded - _number_of(status.failedIndexes or "")
+        wants = max(0, min(replicas, left))
+    return Controller(workload, workload_of(metadata.ownerReferences or ()), wants, succeeded)
+
+
+def _number_of(indexes: str) -> int:
+    """How many indexes a text such as `1,3-5` names."""
+    number = 0
+    for first, _, last in (each.partition("-") for each in indexes.split(",")):
+        if all(
+            each.isascii() and each.isdecimal() and len(each) < 12 for each in (first, last or "0")
+        ):
+            number += max(0, int(last or first) - int(first) + 1)
+    return number
 
 
 def _surge(strategy: DeploymentStrategy | None, replicas: int) -> int:

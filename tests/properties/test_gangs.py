@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import EngineError
+from engine.objects.peer import decode_controller
 from tests.engine.gangs.test_gangs import World
+from tests.engine.gangs.test_quorum import Ending
 from tests.support import builders
 from tests.support.books import examples
 from tests.support.engines import node_of
@@ -191,3 +193,51 @@ def test_how_many_members_fit(
     else:
         assert gang.state == "gathering"
         assert Counter(gang.places.values()) <= Counter(room)
+
+
+@given(
+    st.integers(0, 2**32), st.integers(1, 4), st.integers(0, 4), st.sampled_from(["", "job", "x"])
+)
+@settings(max_examples=examples(60))
+def test_a_job_whose_pods_succeed_and_fail_ends(
+    seed: int, parallelism: int, more: int, known: str
+) -> None:
+    """A model of the Job controller makes one pod after another; the gang is the Job, or a label.
+
+    Pods end in any order, or a node with all of them goes. As many as the Job wants come together,
+    if the Job is known.
+    """
+    draw, number, name = random.Random(seed), parallelism, 0
+    by = "" if known == "job" else 'of pods by peer.labels["job"]'
+    world = Ending({"n1": "9"}, gang=f'gang "g" {{ {by} at least {number} }}')
+    job = builders.controller("Job", "j", "shop", replicas=parallelism)
+    job["spec"]["completions"] = completions = parallelism + more
+    succeeded = 0
+    for _ in range(400):
+        world.now += 2
+        if succeeded == completions:
+            return
+        job["status"] = {"succeeded": succeeded}
+        if known:
+            world.cache.put_controller(decode_controller("Job", builders.raw(job)))
+        wants = min(parallelism, completions - succeeded)
+        bound = {n for n in world.on() if world.ended.get(n) == ""}
+        if len(world.pods) < wants:
+            world.create(f"p{(name := name + 1)}", owner=job)
+        for each in draw.sample(sorted(world.pods), len(world.pods)):
+            if each not in world.on() and isinstance(world.ask(each), list):
+                world.place(each)
+        world.gangs.review()
+        here = {n for n in world.on() if world.ended.get(n) == ""}
+        for each in here:
+            world.cache.confirm(f"shop/{each}", world.pods[each]["metadata"]["uid"])
+        assert not known or bound or not here or len(here) >= min(number, wants)
+        for each in sorted(here):
+            if draw.random() < 0.2:
+                phase = draw.choice(["Succeeded", "Failed"])
+                world.end(each, phase)
+                succeeded += phase == "Succeeded"
+        if here and draw.random() < 0.1:
+            for each in [n for n in sorted(here) if n in world.pods]:
+                world.end(each, "Failed")
+    raise AssertionError((succeeded, completions, world.ask(next(iter(world.pods)))))

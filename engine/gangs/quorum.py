@@ -1,0 +1,160 @@
+"""Quorum: how many members of a gang are placed together.
+
+It is that of the clause, an expression that each member evaluates, or comes from the PodGroup or
+the replicas of the workload; and it is no more than the gang still wants, because members that have
+succeeded do not come again. Quorums live as long as Gangs do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from functools import partial
+
+from engine.cache.tallies import Scope
+from engine.clauses.gang import GangProgram
+from engine.decision.verb_call import VerbCall
+from engine.fairness import MOST_HELD_OF_NAMESPACE
+from engine.gangs.gang import GangName, KnownGang, Members, Numbers
+from engine.gangs.paper import Attempts
+from engine.objects.peer import FAILED, Peer
+from engine.objects.pod_group import GroupName
+from grammar.values.errors import EvaluationError
+
+
+def still_wanted(number: int, came: int, wants: int | None, *, is_all: bool) -> int:
+    """How many members are placed together where none is on a node.
+
+    `number` is what they say, and `came` how many have succeeded. `wants` is how many pods the
+    workloads of the others want beside those that have ended, None if that is not known; these are
+    all workloads of the gang if it `is_all`.
+    """
+    if wants is not None and is_all:
+        left = wants
+    else:
+        # After a success all workloads of the gang were there.
+        left = max(number - came, wants or 0) if came else number
+    return max(1, min(number, left))
+
+
+class Quorums:
+    """The quorums of gangs."""
+
+    def __init__(self, members: Members, attempts: Attempts) -> None:
+        self._members = members
+        self._attempts = attempts
+
+    def of(self, call: VerbCall, name: GangName) -> int | str:
+        """How many are placed together as the pod of a call says it, or why it cannot be told."""
+        said = self.said(call, name)
+        return said if isinstance(said, str) else self._still_wanted(call, name, said)
+
+    def read(self, gang: KnownGang, call: VerbCall, said: int) -> int:
+        """Takes the largest number that members say; the number of those that say one.
+
+        The pod of the call has `said` one.
+        """
+        gang.numbers = self._numbers(gang, call, said)
+        told = {uid: number for uid, (_, number) in gang.numbers.items()} | {call.pod.uid: said}
+        known = [number for number in told.values() if number is not None]
+        gang.quorum = self._still_wanted(call, gang.name, max(known))
+        return len(known)
+
+    def said(self, call: VerbCall, name: GangName) -> int | str:
+        """The number that the pod of a call says, or why that cannot be told."""
+        program = name.program
+        number: object = program.number
+        replicas: int | None = None
+        if isinstance(name.value, GroupName) and number is None:
+            group = call.cluster.pods.group(name.namespace, name.value)
+            if group is None:
+                return f"PodGroup {name.value.name} is not known"
+            if group.minCount is None:
+                return f"PodGroup {name.value.name} says no number of members"
+            number = group.minCount
+        elif program.by is None or program.percent:
+            workload = call.cluster.pods.workload(str(name.value))
+            replicas = workload.replicas if workload is not None else None
+            if replicas is None and (number is None or program.percent):
+                return "the number of its members is not known"
+        if callable(number):
+            call.evaluation.time.charge(program.policy)
+            try:
+                number = number(call.evaluation.frame())
+            except EvaluationError as error:
+                call.evaluation.report(program.policy, program.name, error)
+                return "its number of members cannot be evaluated"
+            finally:
+                call.evaluation.time.rest()
+        if number is None:
+            number = replicas
+        elif program.percent:
+            assert replicas is not None, "a percentage is of the replicas"
+            number = math.ceil(float(number) * replicas / 100)  # type: ignore[arg-type]
+        found = max(1, int(number))  # type: ignore[call-overload]
+        most = MOST_HELD_OF_NAMESPACE
+        return found if found <= most else f"more than {most:,} members"
+
+    def _still_wanted(self, call: VerbCall, name: GangName, number: int) -> int:
+        """What members say, as far as it still has to come."""
+        pods = call.cluster.pods
+        waiting = [*self._members.waiting(name, call.snapshot).values()]
+        uids = {each.workload.uid for each in waiting if each.workload is not None}
+        known = [found for uid in sorted(uids) if (found := pods.controller(uid)) is not None]
+        wants = [each.wants for each in known if each.wants is not None]
+        # The Jobs know of all of their pods, however long ago these have ended.
+        jobs = {each.workload.uid: each.succeeded for each in known if each.workload.kind == "Job"}
+        ended = (pod for pod in self._succeeded(call, name, waiting) if _run(pod) not in jobs)
+        came = sum(jobs.values()) + sum(1 for _ in ended)
+        is_all = name.value in uids
+        return still_wanted(number, came, sum(wants) if wants else None, is_all=is_all)
+
+    def _succeeded(self, call: VerbCall, name: GangName, waiting: list[Peer]) -> list[Peer]:
+        """The members that have succeeded in the run of those that wait.
+
+        A workload makes the pods of one run. Where pods have another workload, a run begins with
+        the newest workload; and with a pod that has the name of one that has ended.
+        """
+        ended, check = call.cluster.pods.ended, call.evaluation.time.check
+        scope, value = Scope(name.namespace), partial(self._value_of_succeeded, name.program)
+        if (
+            name.value
+            not in ended.tallies.census(("gang", name.program), scope, value, check).groups
+        ):
+            return []
+        there = [pod for _, pod in ended.within(scope) if value(pod) == name.value]
+        runs, names = {_run(pod) for pod in waiting}, {pod.name for pod in there}
+        roots = (call.cluster.pods.workload(run) for run in runs if run)
+        begun = [root.created for root in roots if root is not None]
+        begun += [pod.created for pod in waiting if not _run(pod) and pod.name in names]
+        since = max((each.nanos for each in begun if each is not None), default=None)
+        return [
+            pod
+            for pod in there
+            if (_run(pod) in runs and (_run(pod) or since is None))
+            or (since is not None and pod.ended is not None and pod.ended.nanos >= since)
+        ]
+
+    def _value_of_succeeded(self, program: GangProgram, pod: Peer) -> Hashable:
+        return None if pod.phase == FAILED else self._members.value(program, pod)
+
+    def _numbers(self, gang: KnownGang, call: VerbCall, said: int) -> Numbers:
+        """What each waiting member says, read again only after it has changed."""
+        waiting = self._members.waiting(gang.name, call.snapshot)
+        if not callable(gang.clause.number):
+            return dict.fromkeys(waiting, (None, said))
+        read = dict[str, tuple[bytes | None, int | None]]()
+        for uid in waiting:
+            body, known = call.cluster.pods.body(uid), gang.numbers.get(uid)
+            if known is None or known[0] is not body:
+                other = self._attempts.beside(uid, call)
+                is_member = other is not None and gang.clause in other.plan.of_parts
+                number = self.said(other, gang.name) if other is not None and is_member else ""
+                known = body, number if isinstance(number, int) else None
+            read[uid] = known
+        return read
+
+
+def _run(pod: Peer) -> str:
+    """The uid of the workload that makes the pods of one run; empty for a pod without one."""
+    return pod.workload.uid if pod.workload is not None else ""

@@ -1,0 +1,155 @@
+"""Quorum: how many members are placed together of a gang some of which have ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.gangs.quorum import still_wanted
+from engine.objects.peer import decode_controller
+from engine.objects.pod_group import COSCHEDULING, LABEL, GroupName, PodGroup
+from tests.engine.gangs.test_gangs import World
+from tests.support import builders
+
+NAMED, BY_LABEL = (
+    'gang "together" { PARTS }',
+    'gang "g" { of pods by peer.labels["job"] at least 2 }',
+)
+
+
+@pytest.mark.parametrize(
+    ("number", "came", "wants", "is_all", "left"),
+    [
+        # The workload is the gang: what it wants is known, and is all.
+        (4, 0, 4, True, 4),
+        (4, 4, 1, True, 1),
+        (4, 2, 2, True, 2),
+        (4, 0, 2, True, 2),
+        (2, 9, 5, True, 2),
+        (2, 2, 0, True, 1),
+        (4, 0, None, True, 4),
+        # Others may come of workloads that do not exist yet.
+        (5, 0, 1, False, 5),
+        (5, 1, 4, False, 4),
+        (2, 9, 5, False, 2),
+        (2, 3, 1, False, 1),
+        # Nobody says what is wanted.
+        (4, 0, None, False, 4),
+        (4, 3, None, False, 1),
+        (4, 4, None, False, 1),
+    ],
+)
+def test_what_is_still_wanted(
+    number: int, came: int, wants: int | None, is_all: bool, left: int
+) -> None:
+    assert still_wanted(number, came, wants, is_all=is_all) == left
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "wants"),
+    [
+        ({"parallelism": 4, "completions": 5}, {}, 4),
+        ({"parallelism": 4, "completions": 5}, {"succeeded": 4, "active": 1}, 1),
+        ({"parallelism": 4, "completions": 9}, {"succeeded": 2, "failed": 7}, 4),
+        ({"parallelism": 4, "completions": 6}, {"succeeded": 2, "failedIndexes": "1,3-4"}, 1),
+        ({"parallelism": 4, "completions": 4}, {"failedIndexes": "x,9-3,-,1"}, 3),
+        ({"parallelism": 4}, {}, 4),
+        ({"parallelism": 4}, {"succeeded": 1}, 1),
+        ({"parallelism": 0, "completions": 4}, {}, 0),
+    ],
+)
+def test_what_a_job_wants(spec: Any, status: Any, wants: int) -> None:
+    job = {"metadata": {"name": "j", "uid": "j"}, "spec": spec, "status": status}
+    assert decode_controller("Job", builders.raw(job)).wants == wants
+
+
+class Ending(World):
+    """A world whose pods end, with Jobs."""
+
+    def end(self, name: str, phase: str = "Succeeded", at: str = "2026-01-01T11:00:00Z") -> None:
+        made = self.pods[name]
+        made["spec"]["nodeName"] = self.on().get(name, "n1")
+        ended = {"name": "main", "state": {"terminated": {"finishedAt": at}}}
+        made["status"] = {"phase": phase, "containerStatuses": [ended]}
+        self.watch(name)
+        del self.pods[name]
+
+    def job(self, name: str, **status: int) -> builders.Object:
+        """A Job of two at a time, and three in all."""
+        made = builders.controller("Job", name, "shop", replicas=2)
+        made["spec"]["completions"] = 3
+        self.cache.put_controller(decode_controller("Job", builders.raw(made | {"status": status})))
+        return made
+
+
+def waits(world: World, name: str) -> bool:
+    return "members exist" in world.ask(name)
+
+
+@pytest.mark.parametrize("gang", [NAMED, BY_LABEL])
+def test_the_last_pod_of_a_job_comes_alone(gang: str) -> None:
+    """Also if it is a retry, and where the other pods ended long ago."""
+    world = Ending({"n1": "4"}, gang=gang)
+    job = world.job("j")
+    world.create("a0", owner=job)
+    assert waits(world, "a0")
+    world.job("j", succeeded=2)
+    world.now += 2
+    assert world.ask("a0") == ["n1"]
+
+
+def test_pods_without_a_known_workload() -> None:
+    """Those that succeeded count as having come, and those that failed do not."""
+    world = Ending({"n1": "4"}, gang=BY_LABEL)
+    world.create("a0", "other", "b0")
+    world.pods["other"]["metadata"]["labels"] = {"job": "b"}
+    world.end("a0", "Failed")
+    world.end("other")
+    assert waits(world, "b0")
+    world.create("a1")
+    world.end("a1")
+    world.now += 2
+    assert world.ask("b0") == ["n1"]
+
+
+def test_a_run_that_begins_again_is_a_new_one() -> None:
+    world = Ending({"n1": "4"}, gang=BY_LABEL)
+    world.create("a0", "a1", "a2")
+    for name in ("a0", "a1", "a2"):
+        world.end(name)
+    world.create("a0", created="2026-01-01T12:00:00Z")
+    assert waits(world, "a0")
+    # Another Job with the same label, after the pods of the first one have ended.
+    world = Ending({"n1": "4"}, gang=BY_LABEL)
+    world.create("a0", owner=world.job("one"))
+    world.end("a0", at="2025-12-31T10:00:00Z")
+    world.create("b0", owner=world.job("two"))
+    assert waits(world, "b0")
+
+
+def test_the_pods_of_a_group_that_succeeded_have_come() -> None:
+    world, group = Ending({"n1": "4"}, gang=NAMED), GroupName(COSCHEDULING, "g")
+    world.cache.put_group("shop", group, PodGroup("g", 2))
+    labels = {LABEL: "g"}
+    world.create("a0", "a1")
+    for name in ("a0", "a1"):
+        world.pods[name]["metadata"]["labels"] = labels
+        world.watch(name)
+    assert isinstance(world.ask("a0"), list)
+    world.end("a0")
+    world.gangs.review()
+    world.now += 3
+    assert isinstance(world.ask("a1"), list)
+
+
+def test_a_deployment_that_is_scaled_down() -> None:
+    world = World({"n1": "4"}, "at least 3", gang=NAMED)
+    owner = builders.controller("StatefulSet", "db", "shop", replicas=3)
+    world.cache.put_controller(decode_controller("StatefulSet", builders.raw(owner)))
+    world.create("a0", "a1", owner=owner)
+    assert waits(world, "a0")
+    owner["spec"]["replicas"] = 2
+    world.cache.put_controller(decode_controller("StatefulSet", builders.raw(owner)))
+    world.now += 2
+    assert isinstance(world.ask("a0"), list)
