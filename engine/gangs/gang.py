@@ -18,8 +18,8 @@ from weakref import ReferenceType
 
 import msgspec
 
+from engine.cache.cache import Cache
 from engine.cache.node_table import NodeTable, Snapshot
-from engine.cache.pods_excluding import KnownPods
 from engine.cache.tallies import Scope
 from engine.clauses.gang import GangProgram
 from engine.counting.domains import shared_value
@@ -75,16 +75,21 @@ class Members:
                         self._add(place, pod, value)
         return found.get(name.value, {})
 
-    def placed(self, name: GangName, pods: KnownPods, call: VerbCall) -> Mapping[str, int]:
-        """The numbers of members on nodes, by the names of these, also of the held ones.
+    def bound(
+        self, name: GangName, gang: KnownGang | None, pods: Cache, check: Callable[[], None]
+    ) -> Mapping[str, int]:
+        """The numbers of members on nodes that are not held there, by the names of these.
 
-        Raises what the time of the call does.
+        A held one that somebody else has bound is among them. Raises what `check` does.
         """
-        value, check = partial(self.value, name.program), call.evaluation.time.check
-        scope = Scope(name.namespace)
+        value, scope = partial(self.value, name.program), Scope(name.namespace)
         census = pods.tallies.census(("gang", name.program), scope, value, check)
         group = census.groups.get(name.value)
-        return group.nodes if group is not None else {}
+        left = dict(group.nodes) if group is not None else {}
+        for uid in gang.holds if gang is not None else ():
+            if gang is not None and pods.assumption(gang.keys[uid], uid) is not None:
+                left[gang.places[uid]] = left.get(gang.places[uid], 0) - 1
+        return {node: number for node, number in left.items() if number > 0}
 
     def on_nodes(
         self, name: GangName, nodes: Iterable[str], snapshot: Snapshot
@@ -146,8 +151,9 @@ class Members:
                 del self._waiting[place][value]
 
 
-# What members say of their number, by uid, with the JSON that says it; None if one is not told.
-Numbers = Mapping[str, tuple[bytes | None, int | None]]
+# What a member says of its number, with the objects that say it; or why it is not told, an empty
+# text for a pod that the policy has in no gang.
+Said = tuple[tuple[object, ...], int | str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +226,7 @@ class KnownGang:
     priority: int = 0
     places: dict[str, str] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
-    numbers: Numbers = field(default_factory=dict)
+    numbers: dict[str, Said] = field(default_factory=dict)
     holds: dict[str, Hold] = field(default_factory=dict)
     reserved: int = 0
     bars: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict)

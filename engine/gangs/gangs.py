@@ -22,9 +22,7 @@ What holds:
 - No two half gangs: a gang is placed beside the places of the gangs that gather. Where
   two do not fit together, that of higher priority goes first, then the older gang.
 
-A gang is given up when the time is over, a member is deleted or changed, a node goes or is
-cordoned, the policy is not in force any more, this replica decides no longer, or a pod or a gang of
-higher priority takes the place. Then it goes behind all others of that priority, and waits.
+A gang that is given up (`ends.py` says when) goes behind all others of its priority, and waits.
 """
 
 from __future__ import annotations
@@ -44,6 +42,7 @@ from engine.decision.registry import Registry
 from engine.decision.verb_call import VerbCall
 from engine.decision.verdict import Decision, Rejected
 from engine.errors import BriefWaitError, RefusedError, own_text
+from engine.gangs.ends import Ends
 from engine.gangs.gang import (
     ELSEWHERE,
     ENOUGH,
@@ -57,7 +56,6 @@ from engine.gangs.gang import (
 from engine.gangs.gathering import FIRST_PAUSE_SECONDS, KnownGangs, Tries
 from engine.gangs.paper import Attempts, Mask
 from engine.gangs.quorum import Quorums
-from engine.objects.eligibility import bars
 from engine.objects.peer import Peer
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
@@ -98,10 +96,11 @@ class Gangs(DecisionPart):
         self._clock = site.clock
         self._members = Members(lambda: calls.registry.slots)
         self._attempts = Attempts(site)
-        self._quorums = Quorums(self._members, self._attempts)
+        self._quorums = Quorums(site, self._members, self._attempts)
         self._clauses = _clauses(calls.registry)
         self.known = KnownGangs(site)
         self._tries = Tries(site, self.known, self._members, self._attempts)
+        self._ends = Ends(site, self._members, self._attempts, self._quorums)
         # By uid: with thousands of members that wait, little is to be done for each call.
         self._asked: Remembered[str, _Asked] = Remembered(
             _MOST_ASKED, lambda uid, asked: _ASKED_BYTES + len(uid) + len(asked.message)
@@ -285,20 +284,16 @@ class Gangs(DecisionPart):
 
     def review(self) -> None:
         """Gives up what cannot be any more. To be called about once a second."""
-        now, gate = self._clock(), ""
+        now, snapshot = self._clock(), self._calls.snapshot()
         gathering = self.known.gathering()
-        if gathering:
-            gate = self._placement.closed_gate()
-        snapshot = self._calls.snapshot()
-        for gang in gathering:
+        gate = self._placement.closed_gate() if gathering else ""
+        for gang in gathering if snapshot is not None or gate else ():
             if gate:
                 self.known.give_up(gang, "not leader", gate)
-            elif now >= gang.until:
-                self.known.give_up_late(gang)
-            elif snapshot is not None and (what := _lost(gang, snapshot)):
-                self.known.give_up(gang, "node lost", what)
-            elif snapshot is not None and (who := self._without_room(gang, snapshot)):
-                self.known.give_up(gang, "no node", f"other pods have taken the room of {who.name}")
+            elif snapshot is not None and (ended := self._ends.of(gang, snapshot)) is not None:
+                self.known.give_up(gang, *ended)
+            elif self._ends.is_complete(gang):
+                self._release(gang)
             else:
                 self.known.remind(gang)
         self._tries.forget_old()
@@ -310,12 +305,6 @@ class Gangs(DecisionPart):
             is_gone = is_settled and not self._waiting(gang, snapshot)
             if is_gone or gang.asked_at < lately:
                 self.known.forget(gang)
-
-    def _without_room(self, gang: KnownGang, snapshot: Snapshot) -> Peer | None:
-        """A member that no node has room for: kube-scheduler does not ask about it any more."""
-        waiting = self._waiting(gang, snapshot)
-        pods = [pod for uid in gang.places if (pod := waiting.get(uid)) is not None]
-        return self._attempts.without_room(pods, snapshot.table)
 
     def make_way(self, victims: Mapping[str, Collection[str]]) -> Collection[str]:
         """Gives up the gang of lowest priority among those that have held members as victims.
@@ -401,12 +390,8 @@ class Gangs(DecisionPart):
 
     def _placed(self, call: VerbCall, name: GangName) -> Mapping[str, int]:
         """The numbers of members on nodes that are not held, by node."""
-        left = dict(self._members.placed(name, call.cluster.pods, call))
-        gang = self.known.find(name)
-        held = [gang.places[uid] for uid in gang.holds] if gang is not None else []
-        for node in held:
-            left[node] = left.get(node, 0) - 1
-        return {node: number for node, number in left.items() if number > 0}
+        check = call.evaluation.time.check
+        return self._members.bound(name, self.known.find(name), call.cluster.pods, check)
 
     def _on_nodes(self, call: VerbCall, name: GangName) -> Mapping[str, int]:
         """The same. Raises BriefWaitError while it is not known of any whether it is bound."""
@@ -463,17 +448,6 @@ def _differ_in_conditions(old: Peer | None, new: Peer | None) -> bool:
         return False
     there = {"unscheduled": new.unscheduled, "requeued": new.requeued}
     return msgspec.structs.replace(old, **there) == new
-
-
-def _lost(gang: KnownGang, snapshot: Snapshot) -> str:
-    """The change of a node that its members can go to no more; empty if there is none."""
-    for node, before in gang.bars.items():
-        view = snapshot.node(node)
-        if view is None:
-            return f"node {node} is gone"
-        if bars(view) - before:
-            return f"node {node} was cordoned or tainted"
-    return ""
 
 
 def _text(call: VerbCall, name: GangName, what: str) -> str:

@@ -314,7 +314,7 @@ class Tries:
     def _placeable(self, gang: KnownGang, call: VerbCall) -> Mapping[str, Peer]:
         """The waiting members of which it is known how many they want to be."""
         waiting, numbers = self._members.waiting(gang.name, call.snapshot), gang.numbers
-        return {uid: p for uid, p in waiting.items() if numbers.get(uid, (None, None))[1]}
+        return {u: p for u, p in waiting.items() if u in numbers and isinstance(numbers[u][1], int)}
 
     def _take_places(self, gang: KnownGang, call: VerbCall, waiting: Mapping[str, Peer]) -> bool:
         """Gives up as few gangs of lower priority as have to go for this gang to fit, if it can."""

@@ -281,14 +281,23 @@ class Attempts:
 
         Raises EngineError where there is no decision about it.
         """
-        body = call.cluster.pods.body(uid)
-        if body is None:
-            return None
+        pod = self._pod(uid)
+        return self._calls.beside(pod, call) if pod is not None else None
+
+    def aside(self, uid: str) -> VerbCall | None:
+        """A step about a pod, for which nobody waits; None if its JSON is not known.
+
+        Raises EngineError where there is no decision about it.
+        """
+        pod = self._pod(uid)
+        return self._calls.aside(pod) if pod is not None else None
+
+    def _pod(self, uid: str) -> RequestPod | None:
+        body, known = self._placement.pods.body(uid), self._others.get(uid)
+        if body is None or (known is not None and known.body is body):
+            return None if body is None else known
         try:
-            other = self._others.get(uid)
-            if other is None or other.body is not body:
-                other = self._others.put(uid, self._pods.other(body))
-            return self._calls.beside(other, call)
+            return self._others.put(uid, self._pods.other(body))
         except BadObjectError:
             return None
 

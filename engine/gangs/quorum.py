@@ -8,16 +8,17 @@ succeeded do not come again. Quorums live as long as Gangs do.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
 
 from engine.cache.tallies import Scope
 from engine.clauses.gang import GangProgram
+from engine.decision.part import PartSite
 from engine.decision.verb_call import VerbCall
 from engine.fairness import MOST_HELD_OF_NAMESPACE
-from engine.gangs.gang import GangName, KnownGang, Members, Numbers
+from engine.gangs.gang import GangName, KnownGang, Members, Said
 from engine.gangs.paper import Attempts
-from engine.objects.peer import FAILED, Peer
+from engine.objects.peer import FAILED, Peer, key_of
 from engine.objects.pod_group import GroupName
 from grammar.values.errors import EvaluationError
 
@@ -40,7 +41,8 @@ def still_wanted(number: int, came: int, wants: int | None, *, is_all: bool) -> 
 class Quorums:
     """The quorums of gangs."""
 
-    def __init__(self, members: Members, attempts: Attempts) -> None:
+    def __init__(self, site: PartSite, members: Members, attempts: Attempts) -> None:
+        self._calls, self._pods = site.placing.calls, site.placing.placement.pods
         self._members = members
         self._attempts = attempts
 
@@ -54,11 +56,33 @@ class Quorums:
 
         The pod of the call has `said` one.
         """
-        gang.numbers = self._numbers(gang, call, said)
+        waiting = self._members.waiting(gang.name, call.snapshot)
+        if callable(gang.clause.number):
+            keys = {uid: key_of(pod) for uid, pod in waiting.items()}
+            gang.numbers = self._numbers(gang, keys, partial(self._attempts.beside, call=call))
+        else:
+            gang.numbers = dict.fromkeys(waiting, ((), said))
         told = {uid: number for uid, (_, number) in gang.numbers.items()} | {call.pod.uid: said}
-        known = [number for number in told.values() if number is not None]
+        known = [number for number in told.values() if isinstance(number, int)]
         gang.quorum = self._still_wanted(call, gang.name, max(known))
         return len(known)
+
+    def of_gathering(self, gang: KnownGang) -> int | str:
+        """How many are placed together as members with places say it now, or why it is not told.
+
+        That is an empty text where a member is in no gang any more. Raises EngineError where there
+        is no decision.
+        """
+        gang.numbers |= self._numbers(gang, gang.keys, self._attempts.aside)
+        told = [gang.numbers[uid][1] for uid in gang.keys if uid in gang.numbers]
+        if texts := [number for number in told if isinstance(number, str)]:
+            return min(texts)
+        calls = map(self._attempts.aside, gang.keys)
+        known = [number for number in told if isinstance(number, int)]
+        if not known or (call := next((c for c in calls if c is not None), None)) is None:
+            return gang.quorum
+        pods = [self._pods.pod(gang.keys[uid]) for uid in gang.holds]
+        return self._still_wanted(call, gang.name, max(known), [p for p in pods if p is not None])
 
     def said(self, call: VerbCall, name: GangName) -> int | str:
         """The number that the pod of a call says, or why that cannot be told."""
@@ -95,10 +119,12 @@ class Quorums:
         most = MOST_HELD_OF_NAMESPACE
         return found if found <= most else f"more than {most:,} members"
 
-    def _still_wanted(self, call: VerbCall, name: GangName, number: int) -> int:
+    def _still_wanted(
+        self, call: VerbCall, name: GangName, number: int, held: Iterable[Peer] = ()
+    ) -> int:
         """What members say, as far as it still has to come."""
         pods = call.cluster.pods
-        waiting = [*self._members.waiting(name, call.snapshot).values()]
+        waiting = [*self._members.waiting(name, call.snapshot).values(), *held]
         uids = {each.workload.uid for each in waiting if each.workload is not None}
         known = [found for uid in sorted(uids) if (found := pods.controller(uid)) is not None]
         wants = [each.wants for each in known if each.wants is not None]
@@ -138,19 +164,30 @@ class Quorums:
     def _value_of_succeeded(self, program: GangProgram, pod: Peer) -> Hashable:
         return None if pod.phase == FAILED else self._members.value(program, pod)
 
-    def _numbers(self, gang: KnownGang, call: VerbCall, said: int) -> Numbers:
-        """What each waiting member says, read again only after it has changed."""
-        waiting = self._members.waiting(gang.name, call.snapshot)
-        if not callable(gang.clause.number):
-            return dict.fromkeys(waiting, (None, said))
-        read = dict[str, tuple[bytes | None, int | None]]()
-        for uid in waiting:
-            body, known = call.cluster.pods.body(uid), gang.numbers.get(uid)
-            if known is None or known[0] is not body:
-                other = self._attempts.beside(uid, call)
-                is_member = other is not None and gang.clause in other.plan.of_parts
-                number = self.said(other, gang.name) if other is not None and is_member else ""
-                known = body, number if isinstance(number, int) else None
+    def _numbers(
+        self,
+        gang: KnownGang,
+        keys: Mapping[str, str],
+        opened: Callable[[str], VerbCall | None],
+    ) -> dict[str, Said]:
+        """What members say, by uid; it is read again only after something has changed.
+
+        `keys` are the names of the members, and `opened` makes a call about one; without its JSON
+        there is none, and it says nothing.
+        """
+        pods, calls, read = self._pods, self._calls, dict[str, Said]()
+        for uid, key in keys.items():
+            body, peer, known = pods.body(uid), pods.pod(key), gang.numbers.get(uid)
+            if body is None or peer is None:
+                continue
+            group = pods.group(peer.namespace, peer.group) if peer.group is not None else None
+            wanted = peer.workload, group, peer.namespaceLabels
+            read_of = body, *wanted, calls.registry, calls.tables
+            if known is None or known[0] != read_of:
+                call = opened(uid)
+                is_member = call is not None and gang.clause in call.plan.of_parts
+                number = self.said(call, gang.name) if call is not None and is_member else ""
+                known = read_of, number
             read[uid] = known
         return read
 
