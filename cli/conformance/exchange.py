@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import io
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
@@ -276,7 +276,7 @@ HEADERS = {
 class Exchange:
     """An exchange: a request and its answer; `error` says why there is no answer.
 
-    `value` is the answer as JSON, or None where `malformed` says what it is instead.
+    `value` is the answer as JSON, and `malformed` says why Go does not decode it.
     """
 
     verb: str
@@ -330,7 +330,7 @@ class Caller:
             return Exchange(verb, request, error=f"no answer within {self.timeout:g} s")
         except (aiohttp.ClientError, OSError) as problem:
             return Exchange(verb, request, error=_why(problem))
-        value, malformed = decoded(text)
+        value, malformed = decoded(verb, text)
         return Exchange(verb, request, status, text, value=value, malformed=malformed)
 
 
@@ -342,14 +342,64 @@ def _why(problem: Exception) -> str:
     return str(problem) or type(problem).__name__
 
 
-def decoded(text: bytes) -> tuple[Any, str]:
-    """The value of an answer, or what is wrong with its text (C4)."""
+# The answers as `k8s.io/kube-scheduler/extender/v1` declares them: a type of JSON, `[…]` for an
+# array of a type, `{...: …}` for a map by text, and the fields of a struct by name.
+_TEXTS: Mapping[Any, Any] = {...: str}
+_NODE: Mapping[Any, Any] = {"metadata": {"name": str, "labels": _TEXTS, "annotations": _TEXTS}}
+_ANSWERS: Mapping[str, Any] = {
+    "filter": {
+        "Nodes": {"items": [_NODE]},
+        "NodeNames": [str],
+        "FailedNodes": _TEXTS,
+        "FailedAndUnresolvableNodes": _TEXTS,
+        "Error": str,
+    },
+    "prioritize": [{"Host": str, "Score": int}],
+    "preempt": {
+        "NodeNameToMetaVictims": {...: {"Pods": [{"UID": str}], "NumPDBViolations": int}},
+    },
+    "bind": {"Error": str},
+}
+_KINDS: Mapping[type, str] = {
+    list: "an array",
+    dict: "an object",
+    str: "a text",
+    int: "an integer",
+    float: "a number that is no integer",
+    bool: "a boolean",
+}
+
+
+def decoded(verb: str, text: bytes) -> tuple[Any, str]:
+    """The value of an answer, or why encoding/json refuses it for the type of its verb (C4)."""
     if not text.strip():
         return None, "the answer is empty"
     try:
-        return msgspec.json.decode(text), ""
+        value = msgspec.json.decode(text)
     except msgspec.DecodeError as problem:
         return None, f"the answer is not one JSON value: {problem}"
+    return value, _refused(value, _ANSWERS[verb], "")
+
+
+def _refused(value: Any, wanted: Any, path: str) -> str:
+    """The first part that is of another type, as `Error`; null stands for any type in Go."""
+    kind = wanted if isinstance(wanted, type) else type(wanted)
+    if value is None:
+        return ""
+    if type(value) is not kind:
+        what = f"`{path}`" if path else "the answer"
+        return f"{what} is {_KINDS[type(value)]} in place of {_KINDS[kind]}"
+    parts: Iterable[tuple[str, Any, Any]] = ()
+    if kind is list:
+        parts = ((f"{path}[{at}]", each, wanted[0]) for at, each in enumerate(value))
+    elif kind is dict:
+        fields = {str(name).lower(): of for name, of in wanted.items()}
+        parts = (
+            (f"{path}.{key}".strip("."), each, of)
+            for key, each in value.items()
+            if (of := fields.get(key.lower(), wanted.get(...))) is not None
+        )
+    return next(filter(None, (_refused(each, of, name) for name, each, of in parts)), "")
 
 
 # ---- clients that misbehave, beside which good calls must be answered; and one that stays idle
@@ -415,7 +465,7 @@ async def idle_client(caller: Caller, verb: Verb, request: Any, seconds: float) 
         return Exchange(verb, request, error=error)
     finally:
         connection.close()
-    value, malformed = decoded(text)
+    value, malformed = decoded(verb, text)
     return Exchange(verb, request, status, text, value=value, malformed=malformed)
 
 

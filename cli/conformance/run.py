@@ -58,8 +58,7 @@ Expectation = Callable[[Sequence[Exchange], Sequence[ReceivedBinding]], Iterator
 
 
 def answered(each: Exchange) -> Iterator[str]:
-    """Status 200 with one JSON value of the verb's kind (C1, C3, C4)."""
-    wanted = list if each.verb == "prioritize" else dict
+    """Status 200 with one JSON value of the verb's type (C1, C3, C4)."""
     if each.error:
         yield each.error
     elif 300 <= each.status < 400:
@@ -68,8 +67,6 @@ def answered(each: Exchange) -> Iterator[str]:
         yield f"the answer has status {each.status}: {_excerpt(each.text)}"
     elif each.malformed:
         yield each.malformed
-    elif not isinstance(each.value, wanted) and not (each.verb == "prioritize" and not each.value):
-        yield f"the answer is {_kind(each.value)} in place of {_KINDS[wanted]}"
 
 
 def no_error(each: Exchange) -> Iterator[str]:
@@ -145,7 +142,7 @@ def complete(each: Exchange) -> Iterator[str]:
 def reasons(each: Exchange) -> Iterator[str]:
     """Every rejected node has a text of at most 1024 characters (C23)."""
     for node, text in rejected(each.value).items():
-        if not isinstance(text, str) or not text.strip():
+        if not text or not text.strip():
             yield f"node `{node}` is rejected without a reason"
         elif len(text) > _LONGEST_REASON:
             yield f"the reason for node `{node}` has {len(text)} characters"
@@ -171,17 +168,10 @@ def unresolvable(each: Exchange) -> Iterator[str]:
 # ---- prioritize
 
 
-def integers(each: Exchange) -> Iterator[str]:
-    """Scores are written as integers (C26)."""
-    for host, score in _scores(each.value):
-        if not isinstance(score, int) or isinstance(score, bool):
-            yield f"the score of `{host}` is {score!r}"
-
-
 def in_range(each: Exchange) -> Iterator[str]:
     """Scores are 0 to 10 (C27)."""
     for host, score in _scores(each.value):
-        if isinstance(score, int | float) and not 0 <= score <= _MOST_POINTS:
+        if not 0 <= (score or 0) <= _MOST_POINTS:
             yield f"the score of `{host}` is {score}"
 
 
@@ -362,13 +352,6 @@ def _is_zero(value: Any) -> bool:
     return not value
 
 
-_KINDS: Mapping[type, str] = {list: "an array", dict: "an object"}
-
-
-def _kind(value: Any) -> str:
-    return "null" if value is None else _KINDS.get(type(value), "a single value")
-
-
 def _some(names: Iterable[str]) -> str:
     """`nodes a, b and c are` or `node a is`, of many the first few."""
     every = sorted(names)
@@ -419,7 +402,7 @@ def refused(exchanges: Sequence[Exchange], _: Sequence[ReceivedBinding]) -> Iter
 
 _OF_EACH = (
     *(answered, no_error, known_names, known_failed, same_objects, accepted_are_named, disjoint),
-    *(complete, reasons, unresolvable, integers, in_range, known_hosts, every_host_once),
+    *(complete, reasons, unresolvable, in_range, known_hosts, every_host_once),
     *(meta_victims, known_candidates, no_nulls, victims_left, victims_in_order, violations_kept),
 )
 _OF_ALL: Sequence[tuple[str, Expectation]] = (
@@ -556,7 +539,7 @@ class Conformance:
     def _not_applicable(self, case: Case) -> str:
         if case.ask not in self.caller.paths:
             return f"`{case.ask}` is not asked"
-        if case.ask == "bind" and self.api is None:
+        if case.ask == "bind" and case.expect and self.api is None:
             return "bindings are seen with `--start` only"
         if case.names_only and not self.names:
             return "nodes are sent whole; `--node-cache-capable` sends names"
@@ -570,11 +553,13 @@ class Conformance:
         expected = case.expect if "refused" in case.expect else ("answered", *case.expect)
         failures = (text for name in expected for text in EXPECTATIONS[name](exchanges, bindings))
         reason = next(failures, "")
+        # What Go does not decode fails the call, whatever the case is about.
+        severity = "fail" if any(each.malformed for each in exchanges) else case.otherwise
         metadata = pod["metadata"]
         return CaseResult(
             case.name,
             case.ask,
-            case.otherwise if reason else "pass",
+            severity if reason else "pass",
             f"{metadata.get('namespace', 'default')}/{metadata['name']}",
             reason,
             case.why if reason else "",
@@ -615,12 +600,16 @@ class Conformance:
     async def _bind(
         self, case: Case, like: Json
     ) -> tuple[list[Exchange], Sequence[ReceivedBinding]]:
-        """Calls of bind about a new pod. A case of way `apart` names another node each time."""
-        assert self.api is not None
+        """Calls of bind about a new pod. A case of way `apart` names another node each time.
+
+        Without the stand-in of an API server there is no such pod.
+        """
         pod = deepcopy(like)
         name = f"{pod['metadata']['name']}-{next(self._numbers)}"
         pod["metadata"] |= {"name": name, "uid": f"uid-of-{name}"}
         pod["spec"].pop("nodeName", None)
+        if self.api is None:
+            return [await self.caller.ask("bind", body(case, self.cluster, pod, names=True))], ()
         self.api.add_pod({"kind": "Pod", "apiVersion": "v1", **pod})
         await asyncio.sleep(self.seen_seconds)
         before = len(self.api.bindings)

@@ -15,7 +15,7 @@ from aiohttp import web
 from pytest_aiohttp import AiohttpServer
 
 from cli.conformance.api_server import stand_in_api
-from cli.conformance.exchange import Caller, Verb, contracts, own_cluster
+from cli.conformance.exchange import Caller, Verb, contracts, decoded, own_cluster
 from cli.conformance.run import EXPECTATIONS, Conformance, ContractResult, counts
 from cli.main import main
 from cli.render import render
@@ -87,7 +87,9 @@ DEFECTS: Sequence[tuple[str, str, bool, dict[str, Defect]]] = (
     ("C23", "warn", True, {"filter": changed(FailedAndUnresolvableNodes={"conformance-1": ""})}),
     ("C24", "warn", True, {"filter": changed(FailedAndUnresolvableNodes={"who": "it is odd"})}),
     ("C1", "fail", True, {"prioritize": lambda _, __: {"Host": "x"}}),
-    ("C26", "fail", True, {"prioritize": each_score(float)}),
+    ("C1", "fail", True, {"prioritize": each_score(float)}),
+    ("C25", "warn", True, {"prioritize": lambda _, __: [{"Host": "who", "Score": 1}]}),
+    ("C4", "fail", True, {"bind": changed(Error=False)}),
     ("C27", "fail", True, {"prioritize": each_score(lambda score: score + 100)}),
     ("C36", "fail", True, {"preempt": lambda _, __: {"NodeNameToVictims": {}}}),
     ("C37", "fail", True, {"preempt": changed(Error="no")}),
@@ -119,6 +121,45 @@ async def test_a_defect_is_found(
     found = await held(aiohttp_server, names=names, only=[line], defects=defects)
     assert faulty(found) == {line: result}
     assert all(case.reason and case.why for case in found[line].cases if case.result == result)
+
+
+@pytest.mark.parametrize(
+    ("verb", "answer", "malformed"),
+    [
+        ("filter", '{"nodenames": null, "Other": 1, "error": null}', ""),
+        ("filter", '{"NodeNames": {}}', "`NodeNames` is an object in place of an array"),
+        ("filter", '{"nodeNames": ["a", 1]}', "`nodeNames[1]` is an integer in place of a text"),
+        ("filter", '{"FailedNodes": []}', "`FailedNodes` is an array in place of an object"),
+        (
+            "filter",
+            '{"FailedAndUnresolvableNodes": {"a.b": true}}',
+            "`FailedAndUnresolvableNodes.a.b` is a boolean in place of a text",
+        ),
+        ("filter", '{"Nodes": []}', "`Nodes` is an array in place of an object"),
+        (
+            "filter",
+            '{"Nodes": {"items": [{"metadata": {"labels": {"a": 1}}}]}}',
+            "`Nodes.items[0].metadata.labels.a` is an integer in place of a text",
+        ),
+        ("filter", "[]", "the answer is an array in place of an object"),
+        ("prioritize", "null", ""),
+        ("prioritize", '[null, {"host": "a", "score": 5}]', ""),
+        (
+            "prioritize",
+            '[{"Host": "a", "Score": 5.0}]',
+            "`[0].Score` is a number that is no integer in place of an integer",
+        ),
+        ("prioritize", '[{"Host": 7}]', "`[0].Host` is an integer in place of a text"),
+        (
+            "preempt",
+            '{"NodeNameToMetaVictims": {"n": {"Pods": [null, {"UID": 1}]}}}',
+            "`NodeNameToMetaVictims.n.Pods[1].UID` is an integer in place of a text",
+        ),
+        ("bind", '{"Error": {}}', "`Error` is an object in place of a text"),
+    ],
+)
+def test_answers_are_decoded_by_the_types_of_go(verb: str, answer: str, malformed: str) -> None:
+    assert decoded(verb, answer.encode())[1] == malformed
 
 
 async def test_a_verb_without_answers_is_told_once(aiohttp_server: AiohttpServer) -> None:
