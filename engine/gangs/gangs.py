@@ -163,7 +163,9 @@ class Gangs(DecisionPart):
                 self.known.give_up(gang, "no node", f"no node is left for {call.pod.name}")
             return np.zeros(len(rows), np.bool_)
         row = self._tries.gather(gang, call, rows[feasible])
-        return gang.told if row is None else np.asarray(feasible & (rows == row))
+        if row is None:
+            return ENOUGH if gang.gathers else gang.told
+        return np.asarray(feasible & (rows == row))
 
     def waits_unchanged(self, pod: RequestPod) -> bool:
         """Whether the gang of a rejected pod waits for the same as before.

@@ -228,7 +228,7 @@ class Tries:
         self._tried_until: dict[str, float] = {}
 
     def gather(self, gang: KnownGang, call: VerbCall, only: NodeRows | None) -> int | None:
-        """Places the gang on paper, if it fits; the row of the asked pod, None if it does not.
+        """Places the gang on paper, if it fits; the row of the asked pod, None if it has none.
 
         `only` are the rows that kube-scheduler asks about.
         """
@@ -245,7 +245,7 @@ class Tries:
                 return None
             self._try_rivals(gang, call)
         if self._place(gang, call, members, only):
-            return snapshot.table.rows[gang.places[call.pod.uid]]
+            return snapshot.table.rows.get(gang.places.get(call.pod.uid, ""))
         if gang.gathers:
             self._known.give_up(gang, "no node", f"no node is left for {call.pod.name}")
         elif self._take_places(gang, call, members):

@@ -12,8 +12,9 @@ changed. Like Attempts it lives as long as Gangs do.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +58,10 @@ class FreeColumns:
             np.minimum(found, self._free[name][rows] // need, out=found)
         capacity: Ints = np.maximum(found, 0)
         return capacity
+
+    def total(self, name: str) -> int:
+        """What all nodes together have left of a resource; one where nothing is known or left."""
+        return max(1, int(self._free[name].clip(0).sum())) if name in self._free else 1
 
     def take(self, row: int, needs: Mapping[str, int], times: int = 1) -> None:
         for name, need in needs.items():
@@ -107,11 +112,15 @@ class NodeRoom:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Member to place: a pod. `only` are the rows that kube-scheduler asks about, None for all."""
+    """Member to place: a pod. `only` are the rows that kube-scheduler asks about, None for all.
+
+    `role` is the number of its role, None for a pod without one.
+    """
 
     call: VerbCall
     needs: Mapping[str, int]
     only: NodeRows | None = None
+    role: int | None = None
 
     @classmethod
     def of(cls, call: VerbCall, only: NodeRows | None = None) -> Member:
@@ -120,6 +129,30 @@ class Member:
     @property
     def uid(self) -> str:
         return self.call.pod.uid
+
+
+@dataclass(slots=True)
+class Slots:
+    """Slots of an attempt: how many members more have a place when all that are needed have one.
+
+    So many of `roles` must be among them, by the number of the role.
+    """
+
+    left: int
+    roles: dict[int | None, int] = field(default_factory=dict)
+
+    def fill(self, role: int | None) -> bool:
+        """Takes a slot for a member of this role; whether there is one."""
+        needs_it = self.roles.get(role, 0) > 0
+        if not needs_it and self.left <= sum(self.roles.values()):
+            return False
+        if needs_it:
+            self.roles[role] -= 1
+        self.left -= 1
+        return True
+
+    def copied(self) -> Slots:
+        return Slots(self.left, self.roles.copy())
 
 
 @dataclass(slots=True)
@@ -138,6 +171,7 @@ class Paper:
     ports: set[int] = field(default_factory=set)
     places: dict[str, int] = field(default_factory=dict)
     _masks: dict[tuple[int, object], Mask] = field(default_factory=dict)
+    _totals: dict[str, int] = field(default_factory=dict)
 
     def stand(self, pod: Peer | None, row: int, times: int = 1) -> None:
         """Takes what a pod of another gang takes there; -1 times where it would be given up."""
@@ -158,8 +192,8 @@ class Paper:
         )
         return found
 
-    def fitting(self, members: Sequence[Member], rows: NodeRows) -> int | None:
-        """How many of the members would be placed on these rows; None if that has to be tried.
+    def fitting(self, members: Sequence[Member], needed: int, rows: NodeRows) -> int | None:
+        """How many members of those needed fit on these rows; None if that has to be tried.
 
         It is known of members that are alike, and for which filters and resources alone decide.
         """
@@ -174,27 +208,46 @@ class Paper:
         if any(each.only is not None and not allowed[each.only].all() for each in members):
             # kube-scheduler offers a node that it would not for all that is known here.
             return None
-        room = np.minimum(self.capacity([first], rows), len(members)).sum()
-        return min(int(room), len(members))
+        room = np.minimum(self.capacity([first], rows), needed).sum()
+        return min(int(room), needed)
 
-    def fill(self, members: Sequence[Member], rows: NodeRows) -> int:
-        """Places as many of the members on these rows as it can. Returns how many that are."""
+    def choose(self, members: Sequence[Member], needed: Slots, rows: NodeRows) -> int:
+        """Places as many as are needed on these rows, if it can. Returns for how many it could.
+
+        Those that come first are preferred, and then the smallest ones. Nobody is placed where it
+        is fewer than needed.
+        """
+        best = 0
+        for order in (members, sorted(members, key=self._size)):
+            slots, left = needed.copied(), needed.copied()
+            chosen = [member for member in order if slots.fill(member.role)]
+            uids, known = {member.uid for member in chosen}, dict[object, int]()
+            rest = [member for member in order if member.uid not in uids]
+            self._fill(sorted(chosen, key=partial(self._freedom, rows, known)), left, rows)
+            self._fill(rest, left, rows)
+            if not left.left:
+                return needed.left
+            best = max(best, needed.left - left.left)
+            self.undo(members)
+            if not rest:
+                break
+        return best
+
+    def _fill(self, members: Sequence[Member], slots: Slots, rows: NodeRows) -> None:
+        """Places members on these rows one after another, as far as they can be."""
         full = set[tuple[object, ...]]()
-        placed = 0
         for member in members:
             self.check()
             # Where one pod had no place on any row, a pod that is alike has none either.
-            kind = (*self._kind(member), tuple(sorted(member.needs.items())))
-            if member.only is None and kind in full:
+            kind = self._alike(member)
+            if (member.only is None and kind in full) or not slots.copied().fill(member.role):
                 continue
             row = self._choice(member, rows)
-            if row is None:
-                if member.only is None:
-                    full.add(kind)
-                continue
-            self._take(member, row)
-            placed += 1
-        return placed
+            if row is not None:
+                slots.fill(member.role)
+                self._take(member, row)
+            elif member.only is None:
+                full.add(kind)
 
     def undo(self, members: Sequence[Member]) -> None:
         """Takes back the places of members."""
@@ -247,11 +300,34 @@ class Paper:
             self._masks[key] = known
         return known
 
+    def _freedom(
+        self, rows: NodeRows, known: dict[object, int], member: Member
+    ) -> tuple[int, float]:
+        """How many rows a member can go to, and how small it is: the last has most choice.
+
+        What is `known` holds for members that are alike.
+        """
+        if (number := known.get(key := self._alike(member))) is None:
+            fits = self.free.capacity(member.needs, rows) > 0
+            number = known[key] = int(np.count_nonzero(fits & self._allowed(member)[rows]))
+        return number, -self._size(member)
+
+    def _size(self, member: Member) -> float:
+        """The parts that a member needs of the free amounts, added up."""
+        for name in member.needs.keys() - self._totals.keys():
+            self._totals[name] = self.free.total(name)
+        return sum(need / self._totals[name] for name, need in member.needs.items())
+
+    def _alike(self, member: Member) -> tuple[object, ...]:
+        return (*self._kind(member), tuple(sorted(member.needs.items())))
+
     def _kind(self, member: Member) -> tuple[int, object]:
         """What pods have in common to which filters and plugins say the same."""
         return id(member.call.plan), self.plugins.kind(member.call.pod)
 
 
+# So many members beyond those that are needed may be placed in the stead of others.
+_MOST_MORE = 1000
 # The bytes of the members that are kept as they were decoded.
 _MOST_OTHERS = 16 << 20
 # More than this does not matter of the room of a node.
@@ -340,31 +416,41 @@ class Attempts:
         for uid in gang.places.keys() - gang.holds.keys():
             # They are placed anew.
             self._placement.in_flight.forget(uid)
-        members = self._to_place(gang, call, waiting, only)
-        if len(members) + held < gang.quorum:
-            return f"{len(members) + held} of {gang.quorum} members are known"
-        paper = self._paper(members, table, call, others)
-        for other in freed:
-            for uid in other.holds:
-                if (row := table.rows.get(other.places[uid])) is not None:
-                    paper.stand(call.cluster.pods.pod(other.keys[uid]), row, -1)
         best, where = 0, ""
-        try:
-            for value, rows in self._sets_of_rows(gang, members, paper, table):
-                fitting = paper.fitting(members, rows)
-                if fitting is None or fitting == len(members):
-                    fitting = paper.fill(members, rows)
-                if fitting == len(members):
+        for members in self._to_place(gang, call, waiting, only):
+            if len(members) + held < gang.quorum:
+                return f"{len(members) + held} of {gang.quorum} members are known"
+            paper = self._paper(members, table, call, others)
+            for other in freed:
+                for uid in other.holds:
+                    if (row := table.rows.get(other.places[uid])) is not None:
+                        paper.stand(call.cluster.pods.pod(other.keys[uid]), row, -1)
+            for value, fitting in self._tried(gang, members, paper, len(waiting)):
+                if fitting + held == gang.quorum:
                     names = {row: name for name, row in table.rows.items()}
                     return {uid: names[row] for uid, row in paper.places.items()}
-                paper.undo(members)
                 if fitting > best:
                     best, where = fitting, value
+        in_one = f", in {where}" if where else ""
+        return f"{best + held} of {gang.quorum} members fit{in_one}"
+
+    def _tried(
+        self, gang: KnownGang, members: Sequence[Member], paper: Paper, wished: int
+    ) -> Iterator[tuple[str, int]]:
+        """The values that nodes share, each with how many of the needed members fit there.
+
+        All that are needed have a place after the last one, or nobody has.
+        """
+        needed = Slots(gang.quorum - len(gang.holds))
+        try:
+            for value, rows in self._sets_of_rows(gang, members, paper, wished):
+                fitting = paper.fitting(members, needed.left, rows)
+                if fitting is None or fitting == needed.left:
+                    fitting = paper.choose(members, needed, rows)
+                yield value, fitting
         except EngineError:
             paper.undo(members)
             raise
-        in_one = f", in {where}" if where else ""
-        return f"{best + held} of {gang.quorum} members fit{in_one}"
 
     def without_room(self, pods: Iterable[Peer], table: NodeTable) -> Peer | None:
         """The first of the pods for which no node has room, whatever is on paper."""
@@ -377,20 +463,23 @@ class Attempts:
 
     def _to_place(
         self, gang: KnownGang, call: VerbCall, waiting: Mapping[str, Peer], only: NodeRows | None
-    ) -> list[Member]:
-        """As many members as are still needed, the asked pod among them; the largest first."""
-        needed = gang.quorum - len(gang.holds)
-        found = [Member.of(call, only)]
+    ) -> Iterator[Sequence[Member]]:
+        """As many members as are still needed, the asked pod among them; then others as well.
+
+        Those that come first are preferred.
+        """
+        needed, found = gang.quorum - len(gang.holds), [Member.of(call, only)]
         others = [pod for uid, pod in waiting.items() if uid != call.pod.uid]
         if gang.gathers:
             others = [pod for pod in others if pod.uid in gang.places]
-        for pod in sorted(others, key=lambda each: (-each.priority, each.name)):
-            if len(found) >= needed:
-                break
+        others.sort(key=lambda each: (-each.priority, each.name))
+        for pod in others[: needed + _MOST_MORE]:
+            if len(found) == needed:
+                yield [*found]
             other = self.beside(pod.uid, call)
             if other is not None and gang.clause in other.plan.of_parts:
                 found.append(Member.of(other))
-        return sorted(found, key=lambda each: sorted(each.needs.items()), reverse=True)
+        yield found
 
     def _paper(
         self,
@@ -413,12 +502,15 @@ class Attempts:
         return paper
 
     def _sets_of_rows(
-        self, gang: KnownGang, members: Sequence[Member], paper: Paper, table: NodeTable
+        self, gang: KnownGang, members: Sequence[Member], paper: Paper, wished: int
     ) -> Iterable[tuple[str, NodeRows]]:
         """The sets of rows to try, each with the value that its nodes share.
 
-        Those with the least room come first, of those with room enough; else the one with most.
+        Those with room for all of the `wished` members come first, the smallest room before larger
+        ones; then those with room for enough, the largest room first.
         """
+        table, needed = paper.table, gang.quorum - len(gang.holds)
+        wished = max(wished, needed)
         rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
         if gang.clause.domain is None:
             return [("", rows)]
@@ -434,7 +526,10 @@ class Attempts:
         sums = np.bincount(numbers[rows], room, len(domains.texts))
         there = np.unique(numbers[rows]).tolist()
         there.sort(key=lambda number: (sums[number], domains.texts[number]))
-        tried = [number for number in there if sums[number] >= len(members)] or there[-1:]
+        last = there[-1:]
+        whole = [number for number in there if sums[number] >= wished]
+        there.sort(key=lambda number: -sums[number])
+        tried = [*whole, *(number for number in there if needed <= sums[number] < wished)] or last
         return ((domains.texts[number], rows[numbers[rows] == number]) for number in tried)
 
     def _domains_of(self, program: GangProgram) -> Domains:

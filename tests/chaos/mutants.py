@@ -145,8 +145,8 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         "a gang of mixed sizes is placed in any order",
         "engine/gangs/paper.py",
-        "        return sorted(found, key=lambda each: sorted(each.needs.items()), reverse=True)\n",
-        "        return found\n",
+        "sorted(chosen, key=partial(self._freedom, rows, known))",
+        "chosen",
         binds=True,
     ),
     Mutant(

@@ -196,6 +196,32 @@ def test_how_many_members_fit(
 
 
 @given(
+    st.lists(
+        st.tuples(st.integers(1, 5), st.integers(0, 2), st.booleans()), min_size=2, max_size=9
+    ),
+    st.integers(1, 9),
+    st.integers(1, 12),
+)
+@settings(max_examples=examples(150))
+def test_any_subset_that_fits_is_placed(
+    members: list[tuple[int, int, bool]], needed: int, cpu: int
+) -> None:
+    """Members of any size and priority, some of which no node suits: the smallest decide."""
+    world = World({"n1": str(cpu)})
+    for number, (size, priority, is_lost) in enumerate(members):
+        spec = {"nodeSelector": {"no": "node"}} if is_lost else {}
+        world.create(f"m{number}", members=needed, cpu=str(size), priority=priority, spec=spec)
+    sizes = sorted(size for size, _, is_lost in members if not is_lost)
+    if len(members) < needed or not sizes:
+        return
+    # kube-scheduler asks only about pods that some node suits.
+    world.ask(f"m{[is_lost for *_, is_lost in members].index(False)}")
+    (gang,) = world.gangs.known
+    fits = len(sizes) >= needed and sum(sizes[:needed]) <= cpu
+    assert len(gang.places) == (needed if fits else 0), gang.text
+
+
+@given(
     st.integers(0, 2**32), st.integers(1, 4), st.integers(0, 4), st.sampled_from(["", "job", "x"])
 )
 @settings(max_examples=examples(60))

@@ -240,6 +240,61 @@ def test_no_rack_has_room() -> None:
     assert world.ask("a0") == "policy p: together: 3 of 4 members fit, in y"
 
 
+SSD = {"spec": {"nodeSelector": {"disk": "ssd"}}}
+
+
+@pytest.mark.parametrize(
+    ("members", "fits"),
+    [
+        ([{"cpu": "4"}, {}, {}, {}], True),
+        ([{"cpu": "2"}, {}, {}, {}], True),
+        ([{"cpu": "2"}, {"cpu": "2"}, {}, {}], False),
+        ([SSD, {}, {}, {}], True),
+        ([SSD, SSD, {}, {}], False),
+        ([{"cpu": "4", "priority": 100}, {}, {}, {}], True),
+        ([{"priority": 100, **SSD}, {"cpu": "9"}, {}, {}, {}], True),
+        ([{"labels": {"app": "few", "job": "a"}}] * 3 + [{}], True),
+        ([{"labels": {"app": "few", "job": "a"}}] * 4, False),
+    ],
+)
+def test_any_members_that_fit_are_placed(members: Any, fits: bool) -> None:
+    """Three are needed; one node has room for three, and a limit lets two of a kind there."""
+    limit = (
+        'limit "few" when "app" in pod.labels '
+        '{ pods where "app" in peer.labels per cluster at most 2 strict }'
+    )
+    world = World({"n1": "3"}, clauses=limit)
+    for name, more in zip(names("a", len(members)), members, strict=True):
+        labels = more.get("labels", {"job": "a"})
+        made = builders.pod(
+            name, "shop", **({"cpu": "1"} | more | {"labels": labels}), annotations={"members": "3"}
+        )
+        world.pods[name] = made
+        world.watch(name)
+    world.ask(f"a{len(members) - 1}")
+    (gang,) = world.gangs.known
+    assert len(gang.places) == 3 if fits else gang.text == "2 of 3 members fit"
+
+
+def test_the_member_with_least_choice_comes_first() -> None:
+    """And members of different sizes are placed from the largest on."""
+    world = World({"n1": "3", "n2": "2"}, labels={"n2": {"disk": "ssd"}})
+    world.create("a0", "a1", cpu="1")
+    world.create("a2", cpu="2", members=3)
+    world.create("a3", cpu="1", members=4, **SSD)
+    assert len(world.offered("a0")) == 1
+    world = World({"n1": "1", "n2": "1"}, labels={"n1": {"disk": "ssd"}})
+    world.create("a0", members=2)
+    world.create("a1", members=2, **SSD)
+    assert world.offered("a0") == ["n2"]
+
+
+def test_a_rack_with_room_for_all_goes_first() -> None:
+    world = in_racks(("x1", "x2", "y1", "y2", "y3"), "1")
+    world.create(*names("a", 3), members=2)
+    assert world.offered("a0")[0].startswith("y")
+
+
 def test_once_a_member_is_bound_the_others_come_as_they_are() -> None:
     world = in_racks(("x1", "x2", "y1", "y2"), "2")
     world.create("a0", on="x1")
