@@ -9,18 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
-from engine.cache.node_table import Snapshot
+from engine.cache.node_table import NodeTable, NodeWithPods, Snapshot, without
+from engine.decision.moves import MovedPods, Moves
 from engine.decision.part import PartSite
-from engine.errors import EngineError
+from engine.decision.plugin_filters import unknown_resources
+from engine.decision.verdict import full_reason
+from engine.errors import DeadlineExceededError, EngineError
 from engine.gangs.gang import KnownGang, Members
 from engine.gangs.paper import Attempts
 from engine.gangs.quorum import Quorums
-from engine.objects.eligibility import bars
+from engine.objects.eligibility import bars, unfit
 from engine.objects.peer import Peer
+from engine.objects.request_pod import RequestPod
 
 # A gang is given up for the first reason that has a text.
 Find = Callable[[KnownGang, Snapshot], str]
+# The steps that a look at one member may take before a release.
+_MOST_STEPS = 3
 
 
 class Ends:
@@ -29,7 +36,8 @@ class Ends:
     def __init__(
         self, site: PartSite, members: Members, attempts: Attempts, quorums: Quorums
     ) -> None:
-        self._clock = site.clock
+        self._clock, self._calls = site.clock, site.placing.calls
+        self._moves, self._plugins = Moves(site.placing), site.placing.plugins
         self._pods = site.placing.placement.pods
         self._members = members
         self._attempts = attempts
@@ -40,6 +48,7 @@ class Ends:
             ("no node", self._without_room),
             ("member left", self._left),
             ("number", self._number),
+            ("changed", partial(self.broken, looks_at_all=False)),
         )
 
     def of(self, gang: KnownGang, snapshot: Snapshot) -> tuple[str, str] | None:
@@ -58,6 +67,58 @@ class Ends:
     def bound(self, gang: KnownGang) -> Mapping[str, int]:
         """The numbers of members that somebody has bound, by node; held ones are not."""
         return self._members.bound(gang.name, gang, self._pods, lambda: None)
+
+    def broken(self, gang: KnownGang, snapshot: Snapshot, *, looks_at_all: bool = True) -> str:
+        """Why a held member could not go to its node now, by `within`, policies and plugins.
+
+        Without `looks_at_all` a member is looked at again only after its node, or what is in force,
+        has changed.
+        """
+        held = {uid: node for uid, node in gang.places.items() if uid in gang.holds}
+        if held and not self._attempts.share(
+            gang, snapshot.table, {*held.values(), *self.bound(gang)}
+        ):
+            return "the nodes of its members do not share the value of `within` any more"
+        alike = set[tuple[object, ...]]()
+        for uid, node in held.items():
+            view, now = snapshot.node(node), self._what_is_known(node, snapshot)
+            if view is None or (gang.seen.get(uid) == now and not looks_at_all):
+                continue
+            pod, call = self._attempts.pod(uid), self._attempts.aside(uid)
+            kind = node, call and call.plan, pod and self._plugins.kind(pod)
+            # Pods that are alike break the same there.
+            if pod is not None and kind not in alike:
+                alike.add(kind)
+                if text := self._misplaced(pod, gang.keys[uid], view, snapshot.table):
+                    name = gang.keys[uid].partition("/")[2]
+                    return f"{name} cannot go to node {node} now: {text}"
+            gang.seen[uid] = now
+        return ""
+
+    def saw(self, gang: KnownGang, uid: str) -> None:
+        """Notes that a member was looked at just now."""
+        if (snapshot := self._calls.snapshot()) is not None:
+            gang.seen[uid] = self._what_is_known(gang.places[uid], snapshot)
+
+    def _what_is_known(self, node: str, snapshot: Snapshot) -> tuple[object, ...]:
+        """What a look at a member reads, the pods of its node aside."""
+        view, calls = snapshot.node(node), self._calls
+        of_node = (view.metadata, view.spec, view.status) if view is not None else ()
+        return *of_node, calls.registry, calls.tables
+
+    def _misplaced(self, pod: RequestPod, key: str, view: NodeWithPods, table: NodeTable) -> str:
+        """What a held pod breaks on its node; empty for nothing, or a pod that is not there."""
+        there = self._pods.pod(key)
+        if there is None or there.nodeName != view.name:
+            return ""
+        for _ in range(_MOST_STEPS):
+            with suppress(DeadlineExceededError):
+                for rule in self._moves.broken(pod, there, MovedPods()):
+                    return full_reason(rule.policy, rule.clause, rule.text)
+                break
+        ignored = unknown_resources(pod.pod, table)
+        reasons = unfit(pod.pod, without(view, [there]))
+        return next((each for each in reasons if each not in ignored), "")
 
     def _late(self, gang: KnownGang, _snapshot: Snapshot) -> str:
         if self._clock() < gang.until:

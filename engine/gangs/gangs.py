@@ -28,6 +28,7 @@ A gang that is given up (`ends.py` says when) goes behind all others of its prio
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -41,7 +42,7 @@ from engine.decision.plan import Plan
 from engine.decision.registry import Registry
 from engine.decision.verb_call import VerbCall
 from engine.decision.verdict import Decision, Rejected
-from engine.errors import BriefWaitError, RefusedError, own_text
+from engine.errors import BriefWaitError, EngineError, RefusedError, own_text
 from engine.gangs.ends import Ends
 from engine.gangs.gang import (
     ELSEWHERE,
@@ -221,8 +222,9 @@ class Gangs(DecisionPart):
             end(own_text("its gang was given up"))
             return 0.0
         gang.holds[uid] = Hold(now, end)
+        self._ends.saw(gang, uid)
         if len(gang.holds) >= gang.quorum:
-            self._release(gang)
+            self._complete(gang)
         return max(0.0, gang.until - now)
 
     def give_up(self, uid: str, *, is_late: bool = True) -> None:
@@ -238,8 +240,15 @@ class Gangs(DecisionPart):
             return None
         return Rejected(found.told.text, found.program.policy, found.program.name)
 
-    def _release(self, gang: KnownGang) -> None:
-        waiting = self._waiting(gang, self._calls.snapshot())
+    def _complete(self, gang: KnownGang) -> None:
+        """Releases a gang, if all of its held members could still go to their nodes."""
+        snapshot, text = self._calls.snapshot(), ""
+        with suppress(EngineError):
+            text = self._ends.broken(gang, snapshot) if snapshot is not None else ""
+        if text:
+            self.known.give_up(gang, "changed", text)
+            return
+        waiting = self._waiting(gang, snapshot)
         rest = [uid for uid in waiting if uid not in gang.places]
         self._released[gang.name] = self._clock(), {uid: gang.keys[uid] for uid in gang.holds}
         self.known.release(gang)
@@ -295,7 +304,7 @@ class Gangs(DecisionPart):
             elif snapshot is not None and (ended := self._ends.of(gang, snapshot)) is not None:
                 self.known.give_up(gang, *ended)
             elif self._ends.is_complete(gang):
-                self._release(gang)
+                self._complete(gang)
             else:
                 self.known.remind(gang)
         self._tries.forget_old()

@@ -153,7 +153,8 @@ class KnownGangs:
             self._by_uid.pop(uid, None)
             self._in_flight.refuse(uid)
         self.held.add(gang.name.namespace, -gang.reserved)
-        gang.places, gang.keys, gang.holds, gang.bars, gang.reserved = {}, {}, {}, {}, 0
+        gang.places, gang.keys, gang.holds, gang.bars, gang.seen = {}, {}, {}, {}, {}
+        gang.reserved = 0
         gang.until, gang.why_given_up = math.inf, text
         gang.say(given_up(text), now)
         gang.not_before = now + FIRST_PAUSE_SECONDS

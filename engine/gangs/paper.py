@@ -357,7 +357,7 @@ class Attempts:
 
         Raises EngineError where there is no decision about it.
         """
-        pod = self._pod(uid)
+        pod = self.pod(uid)
         return self._calls.beside(pod, call) if pod is not None else None
 
     def aside(self, uid: str) -> VerbCall | None:
@@ -365,10 +365,11 @@ class Attempts:
 
         Raises EngineError where there is no decision about it.
         """
-        pod = self._pod(uid)
+        pod = self.pod(uid)
         return self._calls.aside(pod) if pod is not None else None
 
-    def _pod(self, uid: str) -> RequestPod | None:
+    def pod(self, uid: str) -> RequestPod | None:
+        """A waiting pod as requests have it; None if its JSON is not known."""
         body, known = self._placement.pods.body(uid), self._others.get(uid)
         if body is None or (known is not None and known.body is body):
             return None if body is None else known
@@ -384,6 +385,14 @@ class Attempts:
         table, check = call.snapshot.table, call.evaluation.time.check
         numbers = self._domains_of(name.program).of(table, check)
         return shared(numbers, rows, table.find(list(placed)))
+
+    def share(self, gang: KnownGang, table: NodeTable, nodes: Iterable[str]) -> bool:
+        """Whether these nodes share a value of `within`, if there is one. Raises EngineError."""
+        if gang.clause.domain is None:
+            return True
+        numbers = self._domains_of(gang.clause).of(table, lambda: None)
+        values = set(numbers[table.find(list(nodes))].tolist())
+        return len(values) == 1 and min(values) >= 0
 
     def apart(self, name: GangName, pods: Sequence[Peer], call: VerbCall) -> Sequence[Peer]:
         """The pods on nodes with another value than that of most of them."""

@@ -360,6 +360,47 @@ class HeldWorld(World):
         self.watch(name)
 
 
+RACK = {"rack": "x"}
+NO_SPOT = """
+  filter "no spot" { require !("spot" in node.labels) }
+  limit "few" { pods where true per node at most 2 strict }
+"""
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["at once", "at the release"])
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"labels": {"rack": "y"}}, "the nodes of its members do not share the value of `within`"),
+        ({"labels": {}}, "the nodes of its members do not share the value of `within`"),
+        ({"labels": RACK | {"spot": ""}}, "cannot go to node n2 now: shop/p: no spot"),
+        ({"labels": RACK, "cpu": "500m"}, "cannot go to node n2 now: Insufficient cpu"),
+        ("two pods of others", "cannot go to node n2 now: shop/p: few"),
+        ({"labels": RACK | {"other": "label"}}, ""),
+    ],
+)
+def test_what_has_changed_is_seen_before_a_release(
+    change: Any, reason: str, *, waits: bool
+) -> None:
+    """While two of three members are held on two nodes of a rack; others bind pods as they like."""
+    within, nodes = 'within node.labels["rack"]', ("n1", "n2", "n3")
+    world = World(dict.fromkeys(nodes, "1"), within, NO_SPOT, labels=dict.fromkeys(nodes, RACK))
+    world.create(*names("a", 3))
+    hold_all(world, ["a0", "a1"])
+    moved = world.on()["a1"]
+    if isinstance(change, dict):
+        world.cache.put_node(node_of(builders.node(moved, **{"cpu": "1"} | change)))
+    else:
+        world.create("b0", "b1", job="", cpu="0", on=moved)
+    if not waits and change != "two pods of others":
+        world.now += 1
+        world.gangs.review()
+    elif isinstance(found := world.ask("a2"), list):
+        world.bind("a2", found[0])
+    assert bool(world.ended.get("a0")) == bool(reason)
+    assert reason.replace("n2", moved) in world.ended.get("a0", "")
+
+
 def test_a_gang_that_was_given_up_waits_a_while() -> None:
     world = HeldWorld()
     world.later(61)
