@@ -27,7 +27,7 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test thorough properties processes others hostile answers check fmt e2e e2e-all e2e-smoke contract e2e-installed differential differential-cel portable fgd rollouts repair repair-faults chaos chaos-mutants simulated bench instructions kube conformance \
-	image-test sbom krew release help lock versions openapi examples site clean
+	image-test sbom krew release help lock versions openapi crds examples site clean
 .DELETE_ON_ERROR:
 
 help:  ## list the targets
@@ -262,6 +262,9 @@ versions: .venv/stamp  ## test the server with the lowest and newest packages on
 
 openapi: .venv/stamp  ## write docs/openapi.yaml from the structs of the API
 	.venv/bin/python -m tests.support.openapi_document > docs/openapi.yaml
+
+crds: .venv/stamp  ## write the definitions of policy objects from their structs
+	.venv/bin/python -m tests.support.definitions
 
 examples: .venv/stamp  ## write deploy/examples from the library
 	.venv/bin/python -m tests.support.library_examples

@@ -19,6 +19,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -358,7 +359,8 @@ def add_flags(parser: argparse.ArgumentParser, flags: Sequence[Flag]) -> None:
     """Adds the flags to a parser, in their groups."""
     groups: dict[str, argparse._ActionsContainer] = {"": parser}
     into: argparse._ActionsContainer = parser
-    for flag, following in zip(flags, [*flags[1:], None], strict=True):
+    for flag, following in pairwise([*flags, None]):
+        assert flag is not None, "only the last one is nobody"
         if flag.group not in groups:
             groups[flag.group] = parser.add_argument_group(*flag.group.split(", ", 1))
         if not flag.is_other:

@@ -1,8 +1,8 @@
 """Resource structs of PlacementPolicy and ClusterPlacementPolicy, for v1 and v1alpha1.
 
-`policies.crds` generates the schemas of the API server from them, so that both accept the same
-objects. Every length is bounded: the API server estimates the cost of its checks from the bounds,
-and refuses a schema whose checks could cost too much.
+The definitions for the API server are made from them, so that both accept the same objects. Every
+length is bounded: the API server estimates the cost of its checks from the bounds, and refuses a
+schema whose checks could cost too much.
 """
 
 from __future__ import annotations

@@ -5,28 +5,18 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from cli.command import Exit, flags_of, write_text
-from policies.crds import texts
+from cli.command import Exit, Flag
+from cli.streams import put_text
 
+# The same place in a checkout and in the wheel.
+FOLDER = Path(__file__).parents[2] / "deploy" / "chart" / "files" / "crds"
 EXAMPLES = """\
 examples:
   placet crds | kubectl apply --server-side -f -
-  placet crds --output manifests/
 """
+ARGUMENTS: tuple[Flag, ...] = ()
 
 
-ARGUMENTS = flags_of("""
-  --output FOLDER
-    write one file each into this folder instead of printing them
-""")
-
-
-def run(args: argparse.Namespace) -> int:
-    if args.output is None:
-        print("---\n".join(texts().values()), end="")
-        return Exit.OK
-    folder: Path = args.output
-    for name, text in texts().items():
-        write_text(folder / name, text)
-        print(f"wrote {folder / name}")
+def run(_args: argparse.Namespace) -> int:
+    put_text("---\n".join(file.read_text("utf-8") for file in sorted(FOLDER.iterdir())))
     return Exit.OK

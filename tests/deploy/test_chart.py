@@ -21,10 +21,10 @@ from cli.commands import serve
 from cli.main import main
 from cli.serving.placet_configuration import FIELDS
 from cli.version import RELEASE
-from policies.crds import definitions
 from policies.resource import STORED
 from tests.deploy.chart import CHART, README, ROOT, SCHEMA, readme, values
 from tests.deploy.kustomize import MANIFESTS
+from tests.support.definitions import definitions
 from tests.support.library_examples import examples
 
 DEFAULTS: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))

@@ -185,7 +185,7 @@ def test_an_edited_policy_starts_the_watches_that_it_needs(cluster: Cluster, ser
     [
         (["explain", "--dec"], "--decision\n:4\n"),
         (["check", ""], ":0\n"),
-        (["crds", "--output", ""], ":16\n"),
+        (["serve", "--data-folder", ""], ":16\n"),
     ],
     ids=["flag", "file", "folder"],
 )

@@ -10,10 +10,10 @@ import pytest
 from cli.main import main
 from grammar.meaning.schema import Schema, load_schema
 from grammar.tree.source import Source
-from policies.crds import texts
 from policies.loader import load
 from policies.validation import CheckedFile, check_source
 from tests.support.builders import GROUP, on_wanted, placement_policy
+from tests.support.definitions import texts
 
 HEAD = f"""\
 apiVersion: {GROUP}/v1

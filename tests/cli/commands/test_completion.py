@@ -25,7 +25,7 @@ LINES = [
     ("placet check --strict a.policy b", {"b.policy"}),
     ("placet explain shop/web-1 --cluster c", {"cluster.json"}),
     ("placet scheduler-config --ca c", {"cluster.json"}),
-    ("placet crds --output p", {"policies"}),
+    ("placet serve --data-folder p", {"policies"}),
     ("placet completion f", {"fish"}),
 ]
 
@@ -110,7 +110,7 @@ KUBECTL = [
     ("check --strict a.policy b", set(), 0),
     ("serve --policies a.policy b", set(), 0),
     ("explain shop/web-1 --cluster c", set(), 0),
-    ("crds --output p", set(), 16),
+    ("serve --data-folder p", set(), 16),
     ("completion f", {"fish"}, 4),
     ("completion fish x", set(), 4),
     ("explian x", set(), 4),

@@ -16,7 +16,6 @@ import yaml
 
 from grammar.meaning.schema import load_schema
 from policies.admission import Examiner
-from policies.crds import definitions
 from policies.manifest_text import GROUP
 from policies.resource import VERSIONS
 from policies.validation import Validation
@@ -25,6 +24,7 @@ from server.settings import Settings
 from tests.server.conftest import Serve
 from tests.support.builders import Object, on_wanted, placement_policy
 from tests.support.certificates import Keyring, secured
+from tests.support.definitions import definitions
 from tests.support.reviews import raw_review, refused, responded, review
 from tests.support.served import PROCESSES, Served
 

@@ -1,5 +1,7 @@
 """CRDs, generated from the structs and from rules that types cannot express.
 
+`make crds` writes those that ship.
+
 The schemas are structural (https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/
 custom-resource-definitions/#specifying-a-structural-schema), and the checks in them are CEL.
 """
@@ -26,12 +28,13 @@ from msgspec.inspect import (
     type_info,
 )
 
+from cli.commands.crds import FOLDER
 from policies import resource
 from policies.manifest_text import GROUP
 from policies.manifests import bare
 from policies.resource import ALPHA, KINDS, RESERVED_WEIGHT, STORED, VERSIONS
 
-HEAD = "# Written by `placet crds`: change the structs that it is made from.\n"
+HEAD = "# Written by tests/support/definitions.py, from the structs of policies/resource.py.\n"
 
 Schema = dict[str, Any]
 
@@ -248,3 +251,8 @@ def texts() -> dict[str, str]:
         name: HEAD + yaml.safe_dump(made, sort_keys=False, width=100)
         for name, made in plain.items()
     }
+
+
+if __name__ == "__main__":
+    for file, text in texts().items():
+        (FOLDER / file).write_text(text, encoding="utf-8")
