@@ -15,7 +15,7 @@ from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 from prometheus_client import CollectorRegistry
 
 from cli.command import CommandError, Exit, cannot_listen, read_text, unreadable
-from cli.demo.demo_cluster import Demo, QuietStart, announcement, move_taken_ports
+from cli.demo.demo_cluster import Demo, announcement
 from cli.render import print_error
 from cli.serving.placet_configuration import FLAGS
 from cli.streams import OutputError, close_output, put_text
@@ -119,7 +119,6 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
     """Serves; `file` is for a certificate that is kept in a Secret."""
     given = args.configuration.given.values()
     _check_together({each.flag.key for each in given if each.value not in (False, "off", [])})
-    moved = tuple(move_taken_ports(args, _view_port(args))) if args.demo else ()
     options = _options(args, file)
     Disk().run(partial(_check_data, options))
     log = start_logging(args.log_format, verbose=args.verbose)
@@ -128,22 +127,18 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
     if warning := too_few_files(options):
         log.warning("%s", warning)
     metrics = Metrics(CollectorRegistry(), version(), CAPABILITY_METRICS)
-    quiet = QuietStart()
 
     def started(url: str, reloader: PolicyReloader) -> None:
         log.info("listening on %s", url)
         if warning := exposure(options):
             log.warning("%s", warning)
-        log.removeFilter(quiet)
         if args.demo:
             try:
-                print(*announcement(url, options.view_port, reloader, moved), sep="\n", flush=True)
+                print(*announcement(url, options.view_port, reloader), sep="\n", flush=True)
             except (BrokenPipeError, OutputError) as error:
                 close_output()
                 log.warning("the introduction to the demo is lost: %s", error)
 
-    if args.demo and not args.policies and not args.verbose:
-        log.addFilter(quiet)
     try:
         tls = None
         if options.tls is not None and file is None:
@@ -163,7 +158,6 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
         log.info("stopped")
         return Exit.OK
     finally:
-        log.removeFilter(quiet)
         finish_log()
 
 
@@ -225,7 +219,6 @@ def _self_signed(args: argparse.Namespace) -> SelfSigned:
 
 
 def _view_port(args: argparse.Namespace) -> int | None:
-    # A demo may have moved from a port that is taken.
     if args.view_port is not None or "view_port" in args.configuration.given:
         given: int | None = args.view_port
         return given
