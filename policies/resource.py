@@ -1,8 +1,9 @@
 """Resource structs of PlacementPolicy and ClusterPlacementPolicy, for v1 and v1alpha1.
 
-The definitions for the API server are made from them, so that both accept the same objects. Every
-length is bounded: the API server estimates the cost of its checks from the bounds, and refuses a
-schema whose checks could cost too much.
+The definitions for the API server are made from them, so that both accept the same objects; what
+these say of each field stands in tests/support/definitions.txt. Every length is bounded: the API
+server estimates the cost of its checks from the bounds, and refuses a schema whose checks could
+cost too much.
 """
 
 from __future__ import annotations
@@ -25,9 +26,7 @@ _Key = Annotated[str, Meta(min_length=1, max_length=317)]
 # The value of a label has at most 63 characters; that of an annotation may be longer.
 _Value = Annotated[str, Meta(max_length=253)]
 _Values = Annotated[tuple[_Value, ...], Meta(max_length=64)]
-_Matches = Annotated[
-    dict[_Key, _Value], Meta(max_length=64, description="The required value of each key.")
-]
+_Matches = Annotated[dict[_Key, _Value], Meta(max_length=64)]
 _Rules = Annotated[str, Meta(max_length=MAX_BYTES)]
 _Name = Annotated[str, Meta(min_length=1, max_length=63)]
 # The whole numbers that every reader of JSON keeps exact.
@@ -77,30 +76,14 @@ class NodeSelector(Base, frozen=True):
 class BoundedTarget(Base, frozen=True):
     """A bound on the selected pods that run on the selected nodes."""
 
-    targetSize: Annotated[
-        int | str, Meta(description="A count of pods, or a percentage of them: 3, 40%.")
-    ]
-    action: Annotated[
-        Literal["Must", "MustNot"],
-        Meta(description="Whether this number of pods must, or must not, be on the nodes."),
-    ] = "Must"
-    bound: Annotated[
-        Literal["Exactly", "AtMost", "AtLeast"],
-        Meta(
-            description="Whether the number of pods on the nodes is exact, a maximum or a minimum."
-        ),
-    ] = "Exactly"
-    rounding: Annotated[
-        Literal["Up", "Down"] | None,
-        Meta(
-            description="How a percentage that is no whole number of pods on the nodes is rounded;"
-            " by default Up for AtLeast, else Down."
-        ),
-    ] = None
+    targetSize: int | str
+    action: Literal["Must", "MustNot"] = "Must"
+    bound: Literal["Exactly", "AtMost", "AtLeast"] = "Exactly"
+    rounding: Literal["Up", "Down"] | None = None
 
 
 _TIME_OF_DAY = Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", max_length=5)
-_Repairs = Annotated[int, Meta(ge=1, le=MOST_REPAIRS, extra_json_schema={"format": "int32"})]
+_Repairs = Annotated[int, Meta(ge=1, le=MOST_REPAIRS)]
 
 
 class RepairWindow(Base, frozen=True):
@@ -113,89 +96,27 @@ class RepairWindow(Base, frozen=True):
 class RepairSpec(Base, frozen=True):
     """The repair of drift: how pods may be evicted."""
 
-    perMinute: Annotated[_Repairs, Meta(description="The most evictions of a minute.")]
-    atOnce: Annotated[
-        _Repairs, Meta(description="The most pods that are on their way to another node.")
-    ] = 1
-    evictsLocalData: Annotated[
-        bool, Meta(description="Whether pods with an emptyDir or a hostPath may be evicted.")
-    ] = False
-    between: Annotated[
-        RepairWindow | None, Meta(description="The time of the day when pods may be evicted.")
-    ] = None
+    perMinute: _Repairs
+    atOnce: _Repairs = 1
+    evictsLocalData: bool = False
+    between: RepairWindow | None = None
 
 
 class Spec(Base, frozen=True):
     """The spec of a policy."""
 
-    podSelector: Annotated[
-        Selector | None, Meta(description="The pods that the policy is about.")
-    ] = None
-    nodeSelector: Annotated[
-        NodeSelector | None,
-        Meta(description="The nodes that placementPolicy is about, by their labels."),
-    ] = None
-    annotationSelector: Annotated[
-        NodeSelector | None,
-        Meta(
-            description="The nodes that placementPolicy is about, by their annotations; with a"
-            " nodeSelector, those that both select."
-        ),
-    ] = None
-    placementPolicy: Annotated[
-        BoundedTarget | None, Meta(description="How many of the pods go on the nodes.")
-    ] = None
-    policy: Annotated[
-        BoundedTarget | None,
-        Meta(description="The name of placementPolicy in v1alpha1. Give only one of them."),
-    ] = None
-    weight: Annotated[
-        int,
-        Meta(
-            le=2**31 - 1,
-            description="Of several policies that select a pod, the one with the greatest weight"
-            " applies.",
-            extra_json_schema={"format": "int32"},
-        ),
-    ] = RESERVED_WEIGHT + 1
-    enforcementMode: Annotated[
-        Literal["BestEffort", "Strict", "Audit"],
-        Meta(
-            description="Whether placementPolicy is a preference, or a condition that keeps pods"
-            " pending. Audit only reports what placementPolicy and the rules would have done."
-        ),
-    ] = "BestEffort"
-    failurePolicy: Annotated[
-        Literal["Fail", "Ignore"],
-        Meta(
-            description="Whether a rule that cannot be evaluated rejects the nodes or is ignored."
-        ),
-    ] = "Fail"
-    portable: Annotated[
-        bool,
-        Meta(
-            description="Whether new pods get what can be said of the policy in Kubernetes' own"
-            " words, such as node affinity, so that autoscalers see it."
-        ),
-    ] = False
-    repair: Annotated[
-        RepairSpec | None,
-        Meta(
-            description="Whether pods that break its clauses where they are may be evicted, once"
-            " there is another node for each; without it, drift is only reported."
-        ),
-    ] = None
-    parameters: Annotated[
-        _Parameters | None,
-        Meta(
-            description="Values for parameters of the policies that the rules use, where a use"
-            " does not set them."
-        ),
-    ] = None
-    rules: Annotated[
-        _Rules | None,
-        Meta(description="Clauses of the policy language, each with its own strictness."),
-    ] = None
+    podSelector: Selector | None = None
+    nodeSelector: NodeSelector | None = None
+    annotationSelector: NodeSelector | None = None
+    placementPolicy: BoundedTarget | None = None
+    policy: BoundedTarget | None = None
+    weight: Annotated[int, Meta(le=2**31 - 1)] = RESERVED_WEIGHT + 1
+    enforcementMode: Literal["BestEffort", "Strict", "Audit"] = "BestEffort"
+    failurePolicy: Literal["Fail", "Ignore"] = "Fail"
+    portable: bool = False
+    repair: RepairSpec | None = None
+    parameters: _Parameters | None = None
+    rules: _Rules | None = None
 
     @property
     def target(self) -> BoundedTarget | None:
@@ -206,10 +127,7 @@ class Spec(Base, frozen=True):
 class ClusterSpec(Spec, frozen=True):
     """The spec of a guardrail."""
 
-    namespaceSelector: Annotated[
-        Selector | None,
-        Meta(description="The namespaces whose pods the policy is about; without it, all of them."),
-    ] = None
+    namespaceSelector: Selector | None = None
 
 
 class StatusCondition(Base, frozen=True):
@@ -219,9 +137,7 @@ class StatusCondition(Base, frozen=True):
     status: Literal["True", "False", "Unknown"]
     reason: Annotated[str, Meta(max_length=1024)]
     message: Annotated[str, Meta(max_length=32768)]
-    lastTransitionTime: Annotated[
-        str, Meta(max_length=64, extra_json_schema={"format": "date-time"})
-    ]
+    lastTransitionTime: Annotated[str, Meta(max_length=64)]
     observedGeneration: int = 0
 
 
@@ -241,126 +157,43 @@ class AuditedPodStatus(Base, frozen=True):
 
     pod: Annotated[str, Meta(max_length=512)]
     workload: Annotated[str, Meta(max_length=316)]
-    clause: Annotated[
-        str, Meta(max_length=1024, description="The clause that rejects most of its nodes.")
-    ]
-    since: Annotated[str, Meta(max_length=64, extra_json_schema={"format": "date-time"})]
-    node: Annotated[
-        str,
-        Meta(
-            max_length=253,
-            description="The node that the pod went to in spite of the policy, as far as known.",
-        ),
-    ]
+    clause: Annotated[str, Meta(max_length=1024)]
+    since: Annotated[str, Meta(max_length=64)]
+    node: Annotated[str, Meta(max_length=253)]
 
 
 class AuditStatus(Base, frozen=True):
     """What a policy in audit mode would have done. It is written at most once a minute."""
 
-    since: Annotated[str, Meta(max_length=64, extra_json_schema={"format": "date-time"})]
-    waitingPods: Annotated[
-        _Count, Meta(description="The pods that the policy would have kept pending.")
-    ]
-    workloads: Annotated[_Count, Meta(description="The workloads of these pods.")]
-    elsewherePods: Annotated[
-        _Count, Meta(description="The pods on a node that the policy would have rejected.")
-    ]
-    lastPods: Annotated[
-        tuple[AuditedPodStatus, ...],
-        Meta(max_length=10, description="The last of all these pods, the newest first."),
-    ]
+    since: Annotated[str, Meta(max_length=64)]
+    waitingPods: _Count
+    workloads: _Count
+    elsewherePods: _Count
+    lastPods: Annotated[tuple[AuditedPodStatus, ...], Meta(max_length=10)]
 
 
 class PolicyStatus(Base, frozen=True):
     """The status of a policy."""
 
     observedGeneration: int = 0
-    conditions: Annotated[
-        tuple[StatusCondition, ...],
-        Meta(
-            max_length=16,
-            extra_json_schema={
-                "x-kubernetes-list-type": "map",
-                "x-kubernetes-list-map-keys": ["type"],
-            },
-        ),
-    ] = ()
+    conditions: Annotated[tuple[StatusCondition, ...], Meta(max_length=16)] = ()
     inForce: VersionInForce | None = None
-    mode: Annotated[
-        str,
-        Meta(
-            max_length=64,
-            description="Whether its clauses keep pods off nodes (Strict), prefer nodes"
-            " (BestEffort), or both, or only report (Audit).",
-        ),
-    ] = ""
-    target: Annotated[
-        str,
-        Meta(
-            max_length=256,
-            description="The bounds of its shares, and its other clauses by their kinds.",
-        ),
-    ] = ""
-    matchedPods: Annotated[_Count | None, Meta(description="The pods that the policy selects.")] = (
-        None
-    )
-    placedPods: Annotated[
-        _Count | None, Meta(description="Those of them that are on the selected nodes.")
-    ] = None
-    targetPods: Annotated[
-        _Count | None, Meta(description="The number of pods that placementPolicy asks for there.")
-    ] = None
-    violations: Annotated[
-        _Count | None, Meta(description="The difference between the two, in pods.")
-    ] = None
-    driftedPods: Annotated[
-        _Count | None,
-        Meta(
-            description="The pods on nodes that break one of its clauses now; a pod counts once for"
-            " each kind of clause."
-        ),
-    ] = None
-    ungatedPods: Annotated[
-        _Count | None,
-        Meta(
-            description="Those of them that were created without the marker of the gate, so that"
-            " kube-scheduler did not ask about them."
-        ),
-    ] = None
-    earlyPods: Annotated[
-        _Count | None,
-        Meta(
-            description="Those of them that were created after the policy, and placed before it was"
-            " in force for the first time."
-        ),
-    ] = None
-    outdatedPods: Annotated[
-        _Count | None,
-        Meta(
-            description="Those of them that are pending, and were told of another version of the"
-            " policy when they were created."
-        ),
-    ] = None
-    waitingGangs: Annotated[
-        _Count | None, Meta(description="The gangs of its pods that wait without a place.")
-    ] = None
-    gatheringGangs: Annotated[
-        _Count | None,
-        Meta(
-            description="The gangs that have their places, whose members are held until all come."
-        ),
-    ] = None
-    givenUpGangs: Annotated[
-        _Count | None,
-        Meta(description="The gangs that were given up last, and that are tried again."),
-    ] = None
+    mode: Annotated[str, Meta(max_length=64)] = ""
+    target: Annotated[str, Meta(max_length=256)] = ""
+    matchedPods: _Count | None = None
+    placedPods: _Count | None = None
+    targetPods: _Count | None = None
+    violations: _Count | None = None
+    driftedPods: _Count | None = None
+    ungatedPods: _Count | None = None
+    earlyPods: _Count | None = None
+    outdatedPods: _Count | None = None
+    waitingGangs: _Count | None = None
+    gatheringGangs: _Count | None = None
+    givenUpGangs: _Count | None = None
     audit: AuditStatus | None = None
     diagnostics: Annotated[
-        tuple[Annotated[str, Meta(max_length=1024)], ...],
-        Meta(
-            max_length=64,
-            description="The errors and warnings of the policy, with their positions.",
-        ),
+        tuple[Annotated[str, Meta(max_length=1024)], ...], Meta(max_length=64)
     ] = ()
 
 

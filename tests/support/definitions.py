@@ -9,6 +9,7 @@ custom-resource-definitions/#specifying-a-structural-schema), and the checks in 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -101,6 +102,15 @@ _SIZE = _rule(
     "type(self) == int ? self >= 0 && self <= 2147483647 : self.matches('^(100|[0-9]{1,2})%$')",
     "must be a number of pods or a percentage from 0% to 100%",
 )
+# What definitions have beside the types of fields, and the text about each field.
+_INT32, _TIME = {"format": "int32"}, {"format": "date-time"}
+_MORE: Mapping[str, Schema] = {
+    **dict.fromkeys(("weight", "perMinute", "atOnce"), _INT32),
+    **dict.fromkeys(("since", "lastTransitionTime"), _TIME),
+    "conditions": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+}
+_ROWS = Path(__file__).with_suffix(".txt").read_text("utf-8").splitlines()
+_TEXTS = dict(row.split(": ", 1) for row in _ROWS if not row.startswith("#"))
 # Required here but optional in the structs, whose checks have better messages.
 _REQUIRED: Mapping[type, list[str]] = {
     resource.Spec: ["podSelector"],
@@ -184,10 +194,7 @@ def _object(kind: type[msgspec.Struct], version: str) -> Schema:
 def _schema(kind: Type, version: str) -> Schema:
     match kind:
         case Metadata():
-            extra = kind.extra_json_schema or {}
-            # A format is more precise than that of the type.
-            formats = {key: extra[key] for key in extra if key == "format"}
-            return extra | _schema(kind.type, version) | formats
+            return _schema(kind.type, version)
         case UnionType() if bare(kind) is not kind:
             return _schema(bare(kind), version)
         case UnionType() if any(isinstance(part, BoolType) for part in kind.types):
@@ -220,7 +227,7 @@ def _schema(kind: Type, version: str) -> Schema:
 
 
 def _struct(kind: StructType, version: str) -> Schema:
-    properties = {field.encode_name: _field(field, version) for field in kind.fields}
+    properties = {field.encode_name: _field(kind.cls, field, version) for field in kind.fields}
     if issubclass(kind.cls, resource.Spec):
         properties["weight"] |= _checks([_WEIGHT[version]])
     required = [f.encode_name for f in kind.fields if f.required] + _REQUIRED.get(kind.cls, [])
@@ -228,11 +235,16 @@ def _struct(kind: StructType, version: str) -> Schema:
     return schema | ({"required": required} if required else {}) | _checks(_RULES.get(kind.cls, ()))
 
 
-def _field(field: Field, version: str) -> Schema:
+def _field(owner: type, field: Field, version: str) -> Schema:
     """The schema of a field; an empty default is left out."""
-    default = field.default
+    name, default = field.encode_name, field.default
+    said = (_TEXTS.get(f"{each.__name__}.{name}") for each in owner.__mro__)
+    text = next(filter(None, said), "")
+    more: Schema = ({"description": text} if text else {}) | _MORE.get(name, {})
+    # A format is more precise than that of the type.
+    schema = more | _schema(field.type, version) | {k: v for k, v in more.items() if k == "format"}
     has_default = isinstance(default, int | str) and bool(default)
-    return _schema(field.type, version) | ({"default": default} if has_default else {})
+    return schema | ({"default": default} if has_default else {})
 
 
 def _limits(**limits: int | None) -> Schema:
