@@ -30,7 +30,7 @@ def _open(site: Site) -> Opened:
 AUDIT = Capability(
     name="audit",
     open=_open,
-    routes=[Route("/audit", "what policies in audit mode would have rejected", AuditList)],
+    routes=[Route("/audit", AuditList)],
 )
 
 _AUDIT_SECONDS = 60.0

@@ -80,14 +80,7 @@ DRIFT = Capability(
         "rbac.budgets": "list,watch poddisruptionbudgets.policy",
         "repair.mode": "create pods/eviction",
     },
-    routes=[
-        Route(
-            "/drift",
-            "the pods that break rules where they are, and what a repair would do; "
-            "the leader knows",
-            DriftDocument,
-        )
-    ],
+    routes=[Route("/drift", DriftDocument)],
     metrics={
         "placet_drifted_pods{policy,kind}": (
             "[ALPHA] Pods on nodes that break clauses of a policy, by the kind of clause."

@@ -1,7 +1,8 @@
 """Routes: the API of the view as a table.
 
 A row names the path, the struct of the answer, and the right that it takes. Handlers, rules of
-access and the operations of docs/openapi.yaml all come from the rows.
+access and the operations of docs/openapi.yaml all come from the rows; what that file says of them
+stands in tests/support/openapi_document.txt.
 """
 
 from __future__ import annotations
@@ -45,7 +46,6 @@ class QueryParameter:
     """A parameter of the query: a text, or with `most` a number from `least` to that."""
 
     name: str
-    what: str
     most: int = 0
     usual: int = 0
     least: int = 1
@@ -84,7 +84,6 @@ class Route:
     """A route of the API: the path, the structs of the answer and of the body, and the right."""
 
     path: str
-    summary: str
     answer: type
     body: type | None = None
     query: Sequence[QueryParameter] = ()
@@ -96,86 +95,29 @@ class Route:
         return self.named or self.path.split("/")[1]
 
 
-_OF_POLICY = (QueryParameter("policy", "the address of a policy"),)
-_OF_NODE = (QueryParameter("node", "a node, of which each clause is shown with what it read"),)
 _OF_LISTING = (
-    QueryParameter("limit", "the most decisions", most=1000, usual=100),
-    QueryParameter("namespace", "only those about pods of this namespace"),
-    QueryParameter("after", "only those after the decision of this number", most=10**15, least=0),
+    QueryParameter("limit", most=1000, usual=100),
+    QueryParameter("namespace"),
+    QueryParameter("after", most=10**15, least=0),
 )
-_OF_OVERVIEW = (
-    QueryParameter("label", "the label by whose values nodes are grouped; the zone without one"),
-)
-_OF_HISTORY = (
-    QueryParameter("hours", "the hours", most=168, usual=168),
-    QueryParameter("policy", "only the fills and rejections of the policy of this address"),
-)
+_OF_HISTORY = (QueryParameter("hours", most=168, usual=168), QueryParameter("policy"))
 _POD, _POLICY = "{namespace}/{name}", "/policies/{namespace}/{name}"
 ROUTES: Sequence[Route] = (
-    Route("/decisions", "the last decisions, newest first", Listing, None, _OF_LISTING, "query"),
-    Route(
-        f"/decisions/{_POD}",
-        "the last decision about a pod",
-        PodDecision,
-        right="path",
-        named="decision",
-    ),
-    Route("/status", "the state of the replica and of what it knows", ReplicaStatus),
-    Route(
-        f"/explain/{_POD}",
-        "what would be decided about a pod now, and why",
-        PodExplanation,
-        query=_OF_NODE,
-        right="path",
-    ),
-    Route(
-        "/overview",
-        "the cluster at a glance: nodes, numbers of pods, and the last edits of policies",
-        ReplicaOverview,
-        query=_OF_OVERVIEW,
-    ),
-    Route("/waiting", "the pods without a node, and why they wait", WaitingList),
-    Route("/fills", "how full the bounds of strict counts are", FillList),
-    Route(
-        "/selected",
-        "the pods that a policy selects",
-        SelectedPods,
-        query=_OF_POLICY,
-        right="policy",
-    ),
-    Route(
-        "/history",
-        "pods that wait, rejections, latencies and fills of the last hours",
-        NumberHistory,
-        query=_OF_HISTORY,
-        right="policy",
-    ),
-    Route("/policies", "the policies and their state", PolicyList),
-    Route(
-        "/policies/{name}",
-        "one cluster policy, or a file without a policy that can be read",
-        PolicyDetail,
-        named="clusterPolicy",
-    ),
-    Route(_POLICY, "one policy of a namespace", PolicyDetail, right="path", named="policy"),
-    Route("/check", "the diagnostics of a draft; nothing is written", CheckedDraft, DraftText),
-    Route("/complete", "what can stand at a place of a draft", CompletedDraft, Point),
-    Route(
-        "/place",
-        "where a pod of manifests would go by itself, and why; nothing is written",
-        PodExplanation,
-        PastedPod,
-    ),
-    Route(
-        "/simulate",
-        "where pods would go, also if nodes came or were drained; nothing is written",
-        SimulationAnswer,
-        SimulationQuestion,
-    ),
-    Route(
-        "/evaluate",
-        "the diagnostics of a draft, and the pods whose verdicts it changes; nothing is written",
-        TriedDraft,
-        Trial,
-    ),
+    Route("/decisions", Listing, None, _OF_LISTING, "query"),
+    Route(f"/decisions/{_POD}", PodDecision, right="path", named="decision"),
+    Route("/status", ReplicaStatus),
+    Route(f"/explain/{_POD}", PodExplanation, query=[QueryParameter("node")], right="path"),
+    Route("/overview", ReplicaOverview, query=[QueryParameter("label")]),
+    Route("/waiting", WaitingList),
+    Route("/fills", FillList),
+    Route("/selected", SelectedPods, query=[QueryParameter("policy")], right="policy"),
+    Route("/history", NumberHistory, query=_OF_HISTORY, right="policy"),
+    Route("/policies", PolicyList),
+    Route("/policies/{name}", PolicyDetail, named="clusterPolicy"),
+    Route(_POLICY, PolicyDetail, right="path", named="policy"),
+    Route("/check", CheckedDraft, DraftText),
+    Route("/complete", CompletedDraft, Point),
+    Route("/place", PodExplanation, PastedPod),
+    Route("/simulate", SimulationAnswer, SimulationQuestion),
+    Route("/evaluate", TriedDraft, Trial),
 )

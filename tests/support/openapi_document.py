@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Mapping
 from inspect import cleandoc
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,6 +21,8 @@ from server.view.routes import API, ROUTES, Route
 VERSION = "1"
 _SCHEMAS = "#/components/schemas/{name}"
 Json = dict[str, Any]
+_ROWS = Path(__file__).with_suffix(".txt").read_text("utf-8").splitlines()
+_TEXTS = dict(row.split(": ", 1) for row in _ROWS if not row.startswith("#"))
 _ABOUT = (
     "What one replica of Placet decides and knows. It listens on 127.0.0.1, and answers no pages of"
     " other sites. Any other status than 200 has one sentence of plain text, which says what is"
@@ -59,7 +62,7 @@ def description() -> Json:
 
 
 def _operation(each: Route, known: Mapping[type, Json]) -> Json:
-    found = _named(each.name, each.summary, _answers(known[each.answer]))
+    found = _named(each.name, _TEXTS[each.name], _answers(known[each.answer]))
     text: Json = {"type": "string"}
     parameters: list[Json] = [
         {"name": name, "in": "path", "required": True, "schema": {**text, "minLength": 1}}
@@ -69,7 +72,12 @@ def _operation(each: Route, known: Mapping[type, Json]) -> Json:
         number = {"type": "integer", "minimum": one.least, "maximum": one.most}
         schema = number if one.most else text
         parameters.append(
-            {"name": one.name, "in": "query", "description": one.what, "schema": schema}
+            {
+                "name": one.name,
+                "in": "query",
+                "description": _TEXTS[f"{each.name}.{one.name}"],
+                "schema": schema,
+            }
         )
     if each.body is not None:
         found["requestBody"] = {"required": True, "content": _content(known[each.body])}
