@@ -26,7 +26,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
-from engine.cluster.connection_configuration import SERVICE_ACCOUNT, Load, find
+from engine.cluster.connection_configuration import SERVICE_ACCOUNT, Identity, Load, find
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, NotSentError
 from engine.objects.api_types import ApiStatus
 from engine.objects.decoding import read_json
@@ -206,17 +206,17 @@ class ApiSession:
     `connect` makes one, inside a running loop.
     """
 
-    def __init__(self, load: Load, configuration: Any) -> None:
+    def __init__(self, load: Load, identity: Identity) -> None:
         self._load = load
-        self._configuration = configuration
-        self._connections = _Connections(configuration)
-        self._trust = _trust(configuration)
+        self._identity = identity
+        self._connections = _Connections(identity.configuration)
+        self._trust = _trust(identity.configuration)
         self._renewing = asyncio.Lock()
         self._generation = 0
 
     @property
     def host(self) -> str:
-        return str(self._configuration.host)
+        return str(self._identity.configuration.host)
 
     async def send(self, request: _Request) -> aiohttp.ClientResponse:
         """An answer whose body is still to be read.
@@ -280,10 +280,11 @@ class ApiSession:
         return socket
 
     async def _common(self, headers: Mapping[str, str]) -> dict[str, Any]:
-        """What all requests have: these headers with the token, and the proxy."""
+        """What all requests have: these headers, with whom we are and act as, and the proxy."""
         token = await self._authorization()
+        own = [*self._identity.headers, *([("Authorization", token)] if token else ())]
         return {
-            "headers": {**headers, **({"Authorization": token} if token else {})},
+            "headers": [*headers.items(), *own],
             "proxy": self._connections.proxy,
             "proxy_headers": self._connections.rest.proxy_headers,
             "server_hostname": self._connections.rest.server_hostname,
@@ -298,21 +299,22 @@ class ApiSession:
             if generation != self._generation:
                 return
             try:
-                configuration = await self._load()
-                trust = _trust(configuration)
+                identity = await self._load()
+                trust = _trust(identity.configuration)
                 if trust != self._trust:
-                    old, self._connections = self._connections, _Connections(configuration)
+                    old = self._connections
+                    self._connections = _Connections(identity.configuration)
                     self._trust = trust
                     await old.close()
             except (ClusterConfigurationError, OSError) as error:
                 raise ApiUnreachableError(str(error)) from error
-            self._configuration = configuration
+            self._identity = identity
             self._generation += 1
 
     async def _authorization(self) -> str | None:
         """The header with the token. This call reads token files again when that is due."""
         try:
-            settings = await self._configuration.auth_settings()
+            settings = await self._identity.configuration.auth_settings()
         except Exception as error:  # a plugin, a file or an identity provider raises anything
             raise ApiUnreachableError(f"the token cannot be read: {error}") from error
         token = settings.get("BearerToken")
@@ -517,9 +519,9 @@ async def connect(
     `version` is Placet's, which the API server's audit log shows. Raises ClusterConfigurationError.
     """
     load = find(kubeconfig, context, service_account)
-    configuration = await load()
+    identity = await load()
     try:
-        session = ApiSession(load, configuration)
+        session = ApiSession(load, identity)
     except OSError as error:  # ssl.SSLError is one
         reason = os_reason(error)
         if isinstance(error, ssl.SSLError):

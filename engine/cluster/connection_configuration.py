@@ -3,12 +3,13 @@
 The order is controller-runtime's: the given file, $KUBECONFIG, the service account of our own pod,
 `~/.kube/config`. Contexts are in kubeconfigs only, so a given context excludes the service account.
 Several files are merged as kubectl does it: of two values for one thing, that of the first file
-counts.
+counts. The library gets one context with its cluster and user, whose paths are absolute.
 """
 
 from __future__ import annotations
 
 import binascii
+import json
 import logging
 import os
 import time
@@ -16,7 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from engine.errors import ClusterConfigurationError
 from grammar.messages.texts import os_hint, os_reason
@@ -29,8 +30,17 @@ _NAME_ONE = "name one with `--kubeconfig` or in $KUBECONFIG, or run in a cluster
 _ANOTHER = "correct it, or name another with `--kubeconfig`"
 _REREAD_SECONDS = 60.0  # as client-go reads a token file again
 
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Identity: the configuration of the library, and the headers of whom a user acts as."""
+
+    configuration: Any
+    headers: Sequence[tuple[str, str]] = ()
+
+
 # Reads files, tokens and the answer of an exec plugin, each time again.
-Load = Callable[[], Awaitable[Any]]
+Load = Callable[[], Awaitable[Identity]]
 
 
 def find(kubeconfig: Path | None, context: str | None, service_account: Path) -> Load:
@@ -41,7 +51,8 @@ def find(kubeconfig: Path | None, context: str | None, service_account: Path) ->
     files = _files(kubeconfig, context, service_account)
     if files is None:
         return lambda: _from_service_account(service_account)
-    return _reading_files(files, context)
+    present = os.pathsep.join(map(str, _present(files)))
+    return lambda: _from_files(present, context)
 
 
 def _files(kubeconfig: Path | None, context: str | None, service_account: Path) -> str | None:
@@ -57,10 +68,11 @@ def _files(kubeconfig: Path | None, context: str | None, service_account: Path) 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A context by name, empty for the service account, its namespace and the name of its user."""
+    """A context by name, empty for the service account; its namespace, cluster and user."""
 
     name: str
     namespace: str
+    cluster: str = field(default="", compare=False)
     user: str = field(default="", compare=False)
 
 
@@ -71,7 +83,7 @@ def chosen_context(
     files = _files(kubeconfig, context, service_account)
     if files is None:
         return Context("", own_namespace(service_account))
-    return _chosen(list(_read(_present(files))), files, context)
+    return _chosen(_read(files), files, context)
 
 
 def _chosen(read: Sequence[Mapping[str, Any]], files: str, context: str | None) -> Context:
@@ -92,7 +104,7 @@ def _chosen(read: Sequence[Mapping[str, Any]], files: str, context: str | None) 
 def known_contexts(kubeconfig: Path | None) -> list[str]:
     """The names of all contexts. Raises ClusterConfigurationError."""
     files = str(kubeconfig) if kubeconfig is not None else os.environ.get("KUBECONFIG")
-    return [each.name for each in contexts(_read(_present(files or "~/.kube/config")))]
+    return [each.name for each in contexts(_read(files or "~/.kube/config"))]
 
 
 def contexts(files: Iterable[Mapping[str, Any]]) -> Iterator[Context]:
@@ -102,8 +114,9 @@ def contexts(files: Iterable[Mapping[str, Any]]) -> Iterator[Context]:
         match item:
             case {"name": str() | int() as name, "context": {**inner}} if name not in seen:
                 seen.add(name)
-                namespace, user = inner.get("namespace") or "default", inner.get("user") or ""
-                yield Context(str(name), str(namespace), str(user))
+                parts = (str(inner.get(key) or "") for key in ("namespace", "cluster", "user"))
+                namespace, cluster, user = parts
+                yield Context(str(name), namespace or "default", cluster, user)
             case _:
                 pass
 
@@ -119,9 +132,10 @@ def _current(files: Iterable[Mapping[str, Any]]) -> str:
     return next((str(c) for file in files if (c := file.get("current-context"))), "")
 
 
-def _read(paths: Iterable[Path]) -> Iterator[Mapping[str, Any]]:
-    """The kubeconfigs that say anything."""
-    for path in paths:
+def _read(files: str) -> list[Mapping[str, Any]]:
+    """The kubeconfigs that say anything. Raises ClusterConfigurationError."""
+    read = []
+    for path in _present(files):
         try:
             found = documents.read(contents(path).decode())
         except DocumentError as error:
@@ -130,7 +144,8 @@ def _read(paths: Iterable[Path]) -> Iterator[Mapping[str, Any]]:
         except (OSError, UnicodeDecodeError) as error:
             raise _unusable(f"the kubeconfig `{path}`", error) from error
         if found and isinstance(found[0].value, dict):
-            yield found[0].value
+            read.append({**found[0].value, _FOLDER: path.absolute().parent})
+    return read
 
 
 def _present(files: str) -> list[Path]:
@@ -158,25 +173,113 @@ def own_namespace(service_account: Path = SERVICE_ACCOUNT) -> str:
         return "kube-system"
 
 
-def _reading_files(files: str, context: str | None) -> Load:
-    """A function that reads kubeconfigs; `files` may be several, as in $KUBECONFIG."""
-    present = _present(files)
-    if len(present) == 1:
-        return lambda: _from_files(str(present[0]), context)
+# ---- what a context names, with absolute paths
 
-    async def load() -> Any:
-        # The library takes the last current context, and does not take empty files.
-        said = [path for path in present if contents(path).strip()]
-        chosen = context if context is not None else _current(_read(said)) or None
-        return await _from_files(os.pathsep.join(map(str, said)), chosen)
+# The key of a kubeconfig that was read, under which its folder stands; no text is this key.
+_FOLDER = object()
+_FILES = {"certificate-authority", "client-certificate", "client-key", "tokenFile"}
+_CREDENTIAL = "client.authentication.k8s.io/exec"
+# What may stand in the name of a header (RFC 7230); client-go quotes the rest, `%` too.
+_HEADER = "!#$&'*+-.^_`|~"
 
-    return load
+
+def _used(
+    read: Iterable[Mapping[Any, Any]], context: Context, what: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The cluster and the user of a context, with those credentials that kubectl would send."""
+    cluster = _named(read, "cluster", context.cluster, what)
+    user = _named(read, "user", context.user, what) if context.user else {}
+    if not str(cluster.get("server")).startswith("https:"):
+        # Others could read them on their way.
+        user = {key: each for key, each in user.items() if key.startswith("as")}
+    _read_token(user)
+    if "token" in user:
+        user.pop("exec", None)
+    elif user.get("exec", {}).get("provideClusterInfo"):
+        _tell_cluster(user["exec"], cluster)
+    return cluster, user
+
+
+def _named(read: Iterable[Mapping[Any, Any]], kind: str, name: str, what: str) -> dict[str, Any]:
+    """The first cluster or user of this name; what is empty is absent, as in client-go."""
+    for file in read:
+        for item in _items([file], f"{kind}s"):
+            match item:
+                case {"name": str() | int() as other, **rest} if str(other) == name:
+                    made = {key: each for key, each in (rest.get(kind) or {}).items() if each}
+                    _make_absolute(made, file[_FOLDER])
+                    return made
+                case _:
+                    pass
+    hint = "add it, or choose another context with `--context`"
+    raise ClusterConfigurationError(f"{what} has no {kind} `{name}`", hint)
+
+
+def _make_absolute(part: dict[str, Any], folder: Path) -> None:
+    for key in _FILES & part.keys():
+        part[key] = str(folder / part[key])
+    plugin = part.get("exec")
+    if plugin and "/" in plugin["command"]:
+        plugin["command"] = str(folder / plugin["command"])
+
+
+def _tell_cluster(plugin: dict[str, Any], cluster: Mapping[str, Any]) -> None:
+    """Has `env` give the plugin the cluster that client-go tells it of.
+
+    The library sets KUBERNETES_EXEC_INFO without the cluster, after what the kubeconfig sets.
+    """
+    keys = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url")
+    told = {key: cluster[key] for key in keys if key in cluster}
+    if authority := cluster.get("certificate-authority-data"):
+        told["certificate-authority-data"] = authority
+    elif authority := cluster.get("certificate-authority"):
+        data = binascii.b2a_base64(contents(Path(authority)), newline=False)
+        told["certificate-authority-data"] = data.decode()
+    for each in cluster.get("extensions") or ():
+        if each["name"] == _CREDENTIAL:
+            told["config"] = each["extension"]
+    info = {
+        "apiVersion": plugin["apiVersion"],
+        "kind": "ExecCredential",
+        "spec": {"cluster": told, "interactive": False},
+    }
+    variable = f"KUBERNETES_EXEC_INFO={json.dumps(info)}"
+    plugin["args"] = [variable, plugin["command"], *(plugin.get("args") or ())]
+    plugin["command"] = "env"
+
+
+def _read_token(user: dict[str, Any]) -> None:
+    """Reads the token of a file; where that fails, a token beside it counts."""
+    if file := user.get("tokenFile"):
+        try:
+            user["token"] = contents(Path(file), takes_pipes=False).decode().strip()
+        except OSError as error:
+            error.filename = file
+            if not user.get("token"):
+                raise
+
+
+def _acts_as(user: Mapping[str, Any], what: str) -> list[tuple[str, str]]:
+    """The headers that make the API server take us for whom the kubeconfig says."""
+    groups, extra = user.get("as-groups") or (), user.get("as-user-extra") or {}
+    made = [("Impersonate-User", user.get("as")), ("Impersonate-Uid", user.get("as-uid"))]
+    made += [("Impersonate-Group", group) for group in groups]
+    made += [
+        (f"Impersonate-Extra-{quote(key, safe=_HEADER)}", each)
+        for key, values in extra.items()
+        for each in values
+    ]
+    headers = [(name, str(value)) for name, value in made if value]
+    if headers and not user.get("as"):
+        text = f"{what} cannot be used: it acts as somebody whom it does not name"
+        raise ClusterConfigurationError(text, "add `as` with the name of a user")
+    return headers
 
 
 # The library takes as long to import as Placet, and servers without a cluster do not need it.
 
 
-async def _from_service_account(folder: Path) -> Any:
+async def _from_service_account(folder: Path) -> Identity:
     from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
     from kubernetes_asyncio.config import load_incluster_config  # noqa: PLC0415
 
@@ -191,67 +294,65 @@ async def _from_service_account(folder: Path) -> Any:
         )
     except Exception as error:
         raise _unusable("the service account", error, "") from error
-    return configuration
+    return Identity(configuration)
 
 
-async def _from_files(files: str, context: str | None) -> Any:
+async def _from_files(files: str, context: str | None) -> Identity:
     from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
-    from kubernetes_asyncio.config import load_kube_config  # noqa: PLC0415
+    from kubernetes_asyncio.config import load_kube_config_from_dict  # noqa: PLC0415
 
     configuration: Any = Configuration()
-    what, read = f"the kubeconfig `{files}`", list(_read(_present(files)))
+    what, read = f"the kubeconfig `{files}`", _read(files)
     chosen = _chosen(read, files, context)
-    users = {str(item.get("name")) for item in _items(read, "users") if isinstance(item, dict)}
-    if chosen.user and chosen.user not in users:
-        # The library takes nobody in its place.
-        hint = "add it, or choose another context with `--context`"
-        raise ClusterConfigurationError(f"{what} has no user `{chosen.user}`", hint)
-    # The other errors that the library logs are exceptions of it, too.
+    # The errors that the library logs are exceptions of it, too.
     log = logging.getLogger("kubernetes_asyncio.config.kube_config")
     log.addFilter(lambda record: "missing" in record.getMessage())
     try:
-        _check_token(files, chosen.user)
-        loader: Any = await load_kube_config(
-            config_file=files, context=context, client_configuration=configuration
+        cluster, user = _used(read, chosen, what)
+        headers = _acts_as(user, what)
+        loader: Any = await load_kube_config_from_dict(
+            {
+                "current-context": "c",
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                "clusters": [{"name": "c", "cluster": cluster}],
+                "users": [{"name": "u", "user": user}],
+            },
+            client_configuration=configuration,
         )
+    except ClusterConfigurationError:
+        raise
     except Exception as error:  # a malformed file raises errors of every kind
         raise _unusable(what, error) from error
-    if of_server(configuration.host) is None:
-        host = f"`{configuration.host}` is not the URL of a server"
-        hint = "correct `server` in the kubeconfig, as in `https://10.0.0.1:6443`"
-        text = f"{what} cannot be used: {host if configuration.host else 'it names no `server`'}"
-        raise ClusterConfigurationError(text, hint)
+    _check_addresses(configuration, what)
 
     # As in client-go, a plugin without an expiry runs again only after the server has not accepted
     # its token. Everything else is read from files, which is cheap.
-    user = loader._user  # noqa: SLF001
-    is_plugin = user is not None and "exec" in user and not hasattr(loader, "exec_plugin_expiry")
+    is_plugin = "exec" in user and not hasattr(loader, "exec_plugin_expiry")
     due = time.monotonic() + _REREAD_SECONDS
 
     async def reread(configuration: Any) -> None:
         nonlocal due
         if not is_plugin and time.monotonic() >= due:
-            _check_token(files, chosen.user)
+            _read_token(user)
             await loader.load_and_set(configuration)
             due = time.monotonic() + _REREAD_SECONDS
 
     configuration.refresh_api_key_hook = reread
-    return configuration
+    return Identity(configuration, headers)
 
 
-def _check_token(files: str, user: str) -> None:
-    """Raises OSError for a token file that the library would wait for, or never stop to read."""
-    for path in _present(files):
-        for item in _items(_read([path]), "users"):
-            match item:
-                case {"name": name, "user": {"tokenFile": str(file)}} if str(name) == user:
-                    try:
-                        contents(path.parent / file, takes_pipes=False)
-                    except OSError as error:
-                        error.filename = str(path.parent / file)
-                        raise
-                case _:
-                    pass
+def _check_addresses(configuration: Any, what: str) -> None:
+    """Raises ClusterConfigurationError unless the server and its proxy are usable URLs."""
+    host, proxy = configuration.host, configuration.proxy
+    problem = hint = ""
+    if of_server(host) is None:
+        problem = f"`{host}` is not the URL of a server" if host else "it names no `server`"
+        hint = "correct `server` in the kubeconfig, as in `https://10.0.0.1:6443`"
+    elif proxy and of_server(proxy) is None:
+        problem = f"the proxy `{proxy}` speaks neither `http` nor `https`"
+        hint = "name such a proxy in `proxy-url`, which may be one that passes on to another"
+    if problem:
+        raise ClusterConfigurationError(f"{what} cannot be used: {problem}", hint)
 
 
 def _unusable(what: str, error: Exception, hint: str = _ANOTHER) -> ClusterConfigurationError:

@@ -13,15 +13,24 @@ from engine.cluster.client import ApiClient, Limits, connect
 
 
 def kubeconfig(
-    path: Path, url: str, user: dict[str, Any], *, name: str = "test", namespace: str = ""
+    path: Path,
+    url: str,
+    user: dict[str, Any],
+    *,
+    name: str = "test",
+    namespace: str = "",
+    authority: str = "",
 ) -> Path:
-    """Writes the file, and the folder that it is in. `name` is that of its one context."""
+    """Writes the file, and the folder that it is in. `name` is that of its one context.
+
+    `authority` is the file with the certificate that the server proves itself by.
+    """
     document = {
         "current-context": name,
         "contexts": [
             {"name": name, "context": {"cluster": "c", "user": "u", "namespace": namespace}}
         ],
-        "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "clusters": [{"name": "c", "cluster": {"server": url, "certificate-authority": authority}}],
         "users": [{"name": "u", "user": user}],
     }
     path.parent.mkdir(exist_ok=True, parents=True)

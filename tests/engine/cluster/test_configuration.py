@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import ssl
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -22,14 +23,24 @@ PODS = "/api/v1/pods"
 WATCH = [("watch", "1"), ("resourceVersion", "100")]
 
 
+@pytest.fixture
+async def secure(tmp_path: Path) -> AsyncIterator[tuple[FakeApiServer, str]]:
+    """A server with TLS, to which tokens are sent, and the file by which it proves itself."""
+    made = trustme.CA()
+    made.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    async with fake_api_server(_tls(made)) as running:
+        yield running, str(tmp_path / "ca.pem")
+
+
 async def test_a_rotated_token_is_read_after_a_refusal(
-    server: FakeApiServer, tmp_path: Path
+    secure: tuple[FakeApiServer, str], tmp_path: Path
 ) -> None:
+    server, authority = secure
     token = tmp_path / "token"
     token.write_text("old\n")
     server.authorization = "Bearer old"
     server.put(PODS, "a")
-    file = kubeconfig(tmp_path / "k", server.url, {"tokenFile": str(token)})
+    file = kubeconfig(tmp_path / "k", server.url, {"tokenFile": str(token)}, authority=authority)
     async with connect(file, None, version="1") as client:
         await client.request("GET", PODS)
         token.write_text("new\n")
@@ -45,8 +56,9 @@ async def test_a_rotated_token_is_read_after_a_refusal(
 
 
 async def test_an_exec_plugin_runs_again_after_a_refusal(
-    server: FakeApiServer, tmp_path: Path
+    secure: tuple[FakeApiServer, str], tmp_path: Path
 ) -> None:
+    server, authority = secure
     told = tmp_path / "token"
     version = "client.authentication.k8s.io/v1"
 
@@ -58,7 +70,7 @@ async def test_an_exec_plugin_runs_again_after_a_refusal(
     command = {"apiVersion": version, "command": "cat", "args": [str(told)]}
     server.authorization = "Bearer first"
     server.put(PODS, "a")
-    file = kubeconfig(tmp_path / "k", server.url, {"exec": command})
+    file = kubeconfig(tmp_path / "k", server.url, {"exec": command}, authority=authority)
     async with connect(file, None, version="1") as client:
         await client.request("GET", PODS)
         tell("second")
