@@ -156,6 +156,19 @@ class Members:
 Said = tuple[tuple[object, ...], int | str]
 
 
+# What pods of one template have in common: their namespace, and what kube-scheduler's plugins read.
+Template = tuple[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Offer of a place to a pod of a template at a time, to which no bind call has come yet."""
+
+    template: Template
+    node: str
+    at: float
+
+
 @dataclass(frozen=True, slots=True)
 class Hold:
     """Hold of a bind call that waits, since a time."""
@@ -204,12 +217,13 @@ class KnownGang:
 
     `quorum` is the number of members that are bound together, as far as the largest of the
     `numbers` that they say is still wanted. `places` are the nodes of its members by uid, `keys`
-    their names, and `holds` the bind calls that wait; `seen` is what was known at the last look at
-    a held one. `reserved` is for how many there is room. `bars` are the cordons and taints of its
-    nodes when it was placed. It is known `since` a time; it `began` to gather at another one, and
-    is given up at `until`; its members are woken again at `remind_at`. The first in `order` goes
-    first. `text` says the reason to wait, and `told` is the reason that kube-scheduler knows. It is
-    not tried before the time `not_before`; `tried` is the last attempt that failed.
+    their names, and `holds` the bind calls that wait, with what was `seen` at the last look at each
+    of these; `offers` are those that were not taken yet. `reserved` is for how many there is room.
+    `bars` are the cordons and taints of its nodes when it was placed. It is known `since` a time;
+    it `began` to gather at another one, and is given up at `until`; its members are woken again at
+    `remind_at`. The first in `order` goes first. `text` says the reason to wait, and `told` is the
+    reason that kube-scheduler knows. It is not tried before the time `not_before`; `tried` is the
+    last attempt that failed.
 
     `is_settled`: the reason is known, and stays so until a pod of the gang changes.
     `stands_until`: the end of that where too few members exist. `long_until`: before this time no
@@ -229,6 +243,7 @@ class KnownGang:
     numbers: dict[str, Said] = field(default_factory=dict)
     holds: dict[str, Hold] = field(default_factory=dict)
     seen: dict[str, tuple[object, ...]] = field(default_factory=dict)
+    offers: dict[str, Offer] = field(default_factory=dict)
     reserved: int = 0
     bars: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
     began: float = 0.0

@@ -99,7 +99,7 @@ class Gangs(DecisionPart):
         self._attempts = Attempts(site)
         self._quorums = Quorums(site, self._members, self._attempts)
         self._clauses = _clauses(calls.registry)
-        self.known = KnownGangs(site)
+        self.known = KnownGangs(site, self._attempts.refusals)
         self._tries = Tries(site, self.known, self._members, self._attempts)
         self._ends = Ends(site, self._members, self._attempts, self._quorums)
         # By uid: with thousands of members that wait, little is to be done for each call.
@@ -146,18 +146,20 @@ class Gangs(DecisionPart):
         self, call: VerbCall, name: GangName, rows: NodeRows, feasible: Mask
     ) -> Mask | str:
         """The nodes that the gang allows, or what it waits for."""
-        snapshot, uid = call.snapshot, call.pod.uid
+        snapshot, uid, refusals = call.snapshot, call.pod.uid, self._attempts.refusals
         if placed := self._on_nodes(call, name):
             return feasible & self._attempts.within(name, call, rows, placed)
         gang = self._gang(call, name)
         if isinstance(gang, str):
             return gang
+        before = gang.places.get(uid)
         if gang.gathers:
-            if uid not in gang.places:
+            if before is None:
                 return ENOUGH
-            row = snapshot.table.rows.get(gang.places[uid])
-            there = feasible & (rows == row)
-            if there.any() and self._placement.open(call, rows[there]).all():
+            there = feasible & (rows == snapshot.table.rows.get(before))
+            stays = there.any() and not refusals.has_refused(gang, call.pod)
+            if stays and self._placement.open(call, rows[there]).all():
+                refusals.offered(gang, call.pod)
                 return np.asarray(there)
         if not feasible.any():
             if gang.gathers:
@@ -166,6 +168,12 @@ class Gangs(DecisionPart):
         row = self._tries.gather(gang, call, rows[feasible])
         if row is None:
             return ENOUGH if gang.gathers else gang.told
+        is_last = gang.places[uid] == before and self._attempts.fits_elsewhere(gang, call)
+        if is_last and before in refusals.nodes(call.pod):
+            why = f"{call.pod.name} did not take node {before}"
+            self.known.give_up(gang, "refused", why)
+            return gang.told
+        refusals.offered(gang, call.pod)
         return np.asarray(feasible & (rows == row))
 
     def waits_unchanged(self, pod: RequestPod) -> bool:
@@ -223,6 +231,7 @@ class Gangs(DecisionPart):
             return 0.0
         gang.holds[uid] = Hold(now, end)
         self._ends.saw(gang, uid)
+        self._attempts.refusals.came(gang, uid)
         if len(gang.holds) >= gang.quorum:
             self._complete(gang)
         return max(0.0, gang.until - now)

@@ -23,13 +23,14 @@ from engine.decision.verb_call import Occurrence, VerbCall
 from engine.errors import DeadlineExceededError
 from engine.gangs.gang import GangName, Hold, KnownGang, Members, Try, given_up
 from engine.gangs.paper import Attempts
+from engine.gangs.refusals import Refusals
 from engine.objects.eligibility import bars
 from engine.objects.peer import Peer
 
 # The pause after a gang was given up, and the longest one. It doubles where the gang is the reason
 # itself, because it would be held in vain again.
 FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 300.0
-_OWN_REASONS = frozenset({"late", "no node", "preempted"})
+_OWN_REASONS = frozenset({"late", "no node", "preempted", "refused"})
 # Members that are not held are woken again after so long, and later less often: what has woken them
 # may have got lost.
 _REMIND_SECONDS = 2.0
@@ -44,8 +45,9 @@ class KnownGangs:
     asked about. `freed` rises when places become free that are in no snapshot.
     """
 
-    def __init__(self, site: PartSite) -> None:
+    def __init__(self, site: PartSite, refusals: Refusals) -> None:
         self._clock = site.clock
+        self._refusals = refusals
         self._in_flight = site.placing.placement.in_flight
         self._observer = site.observer
         self.woken = site.woken
@@ -147,6 +149,8 @@ class KnownGangs:
         `reason` is one of few words, for metrics.
         """
         holds, now = list(gang.holds.values()), self._clock()
+        if reason == "late":
+            self._refusals.end(gang)
         self._let_go = {uid: at for uid, at in self._let_go.items() if self.was_let_go(uid)}
         self._let_go.update(dict.fromkeys(gang.holds, now))
         for uid in gang.places:
@@ -154,7 +158,7 @@ class KnownGangs:
             self._in_flight.refuse(uid)
         self.held.add(gang.name.namespace, -gang.reserved)
         gang.places, gang.keys, gang.holds, gang.bars, gang.seen = {}, {}, {}, {}, {}
-        gang.reserved = 0
+        gang.reserved, gang.offers = 0, {}
         gang.until, gang.why_given_up = math.inf, text
         gang.say(given_up(text), now)
         gang.not_before = now + FIRST_PAUSE_SECONDS

@@ -28,6 +28,7 @@ from engine.decision.plugin_filters import PluginFilters
 from engine.decision.verb_call import VerbCall
 from engine.errors import BadObjectError, EngineError
 from engine.gangs.gang import GangName, KnownGang
+from engine.gangs.refusals import Refusals
 from engine.objects.peer import Peer
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
@@ -168,6 +169,7 @@ class Paper:
     plugins: PluginFilters
     suits: Suits
     check: Callable[[], None]
+    refusals: Refusals
     ports: set[int] = field(default_factory=set)
     places: dict[str, int] = field(default_factory=dict)
     _masks: dict[tuple[int, object], Mask] = field(default_factory=dict)
@@ -273,6 +275,9 @@ class Paper:
             there, room = there[is_open], room[is_open]
         if not len(there):
             return None
+        fresh = ~self._refused(member)[there]
+        if fresh.any():
+            there, room = there[fresh], room[fresh]
         if call.plan.scored and len(there) > 1:
             suits = self.suits(call, self.table, there)
             best = suits == suits.max()
@@ -321,6 +326,21 @@ class Paper:
     def _alike(self, member: Member) -> tuple[object, ...]:
         return (*self._kind(member), tuple(sorted(member.needs.items())))
 
+    def _refused(self, member: Member) -> Mask:
+        """The rows that pods like a member were offered and did not take."""
+        key = -1, self.plugins.kind(member.call.pod)
+        if (known := self._masks.get(key)) is None:
+            known = self._masks[key] = np.zeros(len(self.table.nodes), np.bool_)
+            known[self.table.find(list(self.refusals.nodes(member.call.pod)))] = True
+        return known
+
+    def refused(self, members: Sequence[Member], rows: NodeRows) -> Mask:
+        """Which of the rows some of these members have refused."""
+        found = np.zeros(len(rows), np.bool_)
+        for member in members:
+            found |= self._refused(member)[rows]
+        return found
+
     def _kind(self, member: Member) -> tuple[int, object]:
         """What pods have in common to which filters and plugins say the same."""
         return id(member.call.plan), self.plugins.kind(member.call.pod)
@@ -340,6 +360,7 @@ class Attempts:
     def __init__(self, site: PartSite) -> None:
         self._calls, self._placement, self._plugins, self._pods = site.placing
         self._suits = site.suits
+        self.refusals = Refusals(site.clock, self._plugins)
         self._room = NodeRoom()
         self._domains: dict[GangProgram, Domains] = {}
         # By uid: the members of a gang that is tried again and again are decoded once.
@@ -393,6 +414,26 @@ class Attempts:
         numbers = self._domains_of(gang.clause).of(table, lambda: None)
         values = set(numbers[table.find(list(nodes))].tolist())
         return len(values) == 1 and min(values) >= 0
+
+    def fits_elsewhere(self, gang: KnownGang, call: VerbCall) -> bool:
+        """Whether other values of `within` seem to have room for so many pods as that of the call.
+
+        Nodes that such a pod has refused do not count.
+        """
+        if gang.clause.domain is None or not gang.holds:
+            return False
+        table, check = call.snapshot.table, call.evaluation.time.check
+        numbers, needed = (
+            self._domains_of(gang.clause).of(table, check),
+            needs(call.pod.peer.requests),
+        )
+        rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
+        held = table.find([gang.places[uid] for uid in gang.holds])
+        refused = table.find(list(self.refusals.nodes(call.pod)))
+        left = (numbers[rows] >= 0) & ~np.isin(numbers[rows], numbers[held])
+        rows = rows[left & ~np.isin(rows, refused)]
+        room = np.minimum(self._room.columns(table, needed, check).capacity(needed, rows), _ENOUGH)
+        return bool((np.bincount(numbers[rows], room) >= gang.quorum).any())
 
     def apart(self, name: GangName, pods: Sequence[Peer], call: VerbCall) -> Sequence[Peer]:
         """The pods on nodes with another value than that of most of them."""
@@ -501,7 +542,9 @@ class Attempts:
         check, pods = call.evaluation.time.check, call.cluster.pods
         resources = set[str]().union(*(member.needs for member in members))
         free = self._room.columns(table, resources, check)
-        paper = Paper(table, free, self._placement, self._plugins, self._suits, check)
+        paper = Paper(
+            table, free, self._placement, self._plugins, self._suits, check, self.refusals
+        )
         for other in others:
             for uid, node in other.places.items():
                 row = table.rows.get(node)
@@ -517,6 +560,7 @@ class Attempts:
 
         Those with room for all of the `wished` members come first, the smallest room before larger
         ones; then those with room for enough, the largest room first.
+        Those with too little on nodes that nobody has refused come last.
         """
         table, needed = paper.table, gang.quorum - len(gang.holds)
         wished = max(wished, needed)
@@ -533,12 +577,15 @@ class Attempts:
             rows = rows[shared(numbers, rows, held) & is_one]
         room = np.minimum(paper.capacity(members, rows), _ENOUGH)
         sums = np.bincount(numbers[rows], room, len(domains.texts))
+        fresh = np.where(paper.refused(members, rows), 0, room)
+        left = np.bincount(numbers[rows], fresh, len(domains.texts))
         there = np.unique(numbers[rows]).tolist()
         there.sort(key=lambda number: (sums[number], domains.texts[number]))
         last = there[-1:]
         whole = [number for number in there if sums[number] >= wished]
         there.sort(key=lambda number: -sums[number])
         tried = [*whole, *(number for number in there if needed <= sums[number] < wished)] or last
+        tried.sort(key=lambda number: left[number] < needed)
         return ((domains.texts[number], rows[numbers[rows] == number]) for number in tried)
 
     def _domains_of(self, program: GangProgram) -> Domains:

@@ -168,3 +168,30 @@ def test_other_policies_of_a_member_are_seen_by_looks() -> None:
     assert not looks.waits_unchanged(pod)
     world.engine.adopt(registry_of('policy other in namespace "else" { }'))
     assert looks.would_pass(pod)
+
+
+@pytest.mark.parametrize("within", ["", 'within node.labels["rack"]'])
+@pytest.mark.parametrize("bad", ["", "n1", "n1 n2", "n1 n2 n3", "n1 n2 n3 n4", "n3 n4", "n2 n4 n6"])
+@pytest.mark.parametrize("every", [1.0, 2.5], ids=["soon", "late"])
+def test_a_place_that_somebody_refuses_is_offered_last(within: str, bad: str, every: float) -> None:
+    """A second extender rejects some nodes; each pod is asked about now and then."""
+    nodes = [f"n{number}" for number in range(1, 9)]
+    labels = {name: {"rack": str(number // 2)} for number, name in enumerate(nodes)}
+    world = World(dict.fromkeys(nodes, "2"), f"{within} for at most 5s", labels=labels)
+    world.create(*names("a", 4), members=4, cpu="1")
+    calls = 0
+    while len(world.on()) < 4:
+        for name in {*names("a", 4)} - world.on().keys():
+            calls += 1
+            if isinstance(found := world.ask(name), list) and found[0] not in bad.split():
+                world.bind(name, found[0])
+        world.now += every
+        world.gangs.review()
+        assert calls < 40, world.told
+    assert not set(world.on().values()) & set(bad.split())
+    assert [reason for _, reason in world.told if reason] in (
+        [],
+        ["late"],
+        ["refused"],
+        ["refused"] * 3,
+    )
