@@ -38,6 +38,11 @@ PREEMPT: Shape = {
 BIND: Shape = {"PodName": None, "PodNamespace": None, "PodUID": None, "Node": None}
 
 
+def spelled(text: str) -> str:
+    """The text of an answer without `%`: kube-scheduler takes it as the format of an event (C23)."""
+    return text.replace(" %", "%").replace("%", " percent")
+
+
 def respell(value: bytes, shape: Shape) -> bytes:
     """The same JSON with canonical keys where `shape` names them; values keep their bytes.
 

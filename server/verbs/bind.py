@@ -16,7 +16,7 @@ from grammar.values.named_formats import is_label, is_subdomain
 from server.call import CallRecord
 from server.errors import CallFailure, Outcome, RequestError
 from server.verbs.answering import Answer
-from server.wire import BIND, decode
+from server.wire import BIND, decode, spelled
 
 
 class PodBinder(Protocol):
@@ -91,4 +91,4 @@ def decode_binding(body: bytes) -> Binding:
 
 def encode_binding(error: str) -> bytes:
     """The answer of bind; an empty error says that the pod is bound (C44)."""
-    return _ENCODER.encode(_BindingResult(error))
+    return _ENCODER.encode(_BindingResult(spelled(error)))

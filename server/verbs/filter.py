@@ -28,7 +28,7 @@ from engine.errors import BriefWaitError
 from server.call import CallRecord
 from server.errors import CallFailure
 from server.verbs.answering import Answer, Decider, DecisionQueue
-from server.wire import ExtenderArgs, decode_args
+from server.wire import ExtenderArgs, decode_args, spelled
 
 # The pause before each further look of a call, and the most looks. kube-scheduler asks about no
 # other pod meanwhile, so all calls together wait for a tenth of the time at most.
@@ -209,7 +209,7 @@ class NameFragments:
                 here: list[bytes] = names.take(rows[codes == code]).tolist()
                 if here:
                     text = bounded[code] if bounded else verdict.reason
-                    reason = b":" + msgspec.json.encode(text)
+                    reason = b":" + msgspec.json.encode(spelled(text))
                     # Every name but the last is followed by the reason and a comma.
                     members = (reason + b",").join(here) + reason
                     failed[resolvable_rejections and verdict.resolvable].append(members)
@@ -262,7 +262,7 @@ def echoed(names: ListedNames) -> bytes:
 
 def encode_filter_error(text: str) -> bytes:
     """The answer without a decision: kube-scheduler tries again later (C30)."""
-    return filtered(b"null", (), (), error=msgspec.json.encode(text))
+    return filtered(b"null", (), (), error=msgspec.json.encode(spelled(text)))
 
 
 def filtered(

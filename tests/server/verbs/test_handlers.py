@@ -12,6 +12,8 @@ import pytest
 from engine.decision.verdict import Decision, Scores
 from engine.errors import BadObjectError, DeadlineExceededError, EngineError, NotSyncedError
 from server.settings import Settings
+from server.verbs.bind import encode_binding
+from server.verbs.filter import encode_filter_error
 from tests.server.conftest import Serve
 from tests.support.scheduler_side import ExtenderFailedError, read_filter, read_scores
 from tests.support.served import (
@@ -86,6 +88,15 @@ async def test_a_single_node(serve: Serve) -> None:
     served = await serve(decider=decider)
     assert (await served.post("/filter", names_request("b"))).json["NodeNames"] == []
     assert (await served.post("/filter", names_request("a"))).json["NodeNames"] == ["a"]
+
+
+async def test_no_text_is_the_format_of_an_event(serve: Serve) -> None:
+    """C23: of `40% full` kube-scheduler would make `40%!f(MISSING)ull`."""
+    decider = TableDecider(verdicts={"a": rejected("40% full, 7 % free")})
+    answer = (await (await serve(decider=decider)).post("/filter", names_request("a"))).json
+    assert answer["FailedAndUnresolvableNodes"] == {"a": "40 percent full, 7 percent free"}
+    assert b"at 5 percent" in encode_filter_error("at 5%")
+    assert b"at 5 percent" in encode_binding("at 5%")
 
 
 async def test_equal_requests_have_equal_answers(serve: Serve) -> None:
