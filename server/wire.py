@@ -39,7 +39,7 @@ BIND: Shape = {"PodName": None, "PodNamespace": None, "PodUID": None, "Node": No
 
 
 def spelled(text: str) -> str:
-    """The text of an answer without `%`: kube-scheduler takes it as the format of an event (C23)."""
+    """The text of an answer without `%`, since kube-scheduler takes it as a format (C23)."""
     return text.replace(" %", "%").replace("%", " percent")
 
 
