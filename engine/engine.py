@@ -17,7 +17,7 @@ import numpy as np
 
 from engine.cache.cache import PodEventHandler
 from engine.cache.node_table import KnownRows, NodeRows, NodeTable, Snapshot, without
-from engine.counting.in_flight_pods import AskedPod, InFlightPods
+from engine.counting.in_flight_pods import AskedPod, GroupCycles, InFlightPods
 from engine.counting.node_groups import count_on_the_way
 from engine.counting.pod_counter import PodCounter
 from engine.decision import filtering
@@ -103,7 +103,7 @@ class Engine:
         self.placement = Placement(cluster, self.in_flight, role, time.now)
         self.audits = Audits(self._calls, self.placement, observer, after.later)
         self._hold = role.hold
-        self._pods = RequestPodReader(codec)
+        self._pods, self._cycles = RequestPodReader(codec), GroupCycles()
         self._time = time
         placing = PlacingParts(self._calls, self.placement, PluginFilters(), self._pods)
         # The bind calls that wait for a condition, or for a part of decisions, or will wait.
@@ -151,6 +151,7 @@ class Engine:
             simulated = self._simulated.open(request_pod, names, nodes, deadline)
             if simulated is not None:
                 return self._simulated.decide(*simulated)
+        request_pod.cycle = self._cycles.of(request_pod)
         decided: Decision | None = None
         culprit = ""
         if request_pod.bypass and self._calls.exemptions.bypasses(request_pod):
@@ -169,7 +170,10 @@ class Engine:
             raise
         finally:
             if not self._after.answered(request_pod, names, decided, culprit):
-                self.in_flight.refuse(request_pod.uid)
+                if decided is None:
+                    self.in_flight.refuse(request_pod.uid)
+                else:
+                    self.in_flight.reject(request_pod)
         return decided
 
     def prioritize(

@@ -48,6 +48,7 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     more pods than are wanted. Both include the asked pod. `anywhere` says, for a limit with a lower
     bound, whether any other pod is or may be in a group. `waits` is the number of the other pods
     that the clause counts and that have no node and no offer yet; an idle pod is none of them.
+    With `is_member` these are the other members of the pod's PodGroup, which are placed with it.
     `domains` marks the groups that a spread compares. `bounds` has the number of the bound of each
     group, in what is added up; None where it is a constant of the clause. `min_domains` is that of
     a spread, None where it is a constant. `eased` are the bounds if every in-flight pod ends
@@ -69,6 +70,7 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     bounds: Bounds | None = None
     min_domains: float | None = None
     waits: int = 0
+    is_member: bool = False
     eased: Bounds | None = None
     sections: GroupIds | None = None
 
@@ -196,11 +198,12 @@ def _within_nodes(clause: CountClause, counts: GroupCounts) -> Mask:
 
 
 def with_room_for_another(clause: CountClause, counts: GroupCounts, *, alone: bool) -> Mask:
-    """The groups in which a second pod like the asked pod would fit beside it.
+    """The groups in which a second pod like the asked pod would fit beside it; of a member, all.
 
     `alone` is as in `open_or_hopeful`.
     """
-    there = structs.replace(counts, high=counts.high + counts.own, anywhere=True)
+    others = counts.waits if counts.is_member else 1
+    there = structs.replace(counts, high=counts.high + counts.own * others, anywhere=True)
     found = open_groups(clause, there)
     if not alone:
         found[OFF] = True
@@ -243,7 +246,8 @@ def _number(constant: float | None, counts: GroupCounts) -> float | Bounds:
 def fewest(clause: CountClause, counts: GroupCounts) -> Counts:
     """The pods in the emptiest of the domains with which each is compared.
 
-    It is 0 where there are fewer of these than the clause wants.
+    It is 0 where there are fewer of these than the clause wants. For a member of a PodGroup, the
+    pods in flight to a domain are there: the other members are placed with it, or none of them.
     """
     least = clause.min_domains if counts.min_domains is None else counts.min_domains
     found = np.zeros(len(counts.high), np.int64)
@@ -251,6 +255,11 @@ def fewest(clause: CountClause, counts: GroupCounts) -> Counts:
         among = counts.low[counts.domains & there]
         if len(among) and not (isinstance(least, int | float) and len(among) < least):
             found[there] = among.min()
+            if counts.is_member:
+                is_there = counts.domains & there
+                first = int(is_there.nonzero()[0][among.argmin()])
+                others = counts.low[is_there & (np.arange(len(found)) != first)]
+                found[first] = min(others.min(initial=counts.high[first]), counts.high[first])
     return found
 
 

@@ -22,7 +22,9 @@ State machine of a pod:
 Transitions:
 
 - offered, refused: each answer of filter is one of the two, and replaces the last one. A pod that
-  is asked about again was not placed, so an error refuses it as well as a rejection.
+  is asked about again was not placed, so an error refuses it as well as a rejection. A member of a
+  PodGroup of Kubernetes is asked about once for each placement of its group: as long as that may
+  be the same cycle (see `GroupCycles`), an offer adds to the last ones, and a rejection to none.
 - taken over: at a start, at the beginning of a term (a time as the leader, see `LeaderGate`), and
   when the first policy that counts is enforced. At the beginning of a term, what is known from
   before it is dropped. Only pending pods that kube-scheduler can be placing become Unknown: not
@@ -89,6 +91,8 @@ _MOST_UNSETTLED = 64
 # The numbers of refused and of deleted pods that are remembered.
 _MOST_REFUSED = 50_000
 _MOST_DELETED = 50_000
+# The bytes of what is known of the cycles of schedulers.
+_MOST_SCHEDULERS = 1 << 16
 # The longest time from an answer of filter to the Binding of a pod that waits for nothing.
 PLACING_SECONDS = 30.0
 # After pods that hold something were in flight together, the next ones probably are, for so long.
@@ -167,6 +171,30 @@ class Schedulers:
 DEFAULT_SCHEDULERS = Schedulers()
 
 
+class GroupCycles:
+    """Cycles in which kube-schedulers place PodGroups, numbered by what they ask about.
+
+    From 1.36 on, kube-scheduler places a group in one cycle: it asks about its members once for
+    each placement, such as a rack, and chooses among these at the end. The cycles of a scheduler
+    are serial, so whatever is not of the group and its parent is of another cycle: a pod without a
+    group, or of another namespace. A cycle asks about one version of each member.
+    """
+
+    def __init__(self) -> None:
+        # By scheduler: the namespace of the groups that it asks about, and the number of the cycle.
+        self._last: Remembered[str, tuple[str, int]] = Remembered(_MOST_SCHEDULERS)
+        self._number = 0
+
+    def of(self, pod: RequestPod) -> int:
+        """The number of the cycle that may ask about this pod, 0 for a pod without a group."""
+        where = pod.namespace if pod.own_group else ""
+        last, number = self._last.get(pod.scheduler) or ("", 0)
+        if last != where:
+            self._number = number = self._number + 1
+            self._last.put(pod.scheduler, (where, number))
+        return number if where else 0
+
+
 class AskedPod(NamedTuple):
     """A pod that may be placed: `peer` decodes it, and is called when that is first needed.
 
@@ -188,7 +216,7 @@ class InFlightPod:
     that. `predicted` is the row that our own scores rank first. `tried` has the rows of its narrow
     offers so far: if the pod is asked about again, it was not bound there. `excused` says that it
     was rejected once for that reason.
-    `revision` is the resource version of the pod in the request. `holds` has
+    `revision` is the resource version of the pod in the request, and `cycle` as in it. `holds` has
     what is taken besides a place in counts, by clause, wherever it ends. Then `group` is the pod
     group. It counts `since` a time, `until` another one at most.
     """
@@ -204,6 +232,7 @@ class InFlightPod:
         "_predicted",
         "_read",
         "alike",
+        "cycle",
         "excused",
         "group",
         "holds",
@@ -236,6 +265,7 @@ class InFlightPod:
         None of an Unknown pod. `alike` is shared by pods with the same labels.
         """
         self.uid, self.revision, self._asked = asked.uid, asked.revision, asked.request
+        self.cycle = asked.request.cycle if asked.request is not None else 0
         self.offered = offered
         self._read: Callable[[], Peer] | None = asked.peer
         self._pod: Peer | None = None
@@ -286,6 +316,10 @@ class InFlightPod:
         if self._asked is not None:
             return self._asked.scheduler
         return self.pod.schedulerName if self.pod is not None else ""
+
+    def goes_on(self, asked: RequestPod) -> bool:
+        """Whether the cycle that has asked about the pod may ask again, about another placement."""
+        return 0 < asked.cycle == self.cycle and asked.revision == self.revision
 
     @property
     def rows(self) -> NodeRows:
@@ -425,11 +459,11 @@ class InFlightPods:
 
         `is_narrow` says that more rows had headroom than are offered.
         """
-        before = self.narrow_offer(asked.uid)
+        before, offered = self.narrow_offer(asked.uid), self._with_earlier(asked, table, rows)
         self.forget(asked.uid)
-        if not len(rows):
+        if not len(offered):
             return
-        now = self._offered(asked, table, lambda: rows, len(rows))
+        now = self._offered(asked, table, lambda: offered, len(offered))
         now.predicted, now.is_narrow = predicted, is_narrow
         if holds:
             now.holds, now.group = holds, asked.request.own_group if asked.request else ""
@@ -447,8 +481,18 @@ class InFlightPods:
 
         Its rows, of which so many are `offered`, are found only if a count needs them.
         """
+        if asked.request is not None and asked.request.cycle:
+            rows = self._with_earlier(asked, table, find())
+            find, offered = lambda: rows, len(rows)
         self.forget(asked.uid)
         self._put(self._offered(asked, table, find, offered))
+
+    def _with_earlier(self, asked: AskedPod, table: NodeTable, rows: NodeRows) -> NodeRows:
+        """Rows with those that the pod was offered before in the same cycle of its group."""
+        known = self._pods.get(asked.uid)
+        if known is None or asked.request is None or not known.goes_on(asked.request):
+            return rows
+        return np.union1d(known.rows, rows) if known.owner is table.owner else rows
 
     def _offered(
         self, asked: AskedPod, table: NodeTable, find: Callable[[], NodeRows], offered: int
@@ -456,6 +500,12 @@ class InFlightPods:
         since, alike = self._clock(), self._alike_of(asked.request)
         until = since + self._schedulers.longest
         return InFlightPod(asked, table, find, since, until, offered=offered, alike=alike)
+
+    def reject(self, asked: RequestPod) -> None:
+        """Takes an answer without a node, which ends nothing that the same cycle was offered."""
+        known = self._pods.get(asked.uid)
+        if known is None or not known.goes_on(asked):
+            self.refuse(asked.uid)
 
     def refuse(self, uid: str) -> None:
         """Takes an answer without a node, or an error. A narrow offer before it is remembered."""

@@ -34,6 +34,7 @@ from engine.counting.groups import (
 from engine.counting.in_flight_pods import GroupIds, InFlightPod, by_amount
 from engine.counting.node_groups import OnTheWay
 from engine.objects.peer import TEMPLATE_HASH, Peer, key_of
+from engine.objects.pod_group import own_group
 from engine.objects.remembered import bytes_of
 from engine.objects.request_pod import RequestPod
 from engine.program.frame import Evaluate, Frame, unlimited
@@ -328,6 +329,7 @@ class PodCounter:
             min_domains=groups.min_domains,
             # Nobody else asks who waits.
             waits=self._waits(tally, there, flying) if groups.bounds_every else 0,
+            is_member=bool(self.context.pod.own_group),
             eased=groups.eased,
             sections=groups.sections,
         )
@@ -384,8 +386,13 @@ class PodCounter:
     ) -> int:
         """The number of the other pods that have no node and no offer, and are not idle.
 
-        The watch may be late: a pod on its way may not be there yet, or be idle there.
+        The watch may be late: a pod on its way may not be there yet, or be idle there. Of a member
+        of a PodGroup they are the other members: none of them is bound before the last has a place.
         """
+        if group := self.context.pod.own_group:
+            # The members that have an offer are asked about again in the next placement.
+            others = (self.pods.pod(name) for name in tally.waiting if name != self._key)
+            return sum(pod is not None and own_group(pod) == group for pod in others)
         idle = tally.idle - (there.waits and there.pod is not None and there.pod.is_idle)
         waiting = len(tally.waiting) - there.waits - idle
         if waiting <= 0:

@@ -394,17 +394,22 @@ class Placement:
             return decided
         own = counted[: counts.own]
         opened = _opened(headrooms, feasible)
+        asked = question.context.pod
         if not np.count_nonzero(opened):
-            self.in_flight.forget(question.context.pod.uid)
-            _check_hopeful(headrooms, feasible, evaluation)
+            # An error about a placement would end the whole cycle of a group.
+            if not asked.own_group:
+                self.in_flight.forget(asked.uid)
+                _check_hopeful(headrooms, feasible, evaluation)
             return _rejected(decided, headrooms, own, feasible, opened, evaluation)
-        if before is not None and not before.excused:
+        # A group is asked about again for its next placement.
+        if before is not None and not (before.excused or asked.own_group):
             before.excused = True
             raise WaitingError(NOT_BOUND)
         narrow: Sequence[tuple[Headroom, Mask]] = ()
         if any(headroom.roomy is not None for headroom in headrooms):
-            uid, table = question.context.pod.uid, question.table
-            narrow = self.narrowed(uid, table, question.rows, headrooms, opened, question.suits)
+            narrow = self.narrowed(
+                asked.uid, question.table, question.rows, headrooms, opened, question.suits
+            )
         kept = narrow[-1][1] if narrow else opened
         # It may run out of time, so it comes before the offer.
         left = _rejected(decided, headrooms, own, feasible, opened, evaluation, narrow)

@@ -176,13 +176,16 @@ def _is_hot(repeated: _Repeated, now: float) -> bool:
 class GivenAnswer(msgspec.Struct, frozen=True, eq=False):
     """An answer as it was given: the verdicts of nodes, which are `names`, or are known by rows.
 
-    Without `codes` no node is offered, and the pod does not matter.
+    Without `codes` no node is offered, and the pod does not matter. `earlier` is the answer before
+    it in the same `cycle` of the pod's group, which may still choose of that.
     """
 
     pod: RequestPod | None = None
     names: Sequence[str] = ()
     codes: Codes | None = None
     known_rows: KnownRows | None = None
+    cycle: int = 0
+    earlier: GivenAnswer | None = None
 
     @property
     def body(self) -> bytes:
@@ -191,21 +194,39 @@ class GivenAnswer(msgspec.Struct, frozen=True, eq=False):
     @property
     def bytes(self) -> int:
         """About the bytes that it holds, without the names of all nodes, which answers share."""
-        if self.pod is None or self.codes is None:
+        if self.pod is None:
             return _ANSWER_BYTES
-        rows = self.known_rows.rows.nbytes if self.known_rows is not None else 0
-        names = _NAME_BYTES * len(self.names)
-        return self.pod.decoded_bytes + names + self.codes.nbytes + rows
+        size = self.pod.decoded_bytes
+        for each in self._of_cycle():
+            rows = each.known_rows.rows.nbytes if each.known_rows is not None else 0
+            rows += each.codes.nbytes if each.codes is not None else 0
+            size += _NAME_BYTES * len(each.names) + rows
+        return size
+
+    def goes_on(self, pod: RequestPod) -> bool:
+        """Whether the cycle that it is of may have asked about the pod again."""
+        return self.pod is not None and (self.cycle, self.pod.revision) == (pod.cycle, pod.revision)
 
     def offers(self, node: str) -> bool:
-        if self.codes is None:
-            return False
-        if (known := self.known_rows) is not None:
-            row = known.nodes.get(node)
-            return row is not None and bool((self.codes[known.rows == row] == 0).any())
-        names = self.names[:]
-        # Of a repeated name the first counts.
-        return node in names and not self.codes[names.index(node)]
+        return any(_offers(each, node) for each in self._of_cycle())
+
+    def _of_cycle(self) -> Iterator[GivenAnswer]:
+        """This answer, and those before it in the same cycle."""
+        answer: GivenAnswer | None = self
+        while answer is not None:
+            yield answer
+            answer = answer.earlier
+
+
+def _offers(answer: GivenAnswer, node: str) -> bool:
+    if answer.codes is None:
+        return False
+    if (known := answer.known_rows) is not None:
+        row = known.nodes.get(node)
+        return row is not None and bool((answer.codes[known.rows == row] == 0).any())
+    names = answer.names[:]
+    # Of a repeated name the first counts.
+    return node in names and not answer.codes[names.index(node)]
 
 
 class LastAnswers:
@@ -222,10 +243,15 @@ class LastAnswers:
 
     def answered(self, pod: RequestPod, names: Sequence[str], decided: Decision | None) -> None:
         """Takes an answer about these nodes; None is an error, which offers none."""
-        answer = GivenAnswer()
+        answer, earlier = GivenAnswer(), self._known.get(pod.uid) if pod.cycle else None
+        if earlier is not None and not earlier.goes_on(pod):
+            earlier = None
         if decided is not None and np.count_nonzero(decided.codes) < len(decided.codes):
             known = decided.known_rows
-            answer = GivenAnswer(pod, names if known is None else (), decided.codes, known)
+            there = names if known is None else ()
+            answer = GivenAnswer(pod, there, decided.codes, known, pod.cycle, earlier)
+        elif decided is not None and earlier is not None:
+            return
         self._known.put(pod.uid, answer)
 
     def find(self, uid: str) -> GivenAnswer | None:

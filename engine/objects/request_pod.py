@@ -30,7 +30,7 @@ from engine.objects.peer import (
     rooted,
     workload_of,
 )
-from engine.objects.pod_group import KUBERNETES, PodGroup, group_name
+from engine.objects.pod_group import PodGroup, group_name, own_group
 from engine.objects.resources import PodRequests, pod_limits, pod_requests
 from grammar.meaning.schema import Schema
 from grammar.values.errors import EvaluationError
@@ -246,8 +246,11 @@ class RequestPod:
     version as a number, 0 if unknown. `owner` is the direct controller, and `controller` its uid or
     empty. `scheduler` is its `schedulerName`, and `node` its `nodeName`. `group` is the group that
     it names, None without one; `own_group` is that of Kubernetes, as in `namespace/name`, empty if
-    it has none: kube-scheduler may ask about all pods of the group before it binds any.
+    it has none: kube-scheduler may ask about all pods of the group before it binds any. `cycle` is
+    the number of the cycle that asks about it; it is set by the verb filter, 0 without a group.
     """
+
+    cycle = 0
 
     def __init__(self, body: bytes, metadata: _Metadata, spec: _Spec, codec: ObjectCodec) -> None:
         self.body = body
@@ -264,9 +267,8 @@ class RequestPod:
         self.controller = self.owner.uid if self.owner is not None else ""
         self.scheduler = spec.schedulerName or ""
         self.node = spec.nodeName or ""
-        self.group = group = group_name(spec.schedulingGroup, self.labels)
-        is_own = group is not None and group.api == KUBERNETES
-        self.own_group = f"{self.namespace}/{group.name}" if group is not None and is_own else ""
+        self.group = group_name(spec.schedulingGroup, self.labels)
+        self.own_group = own_group(self)
         self._created = metadata.creationTimestamp
         self._codec = codec
         self._shape: tuple[PodShapes, bytes] | None = None
