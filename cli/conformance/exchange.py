@@ -386,9 +386,9 @@ def _refused(value: Any, wanted: Any, path: str) -> str:
     kind = wanted if isinstance(wanted, type) else type(wanted)
     if value is None:
         return ""
-    if type(value) is not kind:
+    if (found := type(value)) is not kind:
         what = f"`{path}`" if path else "the answer"
-        return f"{what} is {_KINDS[type(value)]} in place of {_KINDS[kind]}"
+        return f"{what} is {_KINDS[found]} in place of {_KINDS[kind]}"
     parts: Iterable[tuple[str, Any, Any]] = ()
     if kind is list:
         parts = ((f"{path}[{at}]", each, wanted[0]) for at, each in enumerate(value))
