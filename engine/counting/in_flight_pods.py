@@ -174,9 +174,9 @@ DEFAULT_SCHEDULERS = Schedulers()
 class GroupCycles:
     """Cycles in which kube-schedulers place PodGroups, numbered by what they ask about.
 
-    From 1.36 on, kube-scheduler places a group in one cycle: it asks about its members once for
-    each placement, such as a rack, and chooses among these at the end. The cycles of a scheduler
-    are serial, so whatever is not of the group and its parent is of another cycle: a pod without a
+    From 1.36 on, kube-scheduler places a group in one cycle: members are asked about once for each
+    placement, such as a rack, and one placement is chosen at the end. The cycles of a scheduler are
+    serial, so whatever is not of the group and its parent is of another cycle: a pod without a
     group, or of another namespace. A cycle asks about one version of each member.
     """
 

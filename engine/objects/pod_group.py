@@ -72,7 +72,7 @@ def group_name(group: SchedulingGroup | None, labels: Mapping[str, str]) -> Grou
 
 
 class Grouped(Protocol):
-    """A pod that may name a group."""
+    """Grouped: a pod that may name a group."""
 
     @property
     def namespace(self) -> str: ...
