@@ -17,7 +17,7 @@ import numpy as np
 
 from engine.cache.cache import PodEventHandler
 from engine.cache.node_table import KnownRows, NodeRows, NodeTable, Snapshot, without
-from engine.counting.in_flight_pods import AskedPod, GroupCycles, InFlightPods
+from engine.counting.in_flight_pods import AskedPod, InFlightPods
 from engine.counting.node_groups import count_on_the_way
 from engine.counting.pod_counter import PodCounter
 from engine.decision import filtering
@@ -103,7 +103,7 @@ class Engine:
         self.placement = Placement(cluster, self.in_flight, role, time.now)
         self.audits = Audits(self._calls, self.placement, observer, after.later)
         self._hold = role.hold
-        self._pods, self._cycles = RequestPodReader(codec), GroupCycles()
+        self._pods = RequestPodReader(codec)
         self._time = time
         placing = PlacingParts(self._calls, self.placement, PluginFilters(), self._pods)
         # The bind calls that wait for a condition, or for a part of decisions, or will wait.
@@ -151,7 +151,8 @@ class Engine:
             simulated = self._simulated.open(request_pod, names, nodes, deadline)
             if simulated is not None:
                 return self._simulated.decide(*simulated)
-        request_pod.cycle = self._cycles.of(request_pod)
+        if request_pod.own_group:
+            request_pod.cycle = self.in_flight.cycles.of(request_pod)
         decided: Decision | None = None
         culprit = ""
         if request_pod.bypass and self._calls.exemptions.bypasses(request_pod):

@@ -188,7 +188,7 @@ class GroupCycles:
     def of(self, pod: RequestPod) -> int:
         """The number of the cycle that may ask about this pod, 0 for a pod without a group."""
         where = pod.namespace if pod.own_group else ""
-        last, number = self._last.get(pod.scheduler) or ("", 0)
+        last, number = self._last.peek(pod.scheduler) or ("", 0)
         if last != where:
             self._number = number = self._number + 1
             self._last.put(pod.scheduler, (where, number))
@@ -431,6 +431,7 @@ class InFlightPods:
         self._overlapped = -math.inf
         # Their uids, by the last offer: a pod that is not in flight any more must not be kept.
         self._unsettled: dict[str, None] = {}
+        self.cycles = GroupCycles()
         # By the id of labels, and a namespace: the labels, and what pods with them add.
         self._alike: Remembered[tuple[int, str], tuple[Mapping[str, str], dict[object, int]]]
         self._alike = Remembered(_MOST_ALIKE, lambda _, known: bytes_of(known[0]) + 16_384)
@@ -497,6 +498,8 @@ class InFlightPods:
     def _offered(
         self, asked: AskedPod, table: NodeTable, find: Callable[[], NodeRows], offered: int
     ) -> InFlightPod:
+        if asked.request is not None:
+            self.cycles.of(asked.request)
         since, alike = self._clock(), self._alike_of(asked.request)
         until = since + self._schedulers.longest
         return InFlightPod(asked, table, find, since, until, offered=offered, alike=alike)
