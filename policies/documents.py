@@ -196,8 +196,13 @@ def _items(document: Document) -> Iterator[Document]:
     """The objects of a List, which `kubectl get -o yaml` writes of several objects."""
     match document.value:
         case {"kind": "List", "items": [*items]}:
+            repeated: dict[str, list[str]] = {}
+            for path in document.repeated:
+                repeated.setdefault(path[: path.find("]") + 1], []).append(path)
             for number, item in enumerate(items):
-                yield replace(document, value=item, root=f"items[{number}]")
+                root = f"items[{number}]"
+                twice = tuple(repeated.get(root, ()))
+                yield replace(document, value=item, root=root, repeated=twice)
         case _:
             yield document
 

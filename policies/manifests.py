@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -168,7 +169,7 @@ def _in_words(names: str) -> str:
 
 def _type_at(path: str, root: type[msgspec.Struct]) -> Type | None:
     """The type at a path; None if the structs do not define it."""
-    here: Type | None = bare(type_info(root))
+    here: Type | None = bare(_inspected(root))
     for step in _STEP.findall(path):
         match here:
             case VarTupleType():
@@ -179,6 +180,12 @@ def _type_at(path: str, root: type[msgspec.Struct]) -> Type | None:
             case _:
                 return None
     return here
+
+
+@lru_cache(maxsize=8)
+def _inspected(root: type[msgspec.Struct]) -> Type:
+    """The type of a struct, of which there are a few: looking at it takes milliseconds."""
+    return type_info(root)
 
 
 def bare(kind: Type) -> Type:
@@ -353,6 +360,10 @@ def is_selective(selector: Selector | NodeSelector | None) -> bool:
 # ---- manifest files to policies
 
 
+# The mistakes in a file after which nothing more is read.
+_MOST_WRONG = 1_000
+
+
 def parse_manifests(source: Source) -> tuple[File, list[Diagnostic], int]:
     """The policies of a manifest file that could be read, and the diagnostics of the rest.
 
@@ -367,14 +378,20 @@ def parse_manifests(source: Source) -> tuple[File, list[Diagnostic], int]:
     others = 0
     policies: list[Policy] = []
     wrong: list[Diagnostic] = []
+    strangers: list[tuple[object, ManifestText]] = []
     for document in found:
         if _is_of_others(document.value):
             others += 1
             continue
         page = file_page(source, document)
+        if len(wrong) + len(strangers) >= _MOST_WRONG:
+            message = f"after {_MOST_WRONG:,} mistakes the file is read no further"
+            hint = "correct those above"
+            wrong.append(Diagnostic("P0504", "error", message, page.place(""), hint=hint))
+            break
         wrong.extend(page.error(path, "is given twice", "keep one") for path in document.twice())
         if not is_ours(document.value):
-            wrong.append(_not_a_policy(document.value, page))
+            strangers.append((document.value, page))
             continue
         read = manifest_from(document.value, page)
         wrong.extend(read.diagnostics)
@@ -387,6 +404,10 @@ def parse_manifests(source: Source) -> tuple[File, list[Diagnostic], int]:
             wrong.extend(found_in_rules)
         elif read.selecting is not None:
             policies.append(policy_of(read.selecting, page)[0])
+    if strangers:
+        # It looks through the whole text.
+        hint = _kind_of_text(source)
+        wrong.extend(_not_a_policy(value, page, hint) for value, page in strangers)
     return File(tuple(policies)), sorted(wrong, key=lambda d: d.span.start), others
 
 
@@ -402,10 +423,11 @@ def _is_of_others(value: object) -> bool:
 
 
 def mendable(source: Source) -> tuple[Span, ...]:
-    """The spans of a file in which fixes of diagnostics can be applied."""
+    """The spans of a file in which fixes of diagnostics can be applied, in order."""
     try:
         found = (literal_rules(document) for document in documents(source))
-        return tuple(span for span in found if span is not None)
+        # An alias stands after the rules that it repeats.
+        return tuple(sorted({span for span in found if span is not None}, key=lambda s: s.start))
     except DocumentError:
         return ()
 
@@ -430,9 +452,9 @@ def _kind_of_text(source: Source) -> str | None:
     return None
 
 
-def _not_a_policy(value: object, page: ManifestText) -> Diagnostic:
+def _not_a_policy(value: object, page: ManifestText, hint: str | None) -> Diagnostic:
     kind = str(value.get("kind", "")) if isinstance(value, dict) else ""
     what = f"`{kind}` of `{value.get('apiVersion', '')}`" if isinstance(value, dict) else "this"
     kinds = listed([f"`{kind}`" for kind in KINDS])
-    hint = _kind_of_text(page.source) or f"a policy is a {kinds} of `{GROUP}`"
+    hint = hint or f"a policy is a {kinds} of `{GROUP}`"
     return Diagnostic("P0502", "error", f"{what} is not a policy", page.place("kind"), hint=hint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -530,10 +531,11 @@ def of_objects(file: CheckedFile) -> CheckedFile:
 
 
 def _mended_in(found: Iterable[Diagnostic], spans: Sequence[Span]) -> tuple[Diagnostic, ...]:
-    """The diagnostics, without the fixes outside the spans."""
+    """The diagnostics, without the fixes outside the spans, which are in order."""
 
     def is_within(fix: Fix) -> bool:
-        return any(span.holds(fix.span) for span in spans)
+        place = bisect_right(spans, fix.span.start, key=lambda span: span.start)
+        return place > 0 and spans[place - 1].holds(fix.span)
 
     return tuple(d if d.fix is None or is_within(d.fix) else replace(d, fix=None) for d in found)
 

@@ -212,6 +212,7 @@ KEPT: dict[str, tuple[Callable[..., object], int, tuple[Any, ...]] | None] = {
     "grammar.tree.walk._parts": None,
     "grammar.tree.walk._rewritable": None,
     "engine.program.program._compared": None,
+    "policies.manifests._inspected": None,
     "policies.sugar._items_of_short": (items_of, 256, ("weight 1" + "0" * 300,)),
 }
 

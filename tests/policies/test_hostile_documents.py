@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from grammar.meaning.schema import load_schema
+from grammar.tree.source import Source
 from policies.disk import MOST_OF_DOCUMENT, MOST_OF_PIPE, contents, received
 from policies.documents import DocumentError, as_json, read
+from policies.manifest_text import GROUP
+from policies.validation import check_source
 from tests.support.hostile_documents import DOCUMENTS
 
 # What JSON says is passed on unread, and read by its types.
@@ -64,3 +68,24 @@ def test_a_large_file_is_not_read(tmp_path: Path) -> None:
         file.truncate(2**40)
     with pytest.raises(OSError, match="it has 1,099,511,627,776 bytes; the limit is 4,194,304"):
         contents(tmp_path / "large")
+
+
+_OURS = f"{GROUP}/v1alpha1"
+_MANY = {
+    "empty": "--- {}\n",
+    "items": "- {a: 1, a: 2}\n",
+    "no fields": f"---\napiVersion: {_OURS}\nkind: PlacementPolicy\nspec: {{odd: 1}}\n",
+    "other kinds": f"---\napiVersion: {_OURS}\nkind: PlacementPolcy\n",
+}
+
+
+@pytest.mark.parametrize("text", _MANY.values(), ids=_MANY)
+def test_many_documents_with_mistakes_cost_bounded_time(text: str) -> None:
+    """After a thousand mistakes a file is read no further."""
+    began = time.process_time()
+    head = "kind: List\nitems:\n" if text.startswith("- ") else ""
+    found = check_source(Source("many.yaml", head + text * 5_000), load_schema())
+    assert time.process_time() - began < 10
+    assert len(found.diagnostics) == 1_001
+    said = "after 1,000 mistakes the file is read no further"
+    assert [d.message for d in found.diagnostics if d.code == "P0504"] == [said]
