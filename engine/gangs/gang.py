@@ -218,12 +218,13 @@ class KnownGang:
     `quorum` is the number of members that are bound together, as far as the largest of the
     `numbers` that they say is still wanted. `places` are the nodes of its members by uid, `keys`
     their names, and `holds` the bind calls that wait, with what was `seen` at the last look at each
-    of these; `offers` are those that were not taken yet. `reserved` is for how many there is room.
-    `bars` are the cordons and taints of its nodes when it was placed. It is known `since` a time;
-    it `began` to gather at another one, and is given up at `until`; its members are woken again at
-    `remind_at`. The first in `order` goes first. `text` says the reason to wait, and `told` is the
-    reason that kube-scheduler knows. It is not tried before the time `not_before`; `tried` is the
-    last attempt that failed.
+    of these; `offers` are those that were not taken yet. The members in `stay` keep their places
+    while others are placed anew. The `absent` members were not held when it was given up.
+    `reserved` is for how many there is room. `bars` are the cordons and taints of its nodes when it
+    was placed. It is known `since` a time; it `began` to gather at another one, and is given up at
+    `until`; its members are woken again at `remind_at`. The first in `order` goes first. `text`
+    says the reason to wait, and `told` is the reason that kube-scheduler knows. It is not tried
+    before the time `not_before`; `tried` is the last attempt that failed.
 
     `is_settled`: the reason is known, and stays so until a pod of the gang changes.
     `stands_until`: the end of that where too few members exist. `long_until`: before this time no
@@ -244,6 +245,8 @@ class KnownGang:
     holds: dict[str, Hold] = field(default_factory=dict)
     seen: dict[str, tuple[object, ...]] = field(default_factory=dict)
     offers: dict[str, Offer] = field(default_factory=dict)
+    stay: frozenset[str] = frozenset()
+    absent: frozenset[str] = frozenset()
     reserved: int = 0
     bars: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
     began: float = 0.0

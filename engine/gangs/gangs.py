@@ -323,6 +323,7 @@ class Gangs(DecisionPart):
             # Held members wait again a moment after their gang was given up.
             is_settled = snapshot is not None and now - gang.order[1] > FIRST_PAUSE_SECONDS
             is_gone = is_settled and not self._waiting(gang, snapshot)
+            self.known.remind(gang)
             if is_gone or gang.asked_at < lately:
                 self.known.forget(gang)
 

@@ -126,8 +126,16 @@ class KnownGangs:
         self._by_uid.update(dict.fromkeys(places, gang))
 
     def remind(self, gang: KnownGang) -> None:
-        """Has the members that are not held asked about again, later each time."""
+        """Has the members that are not held asked about again, later each time.
+
+        After a gang was given up, nobody else may ask about those that were never rejected.
+        """
         now = self._clock()
+        if gang.absent and now >= gang.not_before:
+            self.woken.add(gang.absent)
+            gang.absent = frozenset()
+        if not gang.gathers:
+            return
         if now >= gang.remind_at:
             gang.remind_at = now + 2 * (now - gang.began)
             self.woken.add(uid for uid in gang.places if uid not in gang.holds)
@@ -153,6 +161,7 @@ class KnownGangs:
             self._refusals.end(gang)
         self._let_go = {uid: at for uid, at in self._let_go.items() if self.was_let_go(uid)}
         self._let_go.update(dict.fromkeys(gang.holds, now))
+        gang.absent = frozenset(gang.places.keys() - gang.holds.keys())
         for uid in gang.places:
             self._by_uid.pop(uid, None)
             self._in_flight.refuse(uid)

@@ -462,8 +462,9 @@ class Attempts:
         all. Raises EngineError, and then nothing has changed.
         """
         call.evaluation.time.charge(gang.clause.policy)
-        table, held = call.snapshot.table, len(gang.holds)
-        for uid in gang.places.keys() - gang.holds.keys():
+        table, gang.stay = call.snapshot.table, self.refusals.stay(gang, call.pod.uid)
+        held = len(gang.stay)
+        for uid in gang.places.keys() - gang.stay:
             # They are placed anew.
             self._placement.in_flight.forget(uid)
         best, where = 0, ""
@@ -471,6 +472,9 @@ class Attempts:
             if len(members) + held < gang.quorum:
                 return f"{len(members) + held} of {gang.quorum} members are known"
             paper = self._paper(members, table, call, others)
+            for uid in gang.stay - gang.holds.keys():
+                if (row := table.rows.get(gang.places[uid])) is not None:
+                    paper.stand(call.cluster.pods.pod(gang.keys[uid]), row)
             for other in freed:
                 for uid in other.holds:
                     if (row := table.rows.get(other.places[uid])) is not None:
@@ -491,7 +495,7 @@ class Attempts:
 
         All that are needed have a place after the last one, or nobody has.
         """
-        needed = Slots(gang.quorum - len(gang.holds))
+        needed = Slots(gang.quorum - len(gang.stay))
         try:
             for value, rows in self._sets_of_rows(gang, members, paper, wished):
                 fitting = paper.fitting(members, needed.left, rows)
@@ -518,10 +522,10 @@ class Attempts:
 
         Those that come first are preferred.
         """
-        needed, found = gang.quorum - len(gang.holds), [Member.of(call, only)]
+        needed, found = gang.quorum - len(gang.stay), [Member.of(call, only)]
         others = [pod for uid, pod in waiting.items() if uid != call.pod.uid]
         if gang.gathers:
-            others = [pod for pod in others if pod.uid in gang.places]
+            others = [pod for pod in others if pod.uid in gang.places.keys() - gang.stay]
         others.sort(key=lambda each: (-each.priority, each.name))
         for pod in others[: needed + _MOST_MORE]:
             if len(found) == needed:
@@ -562,7 +566,7 @@ class Attempts:
         ones; then those with room for enough, the largest room first.
         Those with too little on nodes that nobody has refused come last.
         """
-        table, needed = paper.table, gang.quorum - len(gang.holds)
+        table, needed = paper.table, gang.quorum - len(gang.stay)
         wished = max(wished, needed)
         rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
         if gang.clause.domain is None:
@@ -570,8 +574,8 @@ class Attempts:
         domains = self._domains_of(gang.clause)
         numbers = domains.of(table, paper.check)
         rows = rows[numbers[rows] >= 0]
-        if gang.holds:
-            held = table.find([gang.places[uid] for uid in gang.holds])
+        if gang.stay:
+            held = table.find([gang.places[uid] for uid in gang.stay])
             # A node of theirs may have got another value since.
             is_one = len(np.unique(numbers[held])) == 1
             rows = rows[shared(numbers, rows, held) & is_one]

@@ -14,7 +14,9 @@ from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
 
 # A pod that is asked about again after so long has not taken what it was offered before.
-_CYCLE_SECONDS = 1.0
+_CYCLE_SECONDS = 0.005
+# For how long a pod is probably on its way to the place that it was offered.
+_ON_ITS_WAY_SECONDS = 1.0
 # For how long a refusal counts.
 _KEPT_SECONDS = 1800.0
 # The bytes of all that is kept; a node takes some 100.
@@ -48,6 +50,12 @@ class Refusals:
             return False
         self._add(offer)
         return True
+
+    def stay(self, gang: KnownGang, uid: str) -> frozenset[str]:
+        """The members that are held or on their way to their places, without one that is asked."""
+        since = self._clock() - _ON_ITS_WAY_SECONDS
+        new = (other for other, offer in gang.offers.items() if offer.at > since)
+        return frozenset(gang.holds).union(new) - {uid}
 
     def came(self, gang: KnownGang, uid: str) -> None:
         """Takes the news that a member has come to its place."""

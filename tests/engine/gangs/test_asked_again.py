@@ -195,3 +195,33 @@ def test_a_place_that_somebody_refuses_is_offered_last(within: str, bad: str, ev
         ["refused"],
         ["refused"] * 3,
     )
+
+
+def test_who_is_on_its_way_keeps_its_place() -> None:
+    """Another member that did not take its place gets another one meanwhile."""
+    world = World({"n1": "1", "n2": "1", "n3": "1"}, "for at most 60s")
+    world.create("a0", "a1", members=2)
+    (first,) = world.offered("a0")
+    world.now += 2
+    (second,) = world.offered("a1")
+    (third,) = world.offered("a0")
+    assert {first, second, third} == {"n1", "n2", "n3"}
+    assert world.bind("a1", second)
+    assert not world.bind("a0", third)
+
+
+def test_members_that_did_not_come_are_woken_when_their_gang_is_tried_again() -> None:
+    """Nobody looks at them: the last answer about them was a node."""
+    world = World({"n1": "2"}, "for at most 5s")
+    world.create("a0", "a1", members=2)
+    for name in ("a0", "a1"):
+        world.offered(name)
+    world.woken()
+    found = []
+    for _ in range(10):
+        world.now += 1
+        world.gangs.review()
+        found.append(world.woken())
+    assert [second for second, names in enumerate(found, start=1) if names] == [2, 6]
+    assert world.told[-1] == ("given up", "late")
+    assert found[5] == {"a0", "a1"}
