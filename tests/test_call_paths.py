@@ -148,7 +148,7 @@ class Extender:
         app = create_app(AppParts(engine, lambda: (), Settings(), metrics, LOG, "1.2.3", warnings))
         self._transport = MemoryTransport()
         connection = app[CONNECTIONS].admit(asyncio.Protocol, "127.0.0.1")
-        assert connection is not None
+        assert not isinstance(connection, str)
         connection.connection_made(self._transport)
         self._connection = connection
         names = json.dumps([each["metadata"]["name"] for each in NODES], separators=(",", ":"))

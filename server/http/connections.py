@@ -113,14 +113,15 @@ class Connections:
         # read its answer.
         self.seconds = settings.http_timeout
 
-    def admit(self, server: Callable[[], asyncio.Protocol], host: str) -> Connection | None:
-        """The protocol of an accepted connection, None if there are too many; see `leave`.
+    def admit(
+        self, server: Callable[[], asyncio.Protocol], host: str, *, has_spoken: bool = True
+    ) -> Connection | str:
+        """The protocol of an accepted connection, or the reason why it has no place; see `leave`.
 
         `server` makes the protocol that gets what the connection does not answer itself.
         """
-        if reason := self._unverified.refusal(host):
-            self.refused(reason, host)
-            return None
+        if reason := self._unverified.refusal(host, has_spoken=has_spoken):
+            return reason
         connection = Connection(server(), self, host)
         self._unverified.enter(connection, host)
         return connection

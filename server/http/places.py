@@ -18,10 +18,8 @@ from typing import Protocol
 
 from engine.cluster.client import TokenBucket
 
-# How often an address may replace a connection of its own that has not been silent for so long; the
-# only address has others, which have sent their request by then.
-_SILENT_SECONDS, _LOCAL_SECONDS = 5.0, 0.2
-_REPLACED_A_SECOND, _REPLACED_AT_ONCE = 5.0, 10
+# How often an address may replace a connection of its own. To make one takes up to 2 ms with TLS.
+_REPLACED_A_SECOND, _REPLACED_AT_ONCE = 100.0, 100
 # Whoever has one address of IPv6 has all of its network.
 _IPV6_PREFIX = 64
 
@@ -55,8 +53,7 @@ class _Address:
 
     # In the order in which they came.
     connections: dict[Place, None] = field(default_factory=dict)
-    # From when on one of them may have been silent for long, and made at the first need.
-    old_at: float = 0.0
+    # Made at the first need.
     replaced: TokenBucket | None = None
 
 
@@ -85,21 +82,22 @@ class Places:
     def __iter__(self) -> Iterator[Place]:
         return iter(self._by_place)
 
-    def refusal(self, host: str) -> str:
+    def refusal(self, host: str, *, has_spoken: bool = True) -> str:
         """Makes a place for a connection of this address; the reason if there is none for it.
 
-        Another connection may be refused for that.
+        Another connection may be refused for that. One that has sent nothing replaces none of its
+        own address.
         """
         own = self._addresses.get(address_of(host))
         count = len(own.connections) if own is not None else 0
         share = self.most if self._one_address else max(self.most // 2, 1)
         if own is not None and count >= share:
-            return "" if self._replace(own) else "too_many_of_address"
+            return "" if has_spoken and self._replace(own) else "too_many_of_address"
         if len(self) < self.most:
             return ""
         # Two addresses with as many do not take places from each other in turn.
         if own is not None and count > max(self._sizes) - 2:
-            return "" if self._replace(own) else "too_many"
+            return "" if has_spoken and self._replace(own) else "too_many"
         return "" if self._give_up(count) else "too_many"
 
     def enter(self, place: Place, host: str) -> None:
@@ -133,19 +131,14 @@ class Places:
         """Ends a connection of the address itself, which does not cost the others much time."""
         if own.replaced is None:
             own.replaced = TokenBucket(_REPLACED_A_SECOND, _REPLACED_AT_ONCE, self._clock)
-        may_be_old = self._clock() >= own.old_at
-        if not may_be_old and not own.replaced.try_take():
+        if not own.replaced.try_take():
             return False
         silent = [each for each in own.connections if not each.is_busy]
         if not silent and self._one_address:
             silent = [each for each in own.connections if each.has_answered]
         if not silent:
             return False
-        longest = min(silent, key=lambda each: each.silent_since)
-        least = _LOCAL_SECONDS if self._one_address else _SILENT_SECONDS
-        own.old_at = longest.silent_since + least
-        if may_be_old and self._clock() < own.old_at and not own.replaced.try_take():
-            return False
+        longest = min(silent, key=_worth)
         self._end(longest)
         return True
 
@@ -179,13 +172,18 @@ class Places:
         """Looks which connections of the addresses with so many are silent."""
         every = (each.connections for each in self._addresses.values())
         places = (place for some in every if len(some) == size for place in some)
-        silent = [(place, place.silent_since) for place in places if not place.is_busy]
-        silent.sort(key=lambda each: each[1])
-        self._silent, self._size_of_silent = deque(silent), size
+        silent = sorted((place for place in places if not place.is_busy), key=_worth)
+        self._silent = deque((place, place.silent_since) for place in silent)
+        self._size_of_silent = size
 
     def _end(self, place: Place) -> None:
         self.leave(place)
         place.refuse("silent")
+
+
+def _worth(place: Place) -> tuple[bool, float]:
+    """The order in which silent connections go: before all others those without an answer yet."""
+    return place.has_answered, place.silent_since
 
 
 def address_of(host: str) -> str:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import errno
+import select
 import signal
 import socket
 import ssl
 import struct
 import sys
 import threading
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
 from logging import Logger
 from typing import Any
 
@@ -39,8 +38,8 @@ CONNECTIONS = web.AppKey("CONNECTIONS", Connections)
 
 # Connections that wait to be accepted, and those that are accepted before anything else goes on.
 _BACKLOG, _AT_ONCE = 4096, 16
-# From the refusal of a connection to its end, and how many wait for that at most.
-_REFUSED_SECONDS, _MOST_REFUSED = 1.0, 2000
+# How long and how many connections wait for a place, and the time between two looks at them.
+_LOBBY_SECONDS, _MOST_IN_LOBBY, _LOBBY_LOOK_SECONDS = 1.0, 512, 0.025
 # From the connection to the end of the TLS handshake.
 _HANDSHAKE_SECONDS = 10.0
 # At the end of a server: for handshakes in progress, and for the first calls of new connections.
@@ -67,12 +66,15 @@ class Listener:
     server: web.Server
     connections: Connections
     credentials: Credentials | None = None
-    # Refused connections stay open for a moment, if the process has so many files for them.
+    # The lobby may take half of so many.
     spare_files: int = 0
     _sockets: list[socket.socket] = field(default_factory=list, init=False)
-    _accepting: list[asyncio.Task[None]] = field(default_factory=list, init=False)
     _connecting: set[asyncio.Task[None]] = field(default_factory=set, init=False)
-    _refused: deque[socket.socket] = field(default_factory=deque, init=False)
+    _lobby: Lobby = field(init=False)
+
+    def __post_init__(self) -> None:
+        most = min(self.spare_files // 2, _MOST_IN_LOBBY)
+        self._lobby = Lobby(most, self._begin, self.connections.refused)
 
     async def open(self, host: str, port: int) -> tuple[str, int]:
         """Listens; returns the first address and its port. Raises OSError."""
@@ -86,7 +88,8 @@ class Listener:
             binder.close()
         for listening in self._sockets:
             listening.listen(_BACKLOG)
-            self._accepting.append(asyncio.create_task(self._accept(listening)))
+            listening.setblocking(False)
+            loop.add_reader(listening, self._accept, listening)
         bound_host, bound_port = self._sockets[0].getsockname()[:2]
         return bound_host, bound_port
 
@@ -99,74 +102,67 @@ class Listener:
         for listening in self._sockets:
             _admit_no_more(listening)
         await asyncio.sleep(_LAST_SECONDS)
-        for accepting in self._accepting:
-            accepting.cancel()
-        await asyncio.gather(*self._accepting, return_exceptions=True)
+        loop = asyncio.get_running_loop()
         for listening in self._sockets:
+            loop.remove_reader(listening)
             listening.close()
-        self._close_refused()
+        self._lobby.close()
         if self._connecting:
             _, late = await asyncio.wait(self._connecting, timeout=_GRACE_SECONDS)
             for connecting in late:
                 connecting.cancel()
             await asyncio.gather(*late, return_exceptions=True)
         # The first call of a new connection is on its way.
-        loop = asyncio.get_running_loop()
         end = loop.time() + _GRACE_SECONDS
         while self.connections.await_first_calls():
             if loop.time() >= end:
                 break
             await asyncio.sleep(_LOOK_SECONDS)
 
-    async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        for number in count():
-            # `sock_accept` does not yield while connections are pending; other tasks must run too.
-            if not number % _AT_ONCE:
-                await asyncio.sleep(0)
+    def _accept(self, listening: socket.socket) -> None:
+        """Accepts some connections; others wait until the event loop has looked at all sockets."""
+        for _ in range(_AT_ONCE):
             try:
-                connection, address = await loop.sock_accept(listening)
-            except Exception as error:  # noqa: BLE001 - whatever it is, others can still connect
+                connection, address = listening.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
                 # All other network errors concern one connection: on Linux, accept(2) also reports
                 # errors of the connection that it returns.
-                if not isinstance(error, OSError):
-                    loop.call_exception_handler({"message": "cannot accept", "exception": error})
-                elif error.errno in _EXHAUSTED:
+                if error.errno in _EXHAUSTED:
                     self.connections.exhausted(os_reason(error))
-                else:
-                    continue
-                await asyncio.sleep(_PAUSE_SECONDS)
+                    loop = asyncio.get_running_loop()
+                    loop.remove_reader(listening)
+                    loop.call_later(_PAUSE_SECONDS, self._accept_again, listening)
+                    return
                 continue
-            try:
-                self._begin(connection, str(address[0]))
-            except Exception as error:  # noqa: BLE001 - as above
-                self._failed(connection, error)
+            connection.setblocking(False)
+            host = str(address[0])
+            has_spoken = _has_spoken(connection)
+            if has_spoken is None:
+                connection.close()
+            elif reason := self._begin(connection, host, has_spoken=has_spoken):
+                self._lobby.put(connection, host, reason)
 
-    def _begin(self, connection: socket.socket, host: str) -> None:
-        """Begins with a connection, or closes it at once, without a task, if it has no place."""
-        protocol = self.connections.admit(self.server, host)
-        if protocol is None:
-            self._refuse(connection)
-            return
+    def _accept_again(self, listening: socket.socket) -> None:
+        if listening.fileno() >= 0:
+            asyncio.get_running_loop().add_reader(listening, self._accept, listening)
+
+    def _begin(self, connection: socket.socket, host: str, *, has_spoken: bool) -> str:
+        """Begins with a connection; the reason, and nothing is done, if there is no place."""
+        try:
+            protocol = self.connections.admit(self.server, host, has_spoken=has_spoken)
+        except Exception as error:  # noqa: BLE001 - whatever it is, others can still connect
+            self._failed(connection, error)
+            return ""
+        if isinstance(protocol, str):
+            return protocol
         # Its end is seen wherever the handshake is.
         protocol.end_handshake = partial(_shut_down, connection)
         connecting = asyncio.create_task(self._connect(connection, protocol, host))
         self._connecting.add(connecting)
         connecting.add_done_callback(partial(self._connected, connection))
-
-    def _refuse(self, connection: socket.socket) -> None:
-        """Closes a connection in a second: a client that is refused at once is back at once."""
-        self._refused.append(connection)
-        if len(self._refused) > min(self.spare_files // 2, _MOST_REFUSED):
-            self._refused.popleft().close()
-            return
-        if len(self._refused) == 1:
-            asyncio.get_running_loop().call_later(_REFUSED_SECONDS, self._close_refused)
-
-    def _close_refused(self) -> None:
-        for connection in self._refused:
-            connection.close()
-        self._refused.clear()
+        return ""
 
     def _connected(self, connection: socket.socket, connecting: asyncio.Task[None]) -> None:
         self._connecting.discard(connecting)
@@ -203,6 +199,81 @@ class Listener:
         finally:
             if not is_connected:
                 self.connections.leave(protocol)
+
+
+def _has_spoken(connection: socket.socket) -> bool | None:
+    """Whether a client has sent something; None if it is gone already."""
+    try:
+        return bool(connection.recv(1, socket.MSG_PEEK)) or None
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+
+
+class Lobby:
+    """A lobby: connections that found no place, until they get one or a second is over.
+
+    A client that is refused at once is back at once. One that says something in this second is
+    asked about again with `begin`, which gives the reason if there is still no place for it;
+    `refused` is told the reason and the address where the connection ends.
+    """
+
+    def __init__(
+        self, most: int, begin: Callable[..., str], refused: Callable[[str, str], None]
+    ) -> None:
+        self._most = most
+        self._begin = begin
+        self._refused = refused
+        # Each with its address, reason and end, by its file, in the order in which they came.
+        self._waiting: dict[int, tuple[socket.socket, str, str, float]] = {}
+        self._look_later: asyncio.TimerHandle | None = None
+
+    def put(self, connection: socket.socket, host: str, reason: str) -> None:
+        """Takes a connection; beyond the bound the one that has waited longest is closed."""
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + _LOBBY_SECONDS
+        self._waiting[connection.fileno()] = connection, host, reason, ends
+        if len(self._waiting) > self._most:
+            self._end(next(iter(self._waiting)))
+        elif self._look_later is None:
+            self._look_later = loop.call_later(_LOBBY_LOOK_SECONDS, self._look)
+
+    def close(self) -> None:
+        """Ends all connections that wait."""
+        for file in list(self._waiting):
+            self._end(file)
+        if self._look_later is not None:
+            self._look_later.cancel()
+
+    def _look(self) -> None:
+        loop, spoken = asyncio.get_running_loop(), select.poll()
+        for file in self._waiting:
+            spoken.register(file, select.POLLIN)
+        # Addresses without a place, so that each is asked about once.
+        full: set[str] = set()
+        for file, _ in spoken.poll(0):
+            connection, host, *_ = self._waiting[file]
+            if host in full:
+                continue
+            if not _has_spoken(connection):
+                connection.close()
+            elif self._begin(connection, host, has_spoken=True):
+                full.add(host)
+                continue
+            del self._waiting[file]
+        while (
+            self._waiting and self._waiting[first := next(iter(self._waiting))][-1] <= loop.time()
+        ):
+            self._end(first)
+        self._look_later = None
+        if self._waiting:
+            self._look_later = loop.call_later(_LOBBY_LOOK_SECONDS, self._look)
+
+    def _end(self, file: int) -> None:
+        connection, host, reason, _ = self._waiting.pop(file)
+        connection.close()
+        self._refused(reason, host)
 
 
 def _shut_down(connection: socket.socket) -> None:

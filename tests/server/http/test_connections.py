@@ -75,7 +75,7 @@ async def answers(served: Served) -> None:
 async def test_one_address_has_half_of_the_connections(
     listen: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """For one more, it gives up the one that has been silent longest."""
+    """For one more that says something, it gives up the one that has been silent longest."""
     served = await listen(settings=Settings(max_connections=8))
     first, *others = [await asyncio.open_connection(*served.address) for _ in range(4)]
     await settled()
@@ -83,10 +83,16 @@ async def test_one_address_has_half_of_the_connections(
         other.write(b"GET /livez HTTP/1.1\r\n" + HOST + b"\r\n")
         await settled()
     last = await asyncio.open_connection(*served.address)
+    await settled()
+    assert served.metric(REFUSED, reason="silent") is None
+    last[1].write(b"GET /livez HTTP/1.1\r\n")
     await closed(first[0])
     assert served.metric(REFUSED, reason="silent") == 1
     assert 'refused connection reason="silent" client="127.0.0.1"' in caplog.text
-    for reader, writer in (*others, last):
+    last[1].write(HOST + b"\r\n")
+    assert b"200" in await last[0].readline()
+    last[1].transport.abort()
+    for reader, writer in others:
         writer.write(b"GET /livez HTTP/1.1\r\n" + HOST + b"\r\n")
         assert b"200" in await reader.readline()
         writer.transport.abort()

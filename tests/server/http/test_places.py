@@ -125,6 +125,10 @@ def test_the_longest_silent_one_goes() -> None:
     one.silent_since = server.now + 1
     server.connects("a")
     assert (one.ended, two.ended) == ([], ["silent"])
+    one.has_answered, silent = False, server.places.refusal("a", has_spoken=False)
+    assert (silent, one.ended) == ("too_many_of_address", []), "it has to say something first"
+    server.connects("a")
+    assert one.ended == ["silent"], "it has had no answer"
 
 
 def test_who_waits_for_an_answer_does_not_go() -> None:
@@ -142,7 +146,7 @@ def test_an_address_replaces_few_of_its_own_in_a_second() -> None:
     for _ in range(1000):
         server.now -= 1.0
         taken += server.connects("a") is not None
-    assert 10 <= taken < 30
+    assert 100 <= taken < 130
     server.now += 60
     assert server.connects("a") is not None
 

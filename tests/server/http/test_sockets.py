@@ -183,8 +183,10 @@ async def test_a_fault_of_one_connection_is_reported_and_ends_no_other(
     """At once, to the event loop's exception handler, which logs it."""
 
     class Faulty(Connections):
-        def admit(self, server: Callable[[], asyncio.Protocol], host: str) -> Connection | None:
-            raise ValueError(f"fault in {server} for {host}")
+        def admit(
+            self, server: Callable[[], asyncio.Protocol], host: str, *, has_spoken: bool = True
+        ) -> Connection | str:
+            raise ValueError(f"fault in {server} for {host}, {has_spoken}")
 
     metrics = Metrics(CollectorRegistry(), "1.2.3")
     reported: list[object] = []
