@@ -62,7 +62,7 @@ class Ends:
 
     def is_complete(self, gang: KnownGang) -> bool:
         """Whether enough members are held, or one is bound: the others come as they come then."""
-        return len(gang.holds) >= gang.quorum or bool(self.bound(gang))
+        return gang.has_enough or bool(self.bound(gang))
 
     def bound(self, gang: KnownGang) -> Mapping[str, int]:
         """The numbers of members that somebody has bound, by node; held ones are not."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, assert_never
@@ -126,11 +127,7 @@ class Members:
             if pod.group is not None and not program.percent:
                 return pod.group
             return pod.workload.uid if pod.workload is not None else None
-        if program not in self._frames:
-            self._frames[program] = Frame(None, Timestamp(0), slots=self._slots())
-        frame = self._frames[program]
-        frame.peer = pod
-        frame.refill()
+        frame = self._frame(program, pod)
         try:
             found = shared_value(program.by(frame))
             hash(found)
@@ -138,6 +135,23 @@ class Members:
             # Lists and maps name no gang.
             return None
         return found
+
+    def role_of(self, program: GangProgram, pod: Peer) -> int | None:
+        """The number of the role of a member; None if it has none."""
+        frame = self._frame(program, pod) if program.roles else None
+        for number, role in enumerate(program.roles):
+            with suppress(EvaluationError):
+                if frame is not None and role.where(frame) is True:
+                    return number
+        return None
+
+    def _frame(self, program: GangProgram, pod: Peer) -> Frame:
+        if program not in self._frames:
+            self._frames[program] = Frame(None, Timestamp(0), slots=self._slots())
+        frame = self._frames[program]
+        frame.peer = pod
+        frame.refill()
+        return frame
 
     def _add(self, place: tuple[GangProgram, str], pod: Peer, value: Hashable) -> None:
         if not (pod.is_gated or pod.nodeName):
@@ -226,6 +240,8 @@ class KnownGang:
     says the reason to wait, and `told` is the reason that kube-scheduler knows. It is not tried
     before the time `not_before`; `tried` is the last attempt that failed.
 
+    So many of each of the `roles` are among the members that are bound together, and `role_of` has
+    the roles of waiting members by uid.
     `is_settled`: the reason is known, and stays so until a pod of the gang changes.
     `stands_until`: the end of that where too few members exist. `long_until`: before this time no
     look tries it, because an attempt took too long. `sent_at`: when kube-scheduler was last told to
@@ -242,6 +258,8 @@ class KnownGang:
     places: dict[str, str] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
     numbers: dict[str, Said] = field(default_factory=dict)
+    roles: Mapping[int | None, int] = field(default_factory=dict)
+    role_of: Mapping[str, int | None] = field(default_factory=dict)
     holds: dict[str, Hold] = field(default_factory=dict)
     seen: dict[str, tuple[object, ...]] = field(default_factory=dict)
     offers: dict[str, Offer] = field(default_factory=dict)
@@ -282,6 +300,13 @@ class KnownGang:
         return bool(self.places)
 
     @property
+    def has_enough(self) -> bool:
+        """Whether as many members are held as are bound together, and of each role."""
+        of_roles = Counter(map(self.role_of.get, self.holds))
+        is_enough = len(self.holds) >= self.quorum
+        return is_enough and all(of_roles[role] >= number for role, number in self.roles.items())
+
+    @property
     def state(self) -> Literal["waiting", "gathering", "given up"]:
         """How far it is; it stays given up until it is tried again."""
         is_given_up = self.why_given_up and self.text == given_up(self.why_given_up)
@@ -296,6 +321,13 @@ class KnownGang:
         """Its name for people: what the members share, or one of them."""
         value = self.name.value
         return f"{self.name.namespace}/{value[1]}" if isinstance(value, tuple) else self.sample
+
+
+def lacking(exist: int, quorum: int, roles: Iterable[GangRole]) -> str:
+    """What a gang lacks of which too few members exist; empty if there are enough."""
+    if exist < quorum:
+        return f"{exist} of {quorum} members exist"
+    return next((text for each in roles if (text := each.lacks)), "")
 
 
 def given_up(why: str) -> str:
@@ -327,6 +359,23 @@ class GangMember(msgspec.Struct, frozen=True):
     seconds: float = 0.0
 
 
+class GangRole(msgspec.Struct, frozen=True):
+    """A role of members: those for which `of` is true, how many are `needed`, and how many exist.
+
+    `of` is a condition about a `peer`.
+    """
+
+    of: str
+    needed: int
+    exist: int
+
+    @property
+    def lacks(self) -> str:
+        """What it waits for; empty if enough exist."""
+        text = f"{self.exist} of {self.needed} members with `{self.of}` exist"
+        return text if self.exist < self.needed else ""
+
+
 class GangExplanation(NamedClause, frozen=True):
     """The gang of the pod, as its clause sees it.
 
@@ -336,7 +385,7 @@ class GangExplanation(NamedClause, frozen=True):
     is on a node, or `not tried`; a command, which knows of nobody who gathers, says `fits`. `text`
     says what the gang waits for, or how far it is. After `againIn` seconds it is tried again.
     `exist`, `held`, `placed` and `bound` are numbers of members; the held ones have a place, too.
-    `members` are the first thousand.
+    `members` are the first thousand, and `roles` those that the clause names.
     """
 
     name: str
@@ -351,6 +400,7 @@ class GangExplanation(NamedClause, frozen=True):
     held: int
     bound: int
     members: Sequence[GangMember]
+    roles: Sequence[GangRole] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,6 +427,7 @@ def gang_of_pod(
     now: float,
     message: str,
     *,
+    roles: Sequence[GangRole] = (),
     places: bool,
 ) -> GangOfPod:
     """The gang of a pod, none of whose members is bound; `gang` is None if it is not known yet.
@@ -410,6 +461,7 @@ def gang_of_pod(
             number["held"],
             number["bound"],
             members[:_MOST_MEMBERS],
+            roles,
         )
         return GangOfPod(name.program, told, refusal, allowed)
 
@@ -425,8 +477,7 @@ def gang_of_pod(
             return found("fits", "it fits now", refusal, allowed)
         text = f"{len(gang.holds)} of {gang.quorum} members are here"
         return found("gathering", text, refusal, allowed, seconds=round(now - gang.began, 1))
-    if len(members) < quorum:
-        text = f"{len(members)} of {quorum} members exist"
+    if text := lacking(len(members), quorum, roles):
         return found("waiting", text, text)
     if gang is None or not gang.text:
         text = "whether it fits was not tried yet"
@@ -479,12 +530,13 @@ def part_of(gang: GangExplanation, pod: str, *, alone: bool) -> ExplainedPart:
     numbers = [f"{needed} needed", f"{gang.exist} exist", f"{gang.placed} have a place"]
     others = (gang.held, "held"), (gang.bound, "on nodes")
     numbers += [f"{number} {what}" for number, what in others if number]
+    roles = [f"{r.needed} needed and {r.exist} exist of pods where {r.of}" for r in gang.roles]
     shown, clause = gang.members[:_MOST_ROWS], f"{gang.policy}: {gang.clause}"
     progress, cause, hint = _words(gang, next((m for m in gang.members if m.pod == pod), None))
     is_cause = cause and (alone or gang.state in ("fits", "gathering"))
     return ExplainedPart(
         title=f"gang {gang.name} ({clause})",
-        texts=[", ".join(numbers), progress],
+        texts=[", ".join(numbers), *roles, progress],
         rows=[{"member": m.pod, "is": _presence(m), "node": m.node} for m in shown],
         more=gang.exist - len(shown),
         names={"member": "pod", "node": "node"},
@@ -532,7 +584,7 @@ _GATHERS = "nothing: all members are bound together, or the gang is given up and
 def _hint(gang: GangExplanation) -> str:
     if gang.text.startswith("PodGroup "):
         return "create the PodGroup with its number, or write one with `at least`"
-    if gang.quorum is not None and gang.exist < gang.quorum:
+    if gang.quorum is not None and lacking(gang.exist, gang.quorum, gang.roles):
         return "create the other members, or ask for fewer with `at least`"
     if gang.text.endswith(" fit") or " fit, in " in gang.text:
         return "make room for all members at the same time, or ask for fewer with `at least`"

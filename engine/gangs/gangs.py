@@ -232,7 +232,7 @@ class Gangs(DecisionPart):
         gang.holds[uid] = Hold(now, end)
         self._ends.saw(gang, uid)
         self._attempts.refusals.came(gang, uid)
-        if len(gang.holds) >= gang.quorum:
+        if gang.has_enough:
             self._complete(gang)
         return max(0.0, gang.until - now)
 
@@ -366,11 +366,13 @@ class Gangs(DecisionPart):
             self.would_pass(call)
         snapshot, pod = call.snapshot, call.context(call.snapshot).peer()
         quorum, placed = self._quorums.of(call, name), self._placed(call, name)
-        bound = self._members.on_nodes(name, placed, snapshot)
-        waiting = self._members.waiting(name, snapshot).values()
+        bound = [*self._members.on_nodes(name, placed, snapshot)]
+        waiting = [*self._members.waiting(name, snapshot).values()]
         gang, message = self.known.find(name), name.program.message(call.evaluation)
+        there = {each.uid: each for each in (pod, *waiting, *(each for _, each in bound))}
+        roles, now = self._quorums.roles(call, name, there.values()), self._clock()
         found = gang_of_pod(
-            name, gang, quorum, pod, bound, waiting, self._clock(), message, places=places
+            name, gang, quorum, pod, bound, waiting, now, message, roles=roles, places=places
         )
         if not placed:
             return found
@@ -443,9 +445,8 @@ class Gangs(DecisionPart):
         gang.asked_at, gang.priority = now, max(gang.priority, pod.peer.priority)
         if gang.gathers:
             return gang
-        found = self._quorums.read(gang, call, said)
-        if found < gang.quorum:
-            gang.say(f"{found} of {gang.quorum} members exist", now)
+        if text := self._quorums.read(gang, call, said):
+            gang.say(text, now)
             gang.stands_until, gang.is_settled = now + _STANDS_SECONDS, True
             return gang.told
         return gang

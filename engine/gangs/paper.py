@@ -124,8 +124,8 @@ class Member:
     role: int | None = None
 
     @classmethod
-    def of(cls, call: VerbCall, only: NodeRows | None = None) -> Member:
-        return cls(call, needs(call.pod.peer.requests), only)
+    def of(cls, gang: KnownGang, call: VerbCall, only: NodeRows | None = None) -> Member:
+        return cls(call, needs(call.pod.peer.requests), only, gang.role_of.get(call.pod.uid))
 
     @property
     def uid(self) -> str:
@@ -145,7 +145,7 @@ class Slots:
     def fill(self, role: int | None) -> bool:
         """Takes a slot for a member of this role; whether there is one."""
         needs_it = self.roles.get(role, 0) > 0
-        if not needs_it and self.left <= sum(self.roles.values()):
+        if self.left <= (0 if needs_it else sum(self.roles.values())):
             return False
         if needs_it:
             self.roles[role] -= 1
@@ -495,7 +495,9 @@ class Attempts:
 
         All that are needed have a place after the last one, or nobody has.
         """
-        needed = Slots(gang.quorum - len(gang.stay))
+        # Those that have places have their roles.
+        roles = {} if gang.gathers else dict(gang.roles)
+        needed = Slots(gang.quorum - len(gang.stay), roles)
         try:
             for value, rows in self._sets_of_rows(gang, members, paper, wished):
                 fitting = paper.fitting(members, needed.left, rows)
@@ -522,7 +524,7 @@ class Attempts:
 
         Those that come first are preferred.
         """
-        needed, found = gang.quorum - len(gang.stay), [Member.of(call, only)]
+        needed, found = gang.quorum - len(gang.stay), [Member.of(gang, call, only)]
         others = [pod for uid, pod in waiting.items() if uid != call.pod.uid]
         if gang.gathers:
             others = [pod for pod in others if pod.uid in gang.places.keys() - gang.stay]
@@ -532,7 +534,7 @@ class Attempts:
                 yield [*found]
             other = self.beside(pod.uid, call)
             if other is not None and gang.clause in other.plan.of_parts:
-                found.append(Member.of(other))
+                found.append(Member.of(gang, other))
         yield found
 
     def _paper(

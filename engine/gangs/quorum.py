@@ -8,7 +8,8 @@ succeeded do not come again. Quorums live as long as Gangs do.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 
 from engine.cache.tallies import Scope
@@ -16,7 +17,7 @@ from engine.clauses.gang import GangProgram
 from engine.decision.part import PartSite
 from engine.decision.verb_call import VerbCall
 from engine.fairness import MOST_HELD_OF_NAMESPACE
-from engine.gangs.gang import GangName, KnownGang, Members, Said
+from engine.gangs.gang import GangName, GangRole, KnownGang, Members, Said, lacking
 from engine.gangs.paper import Attempts
 from engine.objects.peer import FAILED, Peer, key_of
 from engine.objects.pod_group import GroupName
@@ -51,13 +52,14 @@ class Quorums:
         said = self.said(call, name)
         return said if isinstance(said, str) else self._still_wanted(call, name, said)
 
-    def read(self, gang: KnownGang, call: VerbCall, said: int) -> int:
-        """Takes the largest number that members say; the number of those that say one.
+    def read(self, gang: KnownGang, call: VerbCall, said: int) -> str:
+        """Takes the largest number that members say. Returns what the gang lacks, or an empty text.
 
-        The pod of the call has `said` one.
+        The pod of the call has `said` one; a member that says none does not count.
         """
         waiting = self._members.waiting(gang.name, call.snapshot)
-        if callable(gang.clause.number):
+        clause = gang.clause
+        if callable(clause.number) or any(callable(each.number) for each in clause.roles):
             keys = {uid: key_of(pod) for uid, pod in waiting.items()}
             gang.numbers = self._numbers(gang, keys, partial(self._attempts.beside, call=call))
         else:
@@ -65,7 +67,27 @@ class Quorums:
         told = {uid: number for uid, (_, number) in gang.numbers.items()} | {call.pod.uid: said}
         known = [number for number in told.values() if isinstance(number, int)]
         gang.quorum = self._still_wanted(call, gang.name, max(known))
-        return len(known)
+        there = [waiting[uid] for uid, number in told.items() if number and uid in waiting]
+        roles = self.roles(call, gang.name, there)
+        gang.roles = {number: role.needed for number, role in enumerate(roles)}
+        gang.role_of = {uid: self._members.role_of(clause, pod) for uid, pod in waiting.items()}
+        return lacking(len(known), gang.quorum, roles)
+
+    def roles(self, call: VerbCall, name: GangName, pods: Iterable[Peer]) -> Sequence[GangRole]:
+        """The roles of a gang, as the pod of a call says them, and how many of the pods have each.
+
+        Once members have ended, those that exist are enough.
+        """
+        program, said = name.program, self.said(call, name)
+        is_less = isinstance(said, str) or self._still_wanted(call, name, said) < said
+        exist = Counter(self._members.role_of(program, pod) for pod in pods)
+        found = list[GangRole]()
+        for number, role in enumerate(program.roles):
+            needed = self._evaluated(call, program, role.number)
+            needed = needed if isinstance(needed, int) else 0
+            least = min(needed, exist[number]) if is_less else needed
+            found.append(GangRole(role.text, least, exist[number]))
+        return found
 
     def of_gathering(self, gang: KnownGang) -> int | str:
         """How many are placed together as members with places say it now, or why it is not told.
@@ -87,6 +109,20 @@ class Quorums:
     def said(self, call: VerbCall, name: GangName) -> int | str:
         """The number that the pod of a call says, or why that cannot be told."""
         program = name.program
+        of_roles = [self._evaluated(call, program, role.number) for role in program.roles]
+        if texts := [each for each in of_roles if isinstance(each, str)]:
+            return texts[0]
+        least = sum(each for each in of_roles if isinstance(each, int))
+        of_all = self._said_of_all(call, name) if program.number is not None or not least else least
+        if isinstance(of_all, str):
+            return of_all
+        most = MOST_HELD_OF_NAMESPACE
+        found = max(of_all, least)
+        return found if found <= most else f"more than {most:,} members"
+
+    def _said_of_all(self, call: VerbCall, name: GangName) -> int | str:
+        """The same of all members, whatever their roles are."""
+        program = name.program
         number: object = program.number
         replicas: int | None = None
         if isinstance(name.value, GroupName) and number is None:
@@ -101,6 +137,15 @@ class Quorums:
             replicas = workload.replicas if workload is not None else None
             if replicas is None and (number is None or program.percent):
                 return "the number of its members is not known"
+        if number is None:
+            number = replicas
+        found = self._evaluated(call, program, number, replicas if program.percent else 100)
+        return found if isinstance(found, str) else max(1, found)
+
+    def _evaluated(
+        self, call: VerbCall, program: GangProgram, number: object, replicas: int | None = 100
+    ) -> int | str:
+        """A number of a clause in percent of the replicas, or why it cannot be told."""
         if callable(number):
             call.evaluation.time.charge(program.policy)
             try:
@@ -110,14 +155,8 @@ class Quorums:
                 return "its number of members cannot be evaluated"
             finally:
                 call.evaluation.time.rest()
-        if number is None:
-            number = replicas
-        elif program.percent:
-            assert replicas is not None, "a percentage is of the replicas"
-            number = math.ceil(float(number) * replicas / 100)  # type: ignore[arg-type]
-        found = max(1, int(number))  # type: ignore[call-overload]
-        most = MOST_HELD_OF_NAMESPACE
-        return found if found <= most else f"more than {most:,} members"
+        assert replicas is not None, "a percentage is of the replicas"
+        return max(0, math.ceil(float(number) * replicas / 100))  # type: ignore[arg-type]
 
     def _still_wanted(
         self, call: VerbCall, name: GangName, number: int, held: Iterable[Peer] = ()

@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any
 
 from grammar.clauses import parts, reading
 from grammar.clauses.kind import ClauseChecker, ClauseKind, ClausePart, Line, expression
 from grammar.clauses.reading import Child
 from grammar.messages import catalogue
+from grammar.messages.catalogue import ParseError
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.ast import NO_SPAN, Expr
 from grammar.tree.clause_parts import Bound, ClauseThatRejects, SchedulerNeed
-from grammar.tree.printer import print_length
+from grammar.tree.printer import print_expression, print_length
 from grammar.tree.source import Span
+from grammar.tree.types import BOOL
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """How many members are needed: of all, or of those for which `where` is true: of a role.
+
+    `percent` says that it is a percentage of the wanted replicas.
+    """
+
+    amount: float | Expr
+    percent: bool = False
+    where: Expr | None = None
+    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,19 +37,23 @@ class Gang(ClauseThatRejects):
     """A gang: pods that are bound together or not at all, and held until enough are there.
 
     Its members are the pods of the namespace with the same value of `by`. Without a `by` they are
-    the pods of the named PodGroup, else of the workload. `at_least` so many must be there, or so
-    many `percent` of the wanted replicas; without it, the number of the group, or all of these. All
-    members are on nodes with one value of `within`.
+    the pods of the named PodGroup, else of the workload. The `numbers` say how many must be there:
+    of all at most once, and of each role. Without any it is the number of the group, or all wanted
+    replicas. All members are on nodes with one value of `within`.
     """
 
     _: KW_ONLY
     by: Expr | None = None
-    at_least: float | Expr | None = None
-    percent: bool = False
+    numbers: tuple[Needed, ...] = ()
     within: Expr | None = None
     seconds: float = 60.0
     seconds_span: Span = field(default=NO_SPAN, compare=False)
     scheduler_needs = frozenset[SchedulerNeed]({"one decider"})
+
+    @property
+    def of_all(self) -> Needed | None:
+        """How many of all members are needed; None where only roles, or nothing, say it."""
+        return next((each for each in self.numbers if each.where is None), None)
 
     @property
     def held_seconds(self) -> float:
@@ -51,15 +71,54 @@ class Gang(ClauseThatRejects):
 _KEYS: tuple[str, ...] = ("string", "int", "double", "bool", "dyn", "error")
 
 
-def _without_number(gang: Gang) -> Diagnostic | None:
-    if gang.by is None or gang.at_least is not None:
-        return None
-    return catalogue.gang_without_number(gang.name_span)
+def _made(numbers: tuple[Needed | Expr, ...] = (), **given: Any) -> Gang:
+    """The gang of the parts as they are written: what is behind an `at least` belongs to it."""
+    found = list[Needed]()
+    for each in numbers:
+        if isinstance(each, Needed):
+            found.append(each)
+        elif not found or found[-1].where is not None:
+            hint = "write `by` and what the pods have in common, or `at least 1` before this"
+            message = "the pods of a gang have the same value, and `where` is for some of them"
+            raise ParseError(catalogue.unfit_for_gang(message, each.span, hint))
+        else:
+            found[-1] = replace(found[-1], where=each)
+    return Gang(numbers=tuple(found), **given)
 
 
-def _least_lines(at_least: float | Expr | None, percent: bool) -> Iterator[Line]:
-    if at_least is not None:
-        yield from parts.bound_lines(Bound("at least", at_least, percent))
+def _unfit(message: str, span: Span) -> Diagnostic:
+    return catalogue.unfit_for_gang(message, span, "write a number, such as `at least 8`")
+
+
+def _mistake(gang: Gang) -> Diagnostic | None:
+    if gang.by is not None and not gang.numbers:
+        return catalogue.gang_without_number(gang.name_span)
+    of_all = [each for each in gang.numbers if each.where is None]
+    return catalogue.twice("at least", "the gang", of_all[1].span) if len(of_all) > 1 else None
+
+
+def _read_number(c: list[Child]) -> Needed:
+    return Needed(*reading.amount_of(c, "number of members", 1), span=reading.span_of(c))
+
+
+def _number_lines(needed: Needed) -> Iterator[Line]:
+    bound = Bound("at least", needed.amount, needed.percent, span=needed.span)
+    ((words, number, span),) = parts.bound_lines(bound)
+    if needed.where is None:
+        yield words, number, span
+    else:
+        words += print_expression(number) if number is not None else ""
+        yield f"{words} of pods where ", needed.where, needed.span
+
+
+def _checked_number(needed: Needed, by: ClauseChecker) -> Needed:
+    amount = parts.checked_number(needed.amount, "the number of a gang", parts.LASTING, by)
+    if (where := needed.where) is not None:
+        asked = "`of pods where` of a gang, which reads only the peer"
+        where = by.check(where, BOOL, parts.PEER_ALONE, asked)
+        if needed.percent:
+            by.found.append(_unfit("a percentage is one of all wanted replicas", needed.span))
+    return replace(needed, amount=amount, where=where)
 
 
 def _read_hold(c: list[Child]) -> tuple[float, Span]:
@@ -72,25 +131,22 @@ def _hold_lines(seconds: float, span: Span) -> Iterator[Line]:
 
 
 def _checked(gang: Gang, by: ClauseChecker) -> Gang:
-    members, least = gang.by, gang.at_least
+    members, of_all = gang.by, gang.of_all
     if members is not None:
         where = "`of pods by`, which reads only the peer"
         members = by.check(members, None, parts.PEER_ALONE, where)
         if members.type.name not in _KEYS:
             expected = "a value that names a gang"
             by.found.append(catalogue.wrong_type(members.type, expected, members.span))
-        if gang.percent:
-            hint = "write a number, such as `at least 8`"
+        if of_all is not None and of_all.percent:
             message = "a percentage is one of wanted replicas, and these pods have none"
-            at = least.span if isinstance(least, Expr) else gang.name_span
-            by.found.append(catalogue.unfit_for_gang(message, at, hint))
-    if least is not None:
-        least = parts.checked_number(least, "the number of a gang", parts.LASTING, by)
-    return replace(gang, by=members, at_least=least)
+            at = of_all.amount.span if isinstance(of_all.amount, Expr) else gang.name_span
+            by.found.append(_unfit(message, at))
+    return replace(gang, by=members)
 
 
 GANG = ClauseKind(
-    Gang,
+    _made,
     "the gang",
     'gang "x" { of replicas within node.zone }',
     parts.POD,
@@ -104,13 +160,17 @@ GANG = ClauseKind(
         ),
         ClausePart(
             "at_least",
-            lambda c: reading.amount_of(c, "number of members", 1),
-            _least_lines,
-            fields=("at_least", "percent"),
+            _read_number,
+            _number_lines,
+            _checked_number,
+            fields=("numbers",),
+            repeats=True,
         ),
+        ClausePart("of_where", reading.expr_of, lambda _: (), fields=("numbers",), repeats=True),
         expression("within", parts.checked_domain),
         ClausePart("for_at_most", _read_hold, _hold_lines, fields=("seconds", "seconds_span")),
     ),
     _checked,
-    mistake=_without_number,
+    mistake=_mistake,
+    wide=True,
 )

@@ -126,6 +126,7 @@ class ClauseKind:
 
     In messages a clause is `called` so. `when` has the names that a `when` may read. `check` gives
     the checked clause where its parts are checked; `mistake` is an error of the clause as written.
+    A kind with parts that repeat may be `wide`: it stays on one line if that is short.
     """
 
     make: Callable[..., AnyClause]
@@ -135,10 +136,11 @@ class ClauseKind:
     parts: tuple[ClausePart, ...]
     check: Callable[[Any, ClauseChecker], AnyClause] = lambda clause, _: clause
     mistake: Callable[[Any], Diagnostic | None] = lambda _: None
+    wide: bool = False
 
     @property
     def repeats(self) -> bool:
-        return any(part.repeats for part in self.parts)
+        return not self.wide and any(part.repeats for part in self.parts)
 
     def build(self, c: list[Child]) -> AnyClause:
         """The clause of what the parser has read."""

@@ -73,7 +73,8 @@ def _numbers(policy: Policy) -> Iterator[tuple[float | ast.Expr | None, bool, st
         yield spread.skew, False, "skew", 1, spread.name_span
         yield spread.min_domains, False, "number of domains", 1, spread.name_span
     for gang in of_kind(items, Gang):
-        yield gang.at_least, gang.percent, "number of members", 1, gang.name_span
+        for needed in gang.numbers:
+            yield needed.amount, needed.percent, "number of members", 1, gang.name_span
 
 
 # ---- limits that keep their own pods out

@@ -130,9 +130,9 @@ MUTANTS: Sequence[Mutant] = (
     ),
     Mutant(
         "a gang is released one member early",
-        "engine/gangs/gangs.py",
-        "        if len(gang.holds) >= gang.quorum:\n",
-        "        if len(gang.holds) >= gang.quorum - 1:\n",
+        "engine/gangs/gang.py",
+        "        is_enough = len(self.holds) >= self.quorum\n",
+        "        is_enough = len(self.holds) >= self.quorum - 1\n",
         binds=True,
     ),
     Mutant(

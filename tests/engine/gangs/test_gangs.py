@@ -240,7 +240,7 @@ def test_no_rack_has_room() -> None:
     assert world.ask("a0") == "policy p: together: 3 of 4 members fit, in y"
 
 
-SSD = {"spec": {"nodeSelector": {"disk": "ssd"}}}
+SSD: Any = {"spec": {"nodeSelector": {"disk": "ssd"}}}
 
 
 @pytest.mark.parametrize(

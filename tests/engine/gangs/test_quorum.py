@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -153,3 +154,57 @@ def test_a_deployment_that_is_scaled_down() -> None:
     world.cache.put_controller(decode_controller("StatefulSet", builders.raw(owner)))
     world.now += 2
     assert isinstance(world.ask("a0"), list)
+
+
+ROLES = """gang "g" { of pods by peer.labels["job"] PARTS
+  at least 1 of pods where peer.labels["role"] == "chief"
+  at least 2 of pods where peer.labels["role"] in ["worker", "chief"] }"""
+
+
+@pytest.mark.parametrize(
+    ("parts", "roles", "said"),
+    [
+        ("", "cww", ""),
+        ("", "wwww", '0 of 1 members with `peer.labels["role"] == "chief"` exist'),
+        ("", "cccc", "0 of 2 members with"),
+        ("", "cxx", "0 of 2 members with"),
+        ("", "cw", "2 of 3 members exist"),
+        ("at least 4", "cww", "3 of 4 members exist"),
+        ("at least 4", "cwwx", ""),
+        # There is room for four: the chief has to be among them, whatever its name is.
+        ("", "wwwwwc", ""),
+        ("at least 4", "xxxxwwxc", ""),
+        ("at least 5", "cwwxx", "4 of 5 members fit"),
+    ],
+)
+def test_roles(parts: str, roles: str, said: str) -> None:
+    """A member has the first role that is its own, and counts for no other one."""
+    world, names = World({"n1": "4"}, parts, gang=ROLES), {"c": "chief", "w": "worker", "x": "x"}
+    for number, role in enumerate(roles):
+        world.create(f"a{number}")
+        world.pods[f"a{number}"]["metadata"]["labels"]["role"] = names[role]
+        world.watch(f"a{number}")
+    answer = world.ask(last := f"a{len(roles) - 1}")
+    shown = world.gangs.of_pod(world.engine.opened(builders.raw(world.pods[last]))[0])
+    assert shown is not None
+    assert [each.exist for each in shown.told.roles] == [roles.count("c"), roles.count("w")]
+    assert said in shown.told.text
+    (gang,) = world.gangs.known
+    placed = Counter(roles[int(gang.keys[uid][-1])] for uid in gang.places)
+    if said:
+        assert said in answer
+        assert not placed
+    else:
+        assert placed["c"] >= 1
+        assert placed["w"] >= 2
+        assert placed.total() == gang.quorum
+
+
+def test_a_gang_with_roles_goes_on_with_those_that_are_left() -> None:
+    world = Ending({"n1": "4"}, gang=ROLES.replace("PARTS", ""))
+    for name, role in (("a0", "chief"), ("a1", "worker"), ("a2", "worker")):
+        world.create(name)
+        world.pods[name]["metadata"]["labels"]["role"] = role
+        world.watch(name)
+    world.end("a0")
+    assert isinstance(world.ask("a1"), list)

@@ -12,6 +12,7 @@ from policies.validation import Validator, check_source
 from tests.grammar.rules import helpers
 
 BY = 'of pods by peer.labels["job"]'
+ROLE = 'at least 1 of pods where peer.labels["role"] == "chief"'
 
 
 def said(items: str) -> list[str]:
@@ -46,6 +47,16 @@ def wait(condition: str, length: str = "1m") -> str:
         (gang(f"{BY} at least now.getHours()"), ["P0111 now"]),
         (gang(f"{BY} at least size(node.labels)"), ["P0111 node.labels"]),
         (gang("of pods by pod.name at least 2"), ["P0111 pod.name"]),
+        (gang(f"{BY} {ROLE} at least 4 of pods where peer.priority > 5"), []),
+        (gang(f"{BY} at least 5 {ROLE} message 'm'"), []),
+        (gang(f"{ROLE} at least 50%"), []),
+        (gang(f"{BY} at least 5 {ROLE} at least 5"), ["P0201 at least 5"]),
+        (gang(f"{BY} {ROLE} of pods where true"), ["P0214 true"]),
+        (gang("of pods where peer.priority > 5 at least 2"), ["P0214 peer.priority > 5"]),
+        (gang(f"{BY} at least 50% of pods where peer.priority > 5"), ["P0214 at least 50%"]),
+        (gang(f"{BY} at least 0 of pods where peer.priority > 5"), ["P0204 0"]),
+        (gang(f"{BY} at least 1 of pods where pod.name == ''"), ["P0111 pod.name"]),
+        (gang(f"{BY} at least 1 of pods where peer.name"), ["P0105 peer.name"]),
         (gang("of pods by peer.labels at least 2"), ["P0105 peer.labels"]),
         (gang("within pod.name"), ["P0111 pod.name"]),
         (gang("within node.labels"), ["P0105 node.labels"]),

@@ -42,6 +42,8 @@ policy   shop in namespace 'shop' {   # main policy
     of replicas }
   gang "by" { at least 8 of pods by peer.labels['job'] }
   gang "whole" { }
+  gang "roles" { of pods by peer.labels['job'] at least 1
+    of pods where peer.labels['r'] == 'a' at least n of pods where peer.labels['r'] == 'b' }
   bind "ready" { message "m" wait until a||b  for at most 3600s require c }
   # the end
 }
@@ -80,6 +82,11 @@ policy shop in namespace "shop" {  # main policy
   gang "g" when a { of replicas at least n% within node.labels["rack"] for at most 90s message "m" }
   gang "by" { of pods by peer.labels["job"] at least 8 }
   gang "whole" { of replicas }
+  gang "roles" {
+    of pods by peer.labels["job"]
+    at least 1 of pods where peer.labels["r"] == "a"
+    at least n of pods where peer.labels["r"] == "b"
+  }
   bind "ready" {
     require c
     wait until a || b for at most 1h
