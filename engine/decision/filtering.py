@@ -29,6 +29,7 @@ from engine.program.columns import ByKind, Freshness, KindsOf, Moments, grown, n
 from engine.program.frame import Evaluation, Frame
 from engine.program.policy_time import CallTime
 from engine.program.program import FilterProgram
+from engine.program.tables import NoRowError
 from grammar.messages.texts import shown
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.time import NEVER
@@ -39,23 +40,29 @@ _MOST_REJECTIONS = 1000
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """The reason to reject a node: a clause does not hold, fails, or needs an unknown node."""
+    """The reason to reject a node: a clause does not hold, fails, or needs an unknown node.
+
+    `lacks` says which table has no row to judge by; then the words of the clause do not hold.
+    """
 
     clause: FilterProgram
     error: str | None = None
     known: bool = True
+    lacks: str = ""
 
     def text(self, evaluation: Evaluation) -> str:
         """The text for an answer: the same for all errors of a clause.
 
         Raises ExpensivePolicyError.
         """
+        if self.lacks:
+            return f"{self.clause.name}: {self.lacks}"
         return self.clause.message(evaluation) if self.known else UNKNOWN_NODE
 
     def verdict(self, text: str) -> Rejected:
         clause, error = self.clause, self.error or ""
         # No eviction helps where a clause cannot be evaluated.
-        resolvable = clause.resolvable and self.known and not error
+        resolvable = clause.resolvable and self.known and not (error or self.lacks)
         name = clause.policy, clause.name
         return Rejected(text, *name, resolvable, waits=not self.known, error=error)
 
@@ -112,13 +119,13 @@ class FilterMemo:
             return Decision(codes, (FEASIBLE,), known_rows)
         counts: list[int] = np.bincount(codes, minlength=len(rejections)).tolist()
         # A clause has a rejection for each error, and one text, which is made once.
-        texts: dict[tuple[FilterProgram, bool], str] = {}
+        texts: dict[tuple[FilterProgram, bool, str], str] = {}
         verdicts: list[Verdict] = []
         for rejection, count in zip(rejections, counts, strict=True):
             if rejection is None or not count:
                 verdicts.append(FEASIBLE)
                 continue
-            key = rejection.clause, rejection.known
+            key = rejection.clause, rejection.known, rejection.lacks
             if (text := texts.get(key)) is None:
                 text = texts[key] = rejection.text(evaluation)
             verdicts.append(rejection.verdict(text))
@@ -425,9 +432,11 @@ def judge(clause: FilterProgram, frame: Frame) -> Rejection | None:
         try:
             if require(frame) is not True:
                 return Rejection(clause)
-        except MissingError:
+        except MissingError as error:
             if not clause.passes_missing:
-                return Rejection(clause)
+                return Rejection(
+                    clause, lacks=error.reason if isinstance(error, NoRowError) else ""
+                )
         except EvaluationError as error:
             if not clause.ignores_errors:
                 return Rejection(clause, shown(str(error)))

@@ -52,9 +52,9 @@ _NODES = 8
 _MOST_PORTIONS = 2_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Objection:
-    """An objection of one clause: the nodes that it rejects, of the nodes in question.
+    """An objection of one clause: the nodes that it rejects with one text, of those in question.
 
     `errors` are the evaluations that failed, by index; `message` is the text of a rejection.
     `is_mutual` says that the limit belongs to pods that are there, or may end there. `opening` is
@@ -152,6 +152,12 @@ class ClauseResults:
         index = bisect_left(self.names, name)
         return [o for o in self.objections if o.refused[index]]
 
+    def on(self, name: str) -> list[Objection]:
+        """Each clause once, with the text that it has for a node."""
+        clauses = {(o.policy, o.name, o.is_mutual): o for o in reversed(self.objections)}
+        own = {(o.policy, o.name, o.is_mutual): o for o in self.against(name)}
+        return list({**dict(reversed(clauses.items())), **own}.values())
+
 
 class Inspection:
     """An inspection of one pod on these sorted nodes, or on all. Only one at a time is valid.
@@ -237,8 +243,12 @@ class Inspection:
         found: list[Objection] = []
         for clause in program.of(FilterProgram):
             rejections = yield from self._rejections(clause)
-            errors = {i: r.error for i, r in enumerate(rejections) if r is not None and r.error}
-            found.append(self.objection(clause, clause, _mask_of(rejections), errors))
+            # Of nodes without a row in a table the words of the clause say nothing.
+            for lacks in dict.fromkeys(r.lacks if r is not None else "" for r in rejections):
+                these = [r if r is not None and r.lacks == lacks else None for r in rejections]
+                errors = {i: r.error for i, r in enumerate(these) if r is not None and r.error}
+                text = Rejection(clause, lacks=lacks).text(self._unhurried)
+                found.append(self.objection(clause, clause, _mask_of(these), errors, text=text))
         for counted in program.counts:
             # Nodes that are full without pods in flight.
             headrooms = yield from self._count(counted)
@@ -268,11 +278,15 @@ class Inspection:
         refused: Mask,
         errors: Mapping[int, str] = MappingProxyType({}),
         *,
+        text: str = "",
         rest: str = "",
         is_mutual: bool = False,
     ) -> Objection:
-        """The objection of a clause to some nodes; `rest` is what its message goes on with."""
-        text = said.message(self._unhurried)
+        """The objection of a clause to some nodes.
+
+        `text` stands for its message, and `rest` is what that goes on with.
+        """
+        text = text or said.message(self._unhurried)
         opening, text = (text, f"{text}: {rest}") if rest else ("", text)
         return Objection(said.policy, said.name, program, refused, errors, text, is_mutual, opening)
 

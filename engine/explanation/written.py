@@ -374,7 +374,7 @@ def clauses_on(
     """
     against, frame = found.against(name), found.inspection.frame_at(name)
     said = []
-    for objection in against if rejecting else found.objections:
+    for objection in against if rejecting else found.on(name):
         clause = written.find(objection.policy, objection.name)
         refuses = objection in against
         said.append(

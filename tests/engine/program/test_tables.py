@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.cache.cache import Cache
-from engine.decision.verdict import Feasible
+from engine.decision.verdict import Feasible, Rejected
 from engine.engine import Engine
 from engine.program.policy_time import DecisionTime
 from engine.program.tables import Table, TableSpec
@@ -75,6 +75,22 @@ def test_a_filter_reads_the_row_of_each_node() -> None:
     assert world.passing() == ["n2"]
     world.take({"n1": 1, "n2": 5})
     assert world.passing() == ["n1"], "what was evaluated from the old table is forgotten"
+
+
+def test_a_node_without_a_row_is_not_told_the_words_of_the_clause() -> None:
+    rule = 'filter "f" { require data.load[node.name].cpu < quantity("4") message "it is hot" }'
+    world = World(rule)
+
+    def told() -> list[str]:
+        decided = world.engine.filter(world.pod, ["n1", "n2"], None, math.inf)
+        return [each.reason for each in decided if isinstance(each, Rejected)]
+
+    assert told() == ["policy p: f: no rows in `data.load`"] * 2
+    world.take({"n1": 5, "10.0.0.1:9100": 5})
+    assert told() == ["policy p: it is hot", "policy p: f: no row in `data.load`"]
+    world.nanos += 61 * SECOND
+    stale = "policy p: f: only a stale row in `data.load`"
+    assert told() == [stale, "policy p: f: no row in `data.load`"]
 
 
 def test_a_score_reads_it_too() -> None:
