@@ -27,7 +27,7 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test thorough properties processes others hostile answers check fmt e2e e2e-all e2e-smoke contract e2e-installed differential differential-cel portable fgd rollouts repair repair-faults chaos chaos-mutants simulated bench instructions kube conformance \
-	image-test sbom krew release help lock versions openapi crds examples site clean
+	image-test sbom krew release help lock versions openapi crds schema examples site clean
 .DELETE_ON_ERROR:
 
 help:  ## list the targets
@@ -265,6 +265,9 @@ openapi: .venv/stamp  ## write docs/openapi.yaml from the structs of the API
 
 crds: .venv/stamp  ## write the definitions of policy objects from their structs
 	.venv/bin/python -m tests.support.definitions
+
+schema: .venv/stamp  ## write the JSON schema of a PlacetConfiguration
+	.venv/bin/python -m tests.support.configuration_schema > deploy/editors/placet-configuration.schema.json
 
 examples: .venv/stamp  ## write deploy/examples from the library
 	.venv/bin/python -m tests.support.library_examples

@@ -35,13 +35,14 @@ from engine.cache.pod_manifests import DEFAULT_NAMESPACE, POD_TYPES, PodQuery, r
 from engine.cards.node_cards import TAKEN
 from engine.enforced import EnforcedPolicies
 from engine.explanation.explanation import Asker
-from engine.objects.request_pod import BYPASS, EARLIER_BYPASS, FORM
+from engine.objects.request_pod import BYPASS, FORM
 from engine.objects.workload_pods import kind_called
 from engine.program.tables import TableSpec
 from grammar.meaning.schema import load_schema
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import LINES, escaped
 from policies.disk import expanded
+from policies.manifest_text import GROUP
 
 if TYPE_CHECKING:
     from cli.live import LiveCluster
@@ -232,9 +233,9 @@ def misspelt_annotations(body: bytes) -> Iterator[tuple[str, str]]:
     """
     pod = msgspec.json.decode(body)
     by_name = {known.rpartition("/")[2]: known for known in _ANNOTATIONS}
-    groups = {known.partition("/")[0] for known in (*_ANNOTATIONS, EARLIER_BYPASS)}
+    groups = {GROUP, *(known.partition("/")[0] for known in _ANNOTATIONS)}
     for key in pod.get("metadata", {}).get("annotations") or {}:
-        if key in (*_ANNOTATIONS, EARLIER_BYPASS):
+        if key in _ANNOTATIONS:
             continue
         group, _, name = key.rpartition("/")
         if nearest(group, groups) and (close := nearest(name, by_name)) is not None:

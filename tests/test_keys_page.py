@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from cli.main import main
-from engine.objects.request_pod import EARLIER_BYPASS
 from policies.manifest_text import GROUP
 from server.capabilities.table import CAPABILITIES
 from tests.support.builders import kubectl_list, node, pod
@@ -17,17 +16,16 @@ PAGE = (ROOT / "docs" / "keys.md").read_text(encoding="utf-8")
 SOURCE = ("cli", "engine", "grammar", "policies", "server")
 # Those of no capability: opting in, the gate, exempt pods, requeues and the Lease.
 CORE = {
-    *("placet.dev/scheduling", "placet.dev/gate", "placet.dev/bypass", f"{GROUP}/bypass"),
+    *("placet.dev/scheduling", "placet.dev/gate", "placet.dev/bypass"),
     *(f"{GROUP}/{name}" for name in ("Evaluate", "wanted-by", "released")),
 }
 _KEY = re.compile(rf"(?:placet\.dev|{re.escape(GROUP)})/(?!v[0-9])[A-Za-z][A-Za-z-]*")
 
 
 def keys_of_source() -> set[str]:
-    """Those that are written out, and the one that is made of the group of the policies."""
     files = (file for name in SOURCE for file in (ROOT / name).rglob("*"))
     texts = (f.read_text(encoding="utf-8") for f in files if f.suffix in (".py", ".policy"))
-    return {EARLIER_BYPASS, *(key for text in texts for key in _KEY.findall(text))}
+    return {key for text in texts for key in _KEY.findall(text)}
 
 
 def test_the_page_has_every_key_of_the_source() -> None:

@@ -1,12 +1,11 @@
-"""Command `schema`: what policies can read, and the fields of a configuration of `placet serve`."""
+"""Command `schema`: what policies can read."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import re
 
-from cli.command import CommandError, Exit, flags_of
+from cli.command import Exit, flags_of
 from cli.console import lines, show, table
 from cli.render import put_findings
 from grammar.checker.policy_checker import VARIABLES
@@ -22,7 +21,6 @@ examples:
   placet schema
   placet schema node
   placet schema pod.spec.containers.resources
-  placet schema --configuration
 """
 _STEP = re.compile(r"[^.\[\]]+|\[[^\]]*\]")
 
@@ -31,23 +29,12 @@ ARGUMENTS = flags_of(
     """
   [PATH]
     a variable or a type with fields, as in node.status; without PATH, all variables
-  --configuration
-    print the JSON schema of a PlacetConfiguration instead, for editors
 """,
     {"PATH": str},
 )
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.configuration:
-        if args.path is not None:
-            hint = f"leave out --configuration or `{args.path}`"
-            raise CommandError("--configuration takes no path", hint)
-        # These imports take longer than all others together.
-        from cli.serving.placet_configuration import schema as configuration  # noqa: PLC0415
-
-        print(json.dumps(configuration(), indent=2, ensure_ascii=False))
-        return Exit.OK
     schema = load_schema()
     if args.path is None:
         rows = table("variable", "type", "is", "can be read in")

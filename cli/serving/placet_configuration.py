@@ -215,14 +215,6 @@ def view_port(text: str) -> int | None:
     return int(text)
 
 
-_DURATION = {
-    "type": ["string", "integer"],
-    "pattern": "^([+-]?([0-9.]+([nuµμm]?s|[mhdw]))+|[+-]?0)$",
-    "minimum": 0,
-    "maximum": 0,
-}
-_NUMBER = {"type": ["integer", "string"], "minimum": 1, "pattern": "^[0-9]+$"}
-_TEXT = {"type": ["string", "number"]}
 # The types of values, by the word for the value or by the flag.
 _TYPES: Mapping[str, Read] = {
     "HOST:PORT": address,
@@ -237,23 +229,6 @@ _TYPES: Mapping[str, Read] = {
     "--tls-secret": _secret,
     "--webhook-configuration": _object_name,
 }
-# What a text of the file may be. An editor may take what Placet refuses, and never the other way
-# round.
-_SCHEMAS: Mapping[str, Mapping[str, object]] = {"TIME": _DURATION, "N": _NUMBER}
-
-
-def _schema_of(flag: Flag) -> Mapping[str, object]:
-    """What the field of a flag may be, as a JSON schema with its help."""
-    about = {"description": flag.help}
-    if flag.is_switch:
-        return {**about, "type": "boolean"}
-    if flag.choices is not None:
-        return {**about, "enum": flag.choices}
-    if flag.many:
-        return {**about, "type": "array", "items": {"type": "string"}}
-    return {**about, **_SCHEMAS.get(flag.metavar, _TEXT)}
-
-
 FLAGS = flags_of(_TABLE, _TYPES)
 
 
@@ -261,7 +236,7 @@ FLAGS = flags_of(_TABLE, _TYPES)
 
 KIND = "PlacetConfiguration"
 API_VERSION = "placet.dev/v1alpha1"
-_HEAD = {"apiVersion": API_VERSION, "kind": KIND}
+HEAD = {"apiVersion": API_VERSION, "kind": KIND}
 _SWITCH = {"true": True, "false": False}
 # A switch, a text, or the texts of a list.
 Value = bool | str | list[str]
@@ -296,7 +271,7 @@ class PlacetConfiguration:
 
     def text(self) -> str:
         """The same as a file, with the defaults; each line says where its value is from."""
-        lines = [f"{key}: {value}\n" for key, value in _HEAD.items()]
+        lines = [f"{key}: {value}\n" for key, value in HEAD.items()]
         for flag in FIELDS:
             value: Value | None = False if flag.is_switch else [] if flag.many else flag.default
             origin = "default"
@@ -311,21 +286,6 @@ class PlacetConfiguration:
 
 # The flags that are fields: the others name the file, and print what is in force.
 FIELDS = tuple(flag for flag in FLAGS if flag.key not in ("config", "print_config"))
-
-
-def schema() -> Mapping[str, object]:
-    """The JSON schema of a PlacetConfiguration, for editors."""
-    head = {key: {"const": value} for key, value in _HEAD.items()}
-    fields = {flag.field: _schema_of(flag) for flag in FIELDS}
-    return {
-        "$schema": "http://json-schema.org/draft-07/schema#",
-        "title": KIND,
-        "description": "The flags of `placet serve` as fields of a file.",
-        "type": "object",
-        "required": [*_HEAD],
-        "additionalProperties": False,
-        "properties": {**head, **fields},
-    }
 
 
 def placet_configuration(
@@ -370,7 +330,7 @@ def _in_file(name: str) -> Iterator[Given]:
     known = {flag.field: flag for flag in FIELDS}
     for key, written in document.value.items():
         place = f"{name}:{document.line(str(key))}"
-        if key in _HEAD:
+        if key in HEAD:
             continue
         flag = known.get(key)
         if flag is None:
@@ -388,7 +348,7 @@ def _document(name: str) -> Document:
     if len(found) != 1 or not isinstance(found[0].value, dict):
         raise CommandError(f"`{name}` is not one {KIND}", head)
     (document,) = found
-    for key, wanted in _HEAD.items():
+    for key, wanted in HEAD.items():
         if (written := document.value.get(key)) != wanted:
             said = f"is `{written}`" if key in document.value else "is missing"
             raise CommandError(f"`{key}` of `{name}` {said}", head)

@@ -23,7 +23,7 @@ from engine.counting.in_flight_pods import GroupIds
 from engine.counting.pod_counter import PodCounter
 from engine.objects.peer import Peer, key_of, placed_pod, values_at
 from engine.objects.remembered import Remembered, bytes_of
-from engine.objects.request_pod import BYPASS, EARLIER_BYPASS, Namespace
+from engine.objects.request_pod import BYPASS, Namespace
 from engine.program.frame import MEMO_BYTES, CheckDeadline, Evaluate, Evaluation, Frame, unlimited
 from engine.program.program import CountClause, Program
 from grammar.values.errors import EvaluationError
@@ -127,7 +127,7 @@ class MutualLimit:
         counts, applies = clause.mutual.counts, clause.mutual.applies
         selects = [p.selects_by for p in (program, *ahead) if p.selects_by is not None]
         self._reads_namespace = any(r.namespace for r in (counts, applies, *selects))
-        bypass = {("annotations", key) for key in (BYPASS, EARLIER_BYPASS)}
+        bypass = {("annotations", BYPASS)}
         rest = bypass.union(applies.pod, *(s.pod for s in selects))
         counting, governing = values_at(counts.pod), values_at(rest)
         counted = values_at(counts.peer)

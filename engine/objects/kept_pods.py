@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from engine.objects.peer import Peer
-from engine.objects.request_pod import BYPASS, EARLIER_BYPASS, Exemptions
+from engine.objects.request_pod import BYPASS, Exemptions
 from grammar.messages.texts import cut
 
 # Why nothing comes elsewhere for a pod that leaves its node.
@@ -30,7 +30,7 @@ _KEEPING: Mapping[str, Callable[[str], bool]] = {
     "descheduler.alpha.kubernetes.io/prefer-no-eviction": lambda _: True,
 }
 # Pods of one template may differ in these annotations, and are looked at each by itself then.
-SWITCHES = frozenset({BYPASS, EARLIER_BYPASS, KEY, *_KEEPING})
+SWITCHES = frozenset({BYPASS, KEY, *_KEEPING})
 _LONGEST_VALUE = 60
 
 

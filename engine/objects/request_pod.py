@@ -36,7 +36,6 @@ from grammar.meaning.schema import Schema
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import Quantity, Resources
 from grammar.values.time import Timestamp
-from policies.manifest_text import GROUP
 
 # kubectl repeats the whole object in it, with the `env` values that a policy may not read.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -169,8 +168,6 @@ def decode_namespace(data: bytes | msgspec.Raw) -> Namespace:
 
 # The annotation that exempts a pod from policies. Its value is the reason.
 BYPASS = "placet.dev/bypass"
-# Its earlier name, which is understood too.
-EARLIER_BYPASS = f"{GROUP}/bypass"
 _MOST_REASON = 200
 # What each quote of a JSON means in memory, besides the text: a string has two.
 _QUOTE_BYTES = 50
@@ -180,7 +177,6 @@ _POD_BYTES, _LABEL_BYTES = 1024, 256
 
 class _Annotations(msgspec.Struct, frozen=True, gc=False):
     bypass: str | None = msgspec.field(name=BYPASS, default=None)
-    earlier: str | None = msgspec.field(name=EARLIER_BYPASS, default=None)
 
 
 class _Metadata(msgspec.Struct, frozen=True, gc=False):
@@ -260,8 +256,7 @@ class RequestPod:
         self.labels = codec.labels(metadata.labels or {})
         self.deletionTimestamp = metadata.deletionTimestamp
         annotations = metadata.annotations or _Annotations()
-        reason = (annotations.bypass or "").strip() or (annotations.earlier or "").strip()
-        self.bypass = reason[:_MOST_REASON]
+        self.bypass = (annotations.bypass or "").strip()[:_MOST_REASON]
         self.revision = revision_of(metadata.resourceVersion)
         self.owner = workload_of(metadata.ownerReferences or ())
         self.controller = self.owner.uid if self.owner is not None else ""
@@ -357,8 +352,7 @@ class Exemptions:
         """Whether a pod that is there is exempt, as far as its annotations are kept."""
         if pod.namespace in self.namespaces:
             return True
-        keys = (BYPASS, EARLIER_BYPASS) if self.by_annotation else ()
-        return any(pod.annotations.get(key, "").strip() for key in keys)
+        return self.by_annotation and bool(pod.annotations.get(BYPASS, "").strip())
 
     def bypasses(self, pod: RequestPod) -> bool:
         """Whether the pod is exempt by its annotation alone. A bypass by annotation is reported."""

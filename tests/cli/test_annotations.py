@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cli.sources import misspelt_annotations
-from engine.objects.request_pod import BYPASS, EARLIER_BYPASS, FORM
+from engine.objects.request_pod import BYPASS, FORM
 from policies.manifest_text import GROUP
 
 
@@ -16,11 +16,10 @@ from policies.manifest_text import GROUP
     [
         ("placet.dev/bypas", BYPASS),
         ("placet.dev/bypassed", BYPASS),
-        (f"{EARLIER_BYPASS}ed", BYPASS),
         (f"{GROUP}/portable", FORM),
         ("placet.dev/portabel", FORM),
         (BYPASS, None),
-        (EARLIER_BYPASS, None),
+        (f"{GROUP}/bypass", BYPASS),
         ("example.com/bypass", None),
         ("kubectl.kubernetes.io/restartedAt", None),
     ],

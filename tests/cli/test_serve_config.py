@@ -16,6 +16,7 @@ from cli.serving.placet_configuration import FIELDS, placet_configuration
 from engine.cluster.connection_configuration import own_namespace
 from tests.cli.conftest import Placet
 from tests.support.books import section
+from tests.support.configuration_schema import schema, text
 
 HEAD = "apiVersion: placet.dev/v1alpha1\nkind: PlacetConfiguration\n"
 
@@ -79,29 +80,29 @@ VALUES: tuple[object, ...] = (
 
 
 @pytest.mark.skipif(own_namespace() != "kube-system", reason="defaults name the pod's namespace")
-def test_the_schema_that_ships_is_the_one_that_is_printed(placet: Placet) -> None:
-    """`placet schema --configuration > deploy/editors/placet-configuration.schema.json`."""
-    assert placet("schema", "--configuration").out == SCHEMA.read_text(encoding="utf-8")
+def test_the_schema_that_ships_has_all_fields() -> None:
+    """`make schema` writes it."""
+    assert text() == SCHEMA.read_text(encoding="utf-8")
 
 
 def test_the_schema_takes_what_is_valid_and_no_misspelt_field(placet: Placet) -> None:
-    schema = jsonschema_rs.validator_for(json.loads(placet("schema", "--configuration").out))
+    validator = jsonschema_rs.validator_for(schema())
     page = section("operations", "The configuration of placet serve")
     page_of_schema = section("operations", "The schema for editors")
     (text,) = re.findall(r"(?ms)^```yaml\n(.*?)^```$", page)
     valid = yaml.safe_load(text)
-    assert schema.is_valid(valid)
-    assert schema.is_valid(yaml.safe_load(placet("serve", "--print-config").out))
+    assert validator.is_valid(valid)
+    assert validator.is_valid(yaml.safe_load(placet("serve", "--print-config").out))
     (lined,) = re.findall(r"(?ms)^```yml\n(# yaml-language-server: .*?)^```$", page_of_schema)
-    assert schema.is_valid(yaml.safe_load(lined))
-    assert not schema.is_valid({**valid, "httpTimeuot": "1s"})
-    assert not schema.is_valid({**valid, "kind": "PlacetConfig"})
-    assert not schema.is_valid({"httpTimeout": "1s"})
+    assert validator.is_valid(yaml.safe_load(lined))
+    assert not validator.is_valid({**valid, "httpTimeuot": "1s"})
+    assert not validator.is_valid({**valid, "kind": "PlacetConfig"})
+    assert not validator.is_valid({"httpTimeout": "1s"})
 
 
-def test_the_schema_refuses_no_value_that_is_taken(placet: Placet, file: Path) -> None:
+def test_the_schema_refuses_no_value_that_is_taken(file: Path) -> None:
     """And refuses most of the others: a type, a unit or a choice."""
-    schema = jsonschema_rs.validator_for(json.loads(placet("schema", "--configuration").out))
+    validator = jsonschema_rs.validator_for(schema())
     head = yaml.safe_load(HEAD)
     seen = {(taken, valid): 0 for taken in (True, False) for valid in (True, False)}
     for flag in FIELDS:
@@ -112,17 +113,10 @@ def test_the_schema_refuses_no_value_that_is_taken(placet: Placet, file: Path) -
                 taken = True
             except CommandError:
                 taken = False
-            valid = schema.is_valid({**head, flag.field: value})
+            valid = validator.is_valid({**head, flag.field: value})
             assert valid or not taken, (flag.field, value)
             seen[taken, valid] += 1
     assert seen[False, False] > 2 * seen[False, True]
-
-
-def test_a_schema_has_no_path(placet: Placet) -> None:
-    done = placet("schema", "--configuration", "node")
-    assert done.code == 2
-    assert "--configuration takes no path" in done.err
-    assert "leave out --configuration or `node`" in done.err
 
 
 def test_the_fields_are_checked_together(placet: Placet, file: Path) -> None:
