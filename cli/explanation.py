@@ -1,4 +1,4 @@
-"""Layout of an explanation: policies, nodes as rows or by reason, one node, and an analysis."""
+"""Layout of an explanation: policies, nodes as rows or by reason, and one node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from cli.console import Part, lines, table
 from engine.enforced import PolicyNotInForce
 from engine.explanation.cause import event_time, pod_scheduled
 from engine.explanation.document import (
-    ClauseOnNode,
     NodeExplanation,
     PodAnswer,
     PodDecision,
@@ -103,12 +102,17 @@ def row_table(found: Sequence[Row]) -> Table:
 
 
 def every_node(found: PodExplanation, *, wide: bool = False) -> Iterator[Part]:
-    """A row for each node if there are few of them, or with `wide`, else one for each reason."""
+    """A row for each node if there are few of them, or with `wide`, else one for each reason.
+
+    With `wide`, and where no node passes, it also shows what would help.
+    """
     has_rows = wide or found.nodes <= _LISTED
     yield _listed(found) if has_rows else by_reason(found)
     yield ""
     passing = passed(found.passing, found.nodes, found.heldBack)
     yield from _beside_unfit(found, passing, reasons=not has_rows)
+    if wide or not found.passing:
+        yield from _help(found)
     yield from parts_of(found, after=True)
 
 
@@ -269,72 +273,27 @@ def preemption(decided: PodDecision) -> Iterator[Part]:
     yield f"preempt kept {kept}, at {found.at}"
 
 
-# ---- an analysis
+# ---- what would help
 
 
-_NEAREST = 5
 _RELAXATIONS = 3
 
 
-def analysis(found: PodExplanation) -> Iterator[Part]:
-    if not found.clauses:
-        text = f"no clause can reject the pod: {found.offered} nodes pass"
-        yield from _beside_unfit(found, text)
-        return
-    yield from _clauses(found)
-    yield from _nearest(found)
+def _help(found: PodExplanation) -> Iterator[Part]:
+    """What each clause keeps the pod from, and without which of them more nodes would pass."""
+    if found.clauses:
+        yield ""
+        yield _clauses(found)
     yield from _relaxations(found)
 
 
-def _clauses(found: PodExplanation) -> Iterator[Part]:
+def _clauses(found: PodExplanation) -> Table:
     rows: list[Sequence[Cell]] = []
     for each in found.clauses:
         name, passes = f"{each.policy}: {each.clause}", found.nodes - each.fails
         rows.append((name, passes, each.fails, each.failsOnlyThis))
         rows += [(f"  {p.text}", found.nodes - p.fails, p.fails, None) for p in each.requires]
-    yield table("clause", "passes", "fails", "fails only this", rows=rows)
-    yield ""
-    yield from _beside_unfit(found, passed(found.passing, found.nodes))
-
-
-def _nearest(found: PodExplanation) -> Iterator[Part]:
-    if not found.nearest:
-        return
-    yield ""
-    yield "nearest misses"
-    for miss in found.nearest[:_NEAREST]:
-        yield f"  {miss.node} fails {counted(len(miss.rejectedBy), 'clause')}"
-        for each in miss.rejectedBy:
-            yield f"    {each.text}"
-            for line in _shortfall(each):
-                yield f"      {line}"
-    if (more := found.nodes - found.passing - min(len(found.nearest), _NEAREST)) > 0:
-        yield f"  and {more} more"
-
-
-def _shortfall(said: ClauseOnNode) -> Iterator[str]:
-    """The `detail` of a clause; else its counts, or the failing parts of its filter."""
-    if said.detail:
-        yield from said.detail.splitlines()
-    elif said.counts is not None:
-        yield from count_lines(said.counts)
-    else:
-        for each in said.expressions:
-            if each.part == "require" and each.values[0].value != "true":
-                yield _because(each)
-
-
-def _because(traced: TracedExpression) -> str:
-    """An expression with the values of its outermost parts, and the part of each error."""
-    # The parts around an error have the same error, and come before it.
-    failed = {each.error: each.expression for each in traced.values if each.error is not None}
-    known: dict[str, str] = {}
-    for each in traced.values:
-        if each.depth == 1 and each.value is not None:
-            known.setdefault(each.expression, each.value)
-    said = [f"{text} is {value}" for text, value in known.items()]
-    said += [f"{text} has no value: {error}" for error, text in failed.items()]
-    return f"{traced.text}: {', '.join(said)}" if said else traced.text
+    return table("clause", "passes", "fails", "fails only this", rows=rows)
 
 
 def _relaxations(found: PodExplanation) -> Iterator[Part]:

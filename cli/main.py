@@ -28,7 +28,7 @@ COMMANDS = {
     "lsp": "answer editors: diagnostics, completion, hover, format and fixes of policy files",
     "compile": "print what portable policies say about a pod in Kubernetes' own words",
     "eval": "show the value of an expression for a pod and a node",
-    "schema": "show what policies can read, or the fields of a configuration of serve",
+    "schema": "show what policies can read",
     "explain": "show which policies apply to a pod, and why each node passes or fails",
     "decisions": "show what the running Placet decided about pods",
     "audit": "show which pods policies in audit mode would have kept pending",
@@ -36,7 +36,6 @@ COMMANDS = {
     "status": "show what the running Placet is and knows",
     "ui": "show in the browser what the running Placet decided, and why",
     "test": "run the tests of policy files",
-    "analyze": "show which clauses keep a pod pending, and what would help",
     "repl": "try expressions and clauses on a cluster interactively",
     "simulate": "show where pods would go, and what other policies would change",
     "crds": "print the definitions of PlacementPolicy and ClusterPlacementPolicy",
@@ -126,7 +125,9 @@ def _unknown_argument(command: str, given: str) -> tuple[str, str]:
     if not flag.startswith("-"):
         return f"`{given}` is one argument too many", f"see {helped} --help"
     known = module_of(command).ARGUMENTS if command else ()
-    close = nearest(flag, ["--help", "--version", *(name for each in known for name in each.names)])
+    names = ["--help", "--version", *(name for each in known for name in each.names)]
+    begun = (name for name in names if name.startswith(flag))
+    close = next(begun, None) or nearest(flag, names)
     hint = f"a similar one exists: `{close}`" if close else f"see {helped} --help"
     return f"there is no flag `{flag}`", hint
 
@@ -148,12 +149,13 @@ def parser_of(name: str, wanted: Container[str]) -> argparse.ArgumentParser:
         prog=name,
         description="A kube-scheduler extender that filters and scores nodes from policy files.",
         epilog=_EPILOG,
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for command, summary in COMMANDS.items():
         described = f"{summary[0].upper()}{summary[1:]}."
-        sub = commands.add_parser(command, help=summary, description=described)
+        sub = commands.add_parser(command, help=summary, description=described, allow_abbrev=False)
         sub.formatter_class = argparse.RawDescriptionHelpFormatter
         sub.epilog = _EPILOG
         if command in wanted:

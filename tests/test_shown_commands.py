@@ -124,7 +124,7 @@ def test_the_trace_gives_the_tables_of_the_page(
 @pytest.mark.parametrize(
     ("page", "commands"),
     [
-        ("explain.md", {"analyze", "eval", "explain", "schema"}),
+        ("explain.md", {"eval", "explain", "schema"}),
         ("gangs.md", {"explain", "simulate"}),
     ],
 )

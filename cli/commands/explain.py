@@ -57,7 +57,7 @@ QUESTION = flags_of(f"""
   [NODE]
     only this node, with each part of each expression
   -o --output wide|json|yaml|name
-    all nodes, data, or the names of the nodes that pass
+    all nodes and what would help, data, or the names of the nodes that pass
 """)
 ARGUMENTS = (
     *QUESTION,

@@ -613,7 +613,6 @@ _ALL = (
     ReplCommand(":pod [POD]", "chooses the pod, by its name or by a manifest", "pod", pod),
     ReplCommand(":node [NODE]", "chooses the node; `*` means all nodes", "node", node),
     _question(":explain [POD] [NODE]", "shows why each node passes or fails", "node"),
-    _question(":analyze [POD]", "shows what keeps a pod from nodes, and what would help", "pod"),
     _question(":check", "shows warnings, and what each policy and clause does", "flags"),
     ReplCommand(":policy", "shows the typed clauses as a policy", "nothing", policy),
     ReplCommand(":drop NAME", "removes a typed clause or name", "typed", drop),

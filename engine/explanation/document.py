@@ -1,6 +1,6 @@
 """Document of an explanation: the one account of what is decided about a pod, or was, and why.
 
-`placet explain`, `placet analyze`, the REPL, the page and the view's API show a PodExplanation and
+`placet explain`, the REPL, the page and the view's API show a PodExplanation and
 nothing else; of the last call about a pod there is a PodDecision, which has the same parts. The
 keys are the same everywhere; `version` changes where one means something else.
 """

@@ -1,4 +1,4 @@
-"""explain and analyze say what is left of the cards of a node, and who has the rest."""
+"""explain says what is left of the cards of a node, and who has the rest."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def test_several_pods_whose_cards_are_guessed(
     files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     bound_by_others(files, "old", "older")
-    main(["analyze", "ml/two", *files])
-    assert "        guessed: ml/old, ml/older\n" in capsys.readouterr().out
+    main(["explain", "ml/two", "n1", *files])
+    assert "guessed: ml/old, ml/older\n" in capsys.readouterr().out
 
 
 def test_cards_that_cannot_be_read_are_named(
@@ -98,10 +98,3 @@ def test_cards_that_cannot_be_read_are_named(
 ) -> None:
     assert main(["explain", "ml/one", "n2", *files]) == 0
     assert "there is no key `gpu-count`" in capsys.readouterr().out
-
-
-def test_the_nearest_misses_say_what_is_left(
-    files: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["analyze", "ml/two", *files])
-    assert f"      the pod takes 400 milli of each of 2 cards; {LEFT}" in capsys.readouterr().out

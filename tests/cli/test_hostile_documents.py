@@ -22,7 +22,6 @@ _OTHERS = {("new", "file"), ("schema", "path"), ("serve", "--history"), ("lsp", 
 _OTHERS |= {("serve", "--policies")}
 _CLUSTER = ["--cluster", "good.json"]
 _BESIDE = {
-    "analyze": ["d/p", *_CLUSTER],
     "conformance": ["http://127.0.0.1:1"],
     "drift": _CLUSTER,
     "eval": ["1 + 1"],

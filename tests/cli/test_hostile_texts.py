@@ -114,8 +114,6 @@ OF_FILES = (
     ("explain", *POD, "-o", "yaml"),
     ("explain", "shop/web-1", "n-2", *POD[1:]),
     ("explain", "--pod-file", "pod.yaml", *POD[1:]),
-    ("analyze", *POD),
-    ("analyze", *POD, "-o", "json"),
     ("eval", "pod.annotations", "--pod", "shop/web-1", "--cluster", "c.json"),
     ("eval", 'pod.annotations["own"]', "--pod", "shop/web-1", "--cluster", "c.json"),
     ("eval", 'node.labels[pod.annotations["own"]]', "--pod", "shop/web-1", "--node", "n-1",
@@ -152,7 +150,7 @@ int(pod.annotations["own"])
 node.labels[pod.annotations["own"]]
 :explain
 :explain n-1
-:analyze
+:explain -o wide
 :check
 """
 
@@ -219,7 +217,6 @@ OF_A_CLUSTER = (
     ("explain", "-A"),
     ("explain", "-A", "-o", "wide"),
     ("explain", "-A", "-o", "json"),
-    ("analyze", "web-1"),
     ("eval", "pod.annotations", "--pod", "web-1"),
     ("repl",),
 )

@@ -1,4 +1,4 @@
-"""One explanation in five renderings: data, `explain`, one node, `analyze`, and the REPL.
+"""One explanation in four renderings: data, `explain`, one node, and the REPL.
 
 `tests/golden/explanation/document.json` is what is found out about a pod of the tests' cluster. The
 other files there are its renderings; the page shows the same document in `tests/browser`.
@@ -16,7 +16,6 @@ import yaml
 from cli.commands.repl import asked
 from cli.console import Part, put, put_document
 from cli.explanation import (
-    analysis,
     cause_lines,
     every_node,
     head,
@@ -97,9 +96,7 @@ def test_the_golden_document_is_what_is_found_out() -> None:
     assert empty == {"replica", "on", "problem", "exempt", "toldToOthers", "gang"}
 
 
-@pytest.mark.parametrize(
-    "name", ["document.yaml", "explain.txt", "node.txt", "analyze.txt", "then.txt"]
-)
+@pytest.mark.parametrize("name", ["document.yaml", "explain.txt", "node.txt", "then.txt"])
 def test_each_rendering_is_of_the_document(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     shown = golden()
     assert shown.cause is not None
@@ -111,8 +108,6 @@ def test_each_rendering_is_of_the_document(name: str, capsys: pytest.CaptureFixt
             put([*first, *head(shown), *every_node(shown)])
         case "node.txt":
             put([*head(shown), *one_node(shown)])
-        case "analyze.txt":
-            put([*first, *head(shown), *analysis(shown)])
         case _:
             put(then_and_now(shown))
     assert capsys.readouterr().out == (GOLDEN / name).read_text(encoding="utf-8")
@@ -121,13 +116,12 @@ def test_each_rendering_is_of_the_document(name: str, capsys: pytest.CaptureFixt
 def test_commands_and_the_session_show_this_document(
     placet: Placet, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`-o json` of both commands is the document itself; the REPL has the tables of `explain`."""
+    """`-o json` is the document itself; the REPL has the tables of `explain`."""
     (folder / "broken.policy").unlink()
-    for command in ("explain", "analyze"):
-        done = placet(command, "shop/web-1", *shop.WORLD, "-o", "json")
-        keys = msgspec.json.decode(done.out, type=PodExplanation, strict=True)
-        assert (keys.pod, keys.passing) == ("shop/web-1", golden().passing)
-        assert msgspec.to_builtins(keys).keys() == msgspec.to_builtins(golden()).keys()
+    done = placet("explain", "shop/web-1", *shop.WORLD, "-o", "json")
+    keys = msgspec.json.decode(done.out, type=PodExplanation, strict=True)
+    assert (keys.pod, keys.passing) == ("shop/web-1", golden().passing)
+    assert msgspec.to_builtins(keys).keys() == msgspec.to_builtins(golden()).keys()
     done = placet("explain", "shop/web-1", *shop.WORLD)
     tables = done.out.partition("\n\npod shop")[2]
     session = ReplSession(asked, [Path("shop.policy")], shop.snapshot("cluster.json"))

@@ -76,7 +76,6 @@ def test_elsewhere_there_is_no_line(
         ("drift --kubeconfig config", 30),
         ("doctor --kubeconfig config", 60),
         ("explain shop/a --kubeconfig config", 60),
-        ("analyze shop/a --kubeconfig config", 60),
         ("doctor --probe scheduler.yaml", 7),
     ],
 )

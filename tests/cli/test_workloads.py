@@ -1,4 +1,4 @@
-"""Workloads in the place of pods: explain, analyze, eval and simulate."""
+"""Workloads in the place of pods: explain, eval and simulate."""
 
 from pathlib import Path
 

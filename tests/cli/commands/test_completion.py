@@ -146,7 +146,6 @@ NAMES = [
     ("placet explain -n far we", {"web-1"}),
     ("placet explain -A far/d", {"far/db-0"}),
     ("placet explain web-1 n-", {"n-1", "n-2", "n-3", "n-4"}),
-    ("placet analyze -n f", set()),
     ("placet explain --context t", {"test"}),
     ("placet eval --node n-", {"n-1", "n-2", "n-3", "n-4"}),
 ]

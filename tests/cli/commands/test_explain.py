@@ -155,16 +155,13 @@ def test_names_that_lead_nowhere_are_an_error_with_a_hint(
     assert help_line.startswith("  = help: ")
 
 
-@pytest.mark.parametrize("command", ["explain", "analyze"])
-def test_the_first_broken_policy_does_not_end_it(
-    placet: Placet, folder: Path, command: str
-) -> None:
+def test_the_first_broken_policy_does_not_end_it(placet: Placet, folder: Path) -> None:
     text = """cluster policy a { failure ignore filter "a" { require node.nme } }
 cluster policy b { filter "b" { require node.zone == "b" } }
 cluster policy c { failure ignore filter "c" { require node.lables["x"] == "" } }
 """
     (folder / "shop.policy").write_text(text, encoding="utf-8")
-    done = placet(command, "shop/web-1", *shop.WORLD)
+    done = placet("explain", "shop/web-1", *shop.WORLD)
     assert done.code == 1
     assert "error[P0102]: Node has no field `nme`" in done.err
     assert "error[P0102]: Node has no field `lables`" in done.err
@@ -197,16 +194,13 @@ def test_a_list_of_nodes_pods_and_policies_is_both(placet: Placet, folder: Path)
     assert neither.err.startswith("error: there are no policies\n")
 
 
-@pytest.mark.parametrize("command", ["explain", "analyze"])
 @pytest.mark.parametrize(
     "text",
     ["{}", "[]", "42", '"a"', '{"kind": "List", "items": {}}', '{"kind": "List", "items": [3]}'],
 )
-def test_a_snapshot_that_is_none_is_an_error(
-    placet: Placet, folder: Path, command: str, text: str
-) -> None:
+def test_a_snapshot_that_is_none_is_an_error(placet: Placet, folder: Path, text: str) -> None:
     (folder / "cluster.json").write_text(text, encoding="utf-8")
-    done = placet(command, "shop/web-1", *shop.WORLD)
+    done = placet("explain", "shop/web-1", *shop.WORLD)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("error: `cluster.json` is not a cluster file")
 
@@ -275,3 +269,25 @@ def test_a_decision_that_cannot_be_asked_for_is_an_error(placet: Placet, folder:
     assert done.code == 2
     assert done.out.startswith("pod shop/web-1 at ")
     assert done.err.startswith("error: cannot reach `http://127.0.0.1:1`: ")
+
+
+def test_two_clauses_that_only_help_together_are_named_together(
+    placet: Placet, folder: Path
+) -> None:
+    """No node passes, so that is shown without `-o wide`."""
+    text = """\
+cluster policy both {
+  filter "small" { require node.allocatable["cpu"] < "1" }
+  filter "old" { require node.labels["age"] == "old" }
+}
+"""
+    (folder / "shop.policy").write_text(text, encoding="utf-8")
+    done = placet("explain", "far/db-0", *shop.WORLD)
+    assert "both: small" in done.out
+    assert done.out.endswith("  without both: small and both: old: 4 more nodes would pass\n")
+
+
+def test_the_smallest_relaxation_is_shown_beside_all_nodes(placet: Placet) -> None:
+    done = placet("explain", "shop/web-1", *shop.WORLD, "-o", "wide")
+    assert "  without shop/shop: zone: 1 more node would pass\n" in done.out
+    assert "would pass" not in placet("explain", "shop/web-1", *shop.WORLD).out

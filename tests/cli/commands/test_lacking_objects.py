@@ -54,7 +54,7 @@ def test_simulate_places_the_pods(placet: Placet) -> None:
     assert done.err.count(NOTE) == 1
 
 
-@pytest.mark.parametrize("command", [("analyze", "shop/web-5c-a"), ("drift",)])
+@pytest.mark.parametrize("command", [("explain", "shop/web-5c-a", "-o", "wide"), ("drift",)])
 def test_the_others_say_it_too(placet: Placet, command: tuple[str, ...]) -> None:
     done = placet(*command, *WORLD)
     assert (done.code, "waiting until" in done.out) == (0, False)

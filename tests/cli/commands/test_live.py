@@ -1,4 +1,4 @@
-"""The other commands that ask a running cluster: analyze, eval, repl, simulate and test."""
+"""The other commands that ask a running cluster: eval, repl, simulate and test."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ test "web fits" {
 """
 
 
-async def test_analyze(placet: Placet, folder: Path) -> None:
+async def test_explain(placet: Placet, folder: Path) -> None:
     async with live_shop(folder):
-        done = await asked(placet, "analyze", "web-1")
-        document = await asked(placet, "analyze", "web-1", "-o", "json")
+        done = await asked(placet, "explain", "web-1", "-o", "wide")
+        document = await asked(placet, "explain", "web-1", "-o", "json")
     assert done.code == 0
     assert "shop/headroom: headroom" in done.out
     found = json.loads(document.out)
@@ -177,12 +177,11 @@ async def test_the_repl_reads_the_sources_of_data(placet: Placet, folder: Path) 
         assert "has no rows" not in each.err
 
 
-@pytest.mark.parametrize("command", ["analyze", "eval", "repl", "simulate"])
+@pytest.mark.parametrize("command", ["eval", "repl", "simulate"])
 async def test_without_the_right_to_nodes_others_name_it(
     placet: Placet, folder: Path, command: str
 ) -> None:
     arguments = {
-        "analyze": ["analyze", "web-1"],
         "eval": ["eval", "--all-nodes", "node.zone"],
         "repl": ["repl", "--context", "test"],
         "simulate": ["simulate"],

@@ -1,4 +1,4 @@
-"""Tests of kube-scheduler's own plugins in `explain` and `analyze`, with files alone."""
+"""Tests of kube-scheduler's own plugins in `explain`, with files alone."""
 
 from __future__ import annotations
 
@@ -59,16 +59,15 @@ def write(folder: Path, nodes: list[Object], *pods: Object) -> None:
     (folder / "cluster.json").write_bytes(raw(kubectl_list([*nodes, *THERE, *pods])))
 
 
-@pytest.mark.parametrize("command", ["explain", "analyze"])
-def test_each_reason_has_its_nodes(placet: Placet, folder: Path, command: str) -> None:
+def test_each_reason_has_its_nodes(placet: Placet, folder: Path) -> None:
     write(folder, NODES, asked())
-    found = json.loads(placet(command, "shop/web-1", *FILES, "-o", "json").out)
+    found = json.loads(placet("explain", "shop/web-1", *FILES, "-o", "json").out)
     by_node = {name: each["text"] for each in found["unfit"] for name in each["names"]}
     assert by_node == WANTED
     assert found["cause"]["kind"] == "kube-scheduler"
-    text = placet(command, "shop/web-1", *FILES).out
+    text = placet("explain", "shop/web-1", *FILES).out
     assert "cause: 6 of 6 nodes would pass the policies now; kube-scheduler's own plugins" in text
-    assert "6 nodes pass; kube-scheduler's own plugins reject 6 of them" in text
+    assert "6 of 6 nodes pass; kube-scheduler's own plugins reject 6 of them" in text
     assert all(reason in text for reason in WANTED.values())
 
 
@@ -88,17 +87,16 @@ def test_a_node_that_is_left_is_no_cause(placet: Placet, folder: Path) -> None:
     assert found["said"] is None
 
 
-@pytest.mark.parametrize("command", ["explain", "analyze"])
-def test_the_condition_of_the_pod_is_shown(placet: Placet, folder: Path, command: str) -> None:
+def test_the_condition_of_the_pod_is_shown(placet: Placet, folder: Path) -> None:
     said = "0/6 nodes are available: 6 node(s) had no available volume zone."
     made = asked()
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     made["status"] = {"phase": "Pending", "conditions": [{**condition, "message": said}]}
     write(folder, NODES, made)
-    text = placet(command, "shop/web-1", *FILES).out
+    text = placet("explain", "shop/web-1", *FILES).out
     assert "own plugins reject the nodes: node(s) had no available volume zone (6 nodes)" in text
     assert f"PodScheduled is False: Unschedulable: {said}" in text
-    assert json.loads(placet(command, "shop/web-1", *FILES, "-o", "json").out)["said"] == said
+    assert json.loads(placet("explain", "shop/web-1", *FILES, "-o", "json").out)["said"] == said
 
 
 def test_a_placed_pod_has_what_it_takes_itself(placet: Placet, folder: Path) -> None:

@@ -153,17 +153,15 @@ cluster policy session {
 # ---- commands of the command line on the world of a session: they show what they show there
 
 
-def test_explain_and_analyze_print_what_the_commands_print(web: Say, placet: Placet) -> None:
+def test_explain_prints_what_the_command_prints(web: Say, placet: Placet) -> None:
     assert web(":explain").out == placet("explain", "shop/web-1", *WORLD).out
     assert web(":explain n-2").out == placet("explain", "shop/web-1", "n-2", *WORLD).out
     assert web(":explain -o json").out == placet("explain", "shop/web-1", *WORLD, "-o", "json").out
-    assert web(":analyze").out == placet("analyze", "shop/web-1", *WORLD).out
 
 
 def test_another_pod_than_the_chosen_one_can_be_asked_about(web: Say, placet: Placet) -> None:
     assert web(":explain shop/web-2").out == placet("explain", "shop/web-2", *WORLD).out
     assert web(":explain far/db-0 n-1").out == placet("explain", "far/db-0", "n-1", *WORLD).out
-    assert web(":analyze shop/web-2").out == placet("analyze", "shop/web-2", *WORLD).out
 
 
 def test_without_a_chosen_pod_the_first_name_is_a_pod(
@@ -197,7 +195,7 @@ def test_check_says_what_a_typed_clause_does(say: Say) -> None:
     [
         (":explain a b c", "usage: :explain "),
         (":explain n-9", "error: there is no node `n-9`"),
-        (":analyze --decision", "usage: :analyze "),
+        (":explain --decision", "usage: :explain "),
         (":check 'a", "error: a quotation mark is not closed"),
     ],
 )
