@@ -48,14 +48,14 @@ if TYPE_CHECKING:
     from cli.live import LiveCluster
 
 
-def is_live(args: argparse.Namespace, files: Sequence[str] = ("cluster", "policies")) -> bool:
+def is_live(args: argparse.Namespace) -> bool:
     """Whether a command asks a running cluster: no files, or a flag that says so.
 
     Raises CommandError for a snapshot beside one of these two flags.
     """
     flag = chosen_flag(args)
     if flag is None:
-        return not any(getattr(args, name, None) for name in files)
+        return not any(getattr(args, name, None) for name in ("cluster", "policies", "diff"))
     if getattr(args, "cluster", None):
         raise CommandError(f"--cluster does not work with {flag}", "leave out one of them")
     return True
@@ -165,14 +165,12 @@ class AskedCluster:
 
 
 @contextmanager
-def source_of(
-    args: argparse.Namespace, files: Sequence[str] = ("cluster", "policies")
-) -> Iterator[AskedCluster]:
+def source_of(args: argparse.Namespace) -> Iterator[AskedCluster]:
     """The files that are given, or the cluster of the kubeconfig, named on standard error.
 
     Raises CommandError.
     """
-    if is_live(args, files):
+    if is_live(args):
         # This import takes as long as all others together.
         from cli.live import opened  # noqa: PLC0415
 

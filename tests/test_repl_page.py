@@ -17,7 +17,7 @@ from tests.cli.shop import snapshot
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "repl.md").read_text(encoding="utf-8")
 _FENCE = re.compile(r"(?ms)^```console\n(.*?)^```$")
-_START = "$ placet repl --cluster cluster.yaml shop.policy\n"
+_START = "$ placet repl --cluster cluster.yaml --policies shop.policy\n"
 _PROMPT = re.compile(r"^(\S+(?: @ \S+)?> )(.*)$")
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from importlib import import_module
 from typing import cast
 
-from cli.command import CONTEXT, DATA, SNAPSHOTS, Exit, flags_of, input_lines
+from cli.command import CONTEXT, WORLD, Exit, flags_of, input_lines
 from cli.render import print_error, put_findings
 from cli.repl.conversation import (
     FindingsError,
@@ -25,23 +25,17 @@ from grammar.messages.diagnostics import UserError
 EXAMPLES = """\
 examples:
   placet repl
-  placet repl --cluster cluster.json policies/
-  placet repl --context test policies/
+  placet repl --cluster cluster.json --policies policies/
+  placet repl --context test --policies policies/
   echo 'node.free["cpu"]' | placet repl --cluster cluster.json
 """
 
 
 ARGUMENTS = flags_of(f"""
-  [FILE...]
-    a policy file, or a folder of them
-{SNAPSHOTS}{DATA}
+{WORLD}
 a running cluster:
 {CONTEXT}
 """)
-
-
-# The arguments that name files.
-_FILES = ("cluster", "files")
 
 
 def asked(name: str) -> WorldCommand:
@@ -52,16 +46,16 @@ def asked(name: str) -> WorldCommand:
 def run(args: argparse.Namespace) -> int:
     # There is a cluster: that of files, or one that is named.
     is_named = chosen_flag(args) is not None or names_cluster()
-    has_cluster = bool(args.cluster) or (is_live(args, _FILES) and is_named)
-    source = partial(source_of, args, _FILES) if has_cluster else None
-    session = ReplSession(asked, args.files, source)
+    has_cluster = bool(args.cluster) or (is_live(args) and is_named)
+    source = partial(source_of, args) if has_cluster else None
+    session = ReplSession(asked, args.policies, source)
     try:
         files = session.reload()
     except FindingsError as error:
         put_findings(error.findings)
         return Exit.ERROR
     except UserError as error:
-        if args.files or args.cluster or chosen_flag(args) is not None:
+        if args.policies or args.cluster or chosen_flag(args) is not None:
             raise
         # A session that nobody asked to have a cluster does without one.
         print_error(f"no cluster is loaded: {error.message}", error.hint)

@@ -92,7 +92,7 @@ ARGUMENTS = flags_of(
 def run(args: argparse.Namespace) -> int:
     """Shows one simulation for each set of policies, and what is different."""
     schema = load_schema()
-    with source_of(args, ("cluster", "policies", "diff")) as source:
+    with source_of(args) as source:
         namespace, otherwise = question_namespace(args, source.live), DEFAULT_NAMESPACE
         if source.live is not None:
             otherwise = source.live.namespace

@@ -201,7 +201,7 @@ def test_commands_over_files(placet: Placet, folder: Path, command: tuple[str, .
 
 def test_the_repl(placet: Placet, folder: Path) -> None:
     write(folder, 1)
-    arguments = ("repl", "--cluster", "c.json", "p.policy")
+    arguments = ("repl", "--cluster", "c.json", "--policies", "p.policy")
     done = placet(*arguments, stdin=ASKED_OF_THE_REPL)
     harmless(done, arguments)
     assert "FORGED" in done.out

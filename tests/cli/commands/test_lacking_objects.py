@@ -62,7 +62,7 @@ def test_the_others_say_it_too(placet: Placet, command: tuple[str, ...]) -> None
 
 
 def test_a_session_says_what_its_cluster_lacks(placet: Placet) -> None:
-    done = placet("repl", "web.policy", "--cluster", "cluster.json", stdin=":reload\n")
+    done = placet("repl", *WORLD, stdin=":reload\n")
     assert " and 1 pod at " in done.out
     assert done.err == f"note: {NOTE}\n"
 

@@ -63,12 +63,13 @@ async def test_the_repl_has_the_policies_of_the_cluster(placet: Placet, folder: 
     async with live_shop(folder):
         done = await asked(placet, "repl", stdin=":pod shop/web-1\n:explain n-2\n")
         (folder / "own.policy").write_text('cluster policy own { filter "o" { require true } }')
-        files = await asked(placet, "repl", "own.policy", stdin="node.zone\n")
+        files = await asked(placet, "repl", "--policies", "own.policy", stdin="node.zone\n")
         both = await asked(
             placet,
             "repl",
             "--context",
             "test",
+            "--policies",
             "own.policy",
             stdin=":pod shop/web-1\n:explain n-2\n",
         )
@@ -169,12 +170,11 @@ async def test_the_repl_reads_the_sources_of_data(placet: Placet, folder: Path) 
     lines = ":pod shop/web-1\n:explain n-1\n:explain n-2\n"
     async with live_shop(folder) as server:
         hot_nodes(server, folder)
-        done = await asked(placet, "repl", "--context", "test", "calm.policy", stdin=lines)
-        typed = await asked(placet, "repl", "calm.policy", "--context", "test", stdin=lines)
-    for each in (done, typed):
-        assert "calm: calm fails: hot" in each.out
-        assert "calm: calm holds" in each.out
-        assert "has no rows" not in each.err
+        context = "--context", "test"
+        done = await asked(placet, "repl", *context, "--policies", "calm.policy", stdin=lines)
+    assert "calm: calm fails: hot" in done.out
+    assert "calm: calm holds" in done.out
+    assert "has no rows" not in done.err
 
 
 @pytest.mark.parametrize("command", ["eval", "repl", "simulate"])

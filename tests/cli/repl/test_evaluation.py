@@ -263,8 +263,8 @@ def test_lines_after_quit_are_not_read(placet: Placet) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["nowhere.policy"], "error: `nowhere.policy` does not exist\n"),
-        (["bad.policy"], "error[P0102]: Node has no field `x`\n"),
+        (["--policies", "nowhere.policy"], "error: `nowhere.policy` does not exist\n"),
+        (["--policies", "bad.policy"], "error[P0102]: Node has no field `x`\n"),
         (["--cluster", "nowhere.json"], "error: cannot read `nowhere.json`"),
         (["--cluster", "bad.policy"], "error: `bad.policy` is not a cluster file"),
         (["--kubeconfig", "nowhere"], "error: there is no kubeconfig `nowhere`"),

@@ -26,8 +26,8 @@ def put(server: FakeApiServer, path: str, item: Object) -> None:
 
 async def opened(server: FakeApiServer, folder: Path) -> ReplSession:
     file = kubeconfig(folder / "kubeconfig", server.url, {"token": "static"})
-    args = argparse.Namespace(kubeconfig=file, context=None, cluster=None, files=[])
-    session = ReplSession(repl.asked, (), partial(source_of, args, ("cluster", "files")))
+    args = argparse.Namespace(kubeconfig=file, context=None, cluster=None, policies=[])
+    session = ReplSession(repl.asked, (), partial(source_of, args))
     await asyncio.to_thread(session.reload)
     return session
 

@@ -40,7 +40,7 @@ def started(folder: Path, *arguments: str, **more: str) -> AbstractContextManage
 
 @pytest.fixture
 def screen(tmp_path: Path) -> Iterator[PseudoTerminal]:
-    with started(tmp_path, "--cluster", "cluster.json", "shop.policy") as opened:
+    with started(tmp_path, "--cluster", "cluster.json", "--policies", "shop.policy") as opened:
         opened.expect(r"placet \S+: `:help` lists the commands, Ctrl-D leaves")
         opened.expect("4 nodes and 4 pods at 2026-11-21T10:00:00Z")
         opened.expect("placet>")
