@@ -10,206 +10,23 @@ the next one must stand further behind. A hint that does not lead on is a guess,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import takewhile
-from typing import Annotated, Literal, TypeVar
-
-import msgspec
-from msgspec import Meta
+from typing import TypeVar
 
 from grammar.clauses import CLAUSE_WORDS, CLAUSES_ARE
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import SIMILAR, Diagnostic, Fix, Helper, helped, tried
-from grammar.messages.plain_words import DOMAINS
 from grammar.mistakes import syntax_mistakes
 from grammar.mistakes.names import of_clause
 from grammar.mistakes.readings import clause_of
 from grammar.mistakes.type_mistakes import Remedies
 from grammar.syntax.parser import Lexemes, starts
-from grammar.tree.printer import print_string
 from grammar.tree.source import Source, Span
-from policies.documents import DocumentError, read
 from policies.loader import is_manifest
 from policies.recipe_collection import MOST_NAMED, search
-from policies.resource import Base, NodeRequirement, NodeSelector, Selector
-from policies.sugar import conditions
-
-_Weight = Annotated[int, Meta(ge=1, le=100)]
-_NEEDLESS = "a pod has its tolerations itself, and kube-scheduler compares them with the taints"
-# What other clauses would be right where the pods have the label themselves.
-_OF_OTHERS = ", if the label is that of other pods than these"
-_GUARD = re.compile(r'(?<!!\()"[^"]+" in (\w+)\.labels && (?=\1\.labels\["[^"]+"\] (?:==|in) )')
-
-
-class _Term(Base, frozen=True):
-    matchExpressions: tuple[NodeRequirement, ...] = ()
-    matchFields: tuple[NodeRequirement, ...] = ()
-
-
-class _Terms(Base, frozen=True):
-    nodeSelectorTerms: tuple[_Term, ...]
-
-
-class _PreferredNodes(Base, frozen=True):
-    preference: _Term
-    weight: _Weight
-
-
-class _PodTerm(Base, frozen=True):
-    topologyKey: str
-    labelSelector: Selector
-    namespaces: tuple[str, ...] = ()
-
-
-class _PreferredPods(Base, frozen=True):
-    podAffinityTerm: _PodTerm
-    weight: _Weight
-
-
-class _NodeAffinity(Base, frozen=True):
-    requiredDuringSchedulingIgnoredDuringExecution: _Terms | None = None
-    preferredDuringSchedulingIgnoredDuringExecution: tuple[_PreferredNodes, ...] = ()
-
-
-class _PodAffinity(Base, frozen=True):
-    requiredDuringSchedulingIgnoredDuringExecution: tuple[_PodTerm, ...] = ()
-    preferredDuringSchedulingIgnoredDuringExecution: tuple[_PreferredPods, ...] = ()
-
-
-class _Spread(Base, frozen=True):
-    maxSkew: Annotated[int, Meta(ge=1)]
-    topologyKey: str
-    whenUnsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
-    minDomains: int | None = None
-    labelSelector: Selector | None = None
-
-
-class _Affinity(Base, frozen=True):
-    nodeAffinity: _NodeAffinity | None = None
-    podAffinity: _PodAffinity | None = None
-    podAntiAffinity: _PodAffinity | None = None
-
-
-class _PastedParts(_Affinity, frozen=True):
-    """The parts of a pod that say where it may run."""
-
-    nodeSelector: dict[str, str] | None = None
-    affinity: _Affinity | None = None
-    topologySpreadConstraints: tuple[_Spread, ...] = ()
-    nodeSelectorTerms: tuple[_Term, ...] = ()
-    matchExpressions: tuple[NodeRequirement, ...] = ()
-    tolerations: tuple[dict[str, str | int], ...] = ()
-    spec: _PastedParts | None = None
-
-
-def clauses_of(text: str) -> tuple[str, str] | None:
-    """The clauses that a pasted part of a pod means, and what the hint adds; None without any.
-
-    No clause and a reason stand for a part that needs none.
-    """
-    try:
-        (document,) = read(text)
-        parts = msgspec.convert(document.value, _PastedParts)
-    except (DocumentError, ValueError, RecursionError):
-        return None
-    while parts.spec is not None:
-        if parts != _PastedParts(spec=parts.spec):
-            return None
-        parts = parts.spec
-    try:
-        clauses = [*_nodes(parts), *_pods(parts), *map(_spread, parts.topologySpreadConstraints)]
-    except ValueError:
-        return None
-    if not clauses:
-        return ("", _NEEDLESS) if parts.tolerations else None
-    made = _numbered(clauses)
-    return made, _OF_OTHERS if "pods where" in made and "limit" in made else ""
-
-
-def _numbered(clauses: list[tuple[str, str]]) -> str:
-    """The clauses, each with a name of its own."""
-    names: list[str] = []
-    written = []
-    for head, body in clauses:
-        kind, name, *more = head.split()
-        names.append(name)
-        number = f" {names.count(name)}" if names.count(name) > 1 else ""
-        written.append(" ".join([kind, f'"{name}{number}"', *more, f"{{ {body} }}"]))
-    return " ".join(written)
-
-
-def _nodes(parts: _PastedParts) -> Iterator[tuple[str, str]]:
-    """The clauses about nodes, each as its head and its body."""
-    if parts.nodeSelector:
-        yield "filter nodes", f"require {_all(NodeSelector(matchLabels=parts.nodeSelector))}"
-    affinity = parts.nodeAffinity or (parts.affinity.nodeAffinity if parts.affinity else None)
-    required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
-    terms = required.nodeSelectorTerms if required is not None else parts.nodeSelectorTerms
-    if parts.matchExpressions:
-        terms = (_Term(parts.matchExpressions),)
-    if terms:
-        yield "filter nodes", f"require {' || '.join(map(_term, terms))}"
-    for each in affinity.preferredDuringSchedulingIgnoredDuringExecution if affinity else ():
-        yield f"score nodes weight {each.weight}", f"value {_term(each.preference)}"
-
-
-def _term(term: _Term) -> str:
-    selected = [_all(NodeSelector(matchExpressions=term.matchExpressions))]
-    for each in term.matchFields:
-        if each.key != "metadata.name" or each.operator not in ("In", "NotIn"):
-            raise ValueError(each.key)
-        names = ", ".join(map(print_string, each.values))
-        said = f"node.name in [{names}]"
-        selected.append(said if each.operator == "In" else f"!({said})")
-    return " && ".join(filter(None, selected))
-
-
-def _all(selector: NodeSelector | Selector, owner: str = "node") -> str:
-    """The conditions of a selector; in a clause, a label that is missing fails without a guard."""
-    return _GUARD.sub("", " && ".join(conditions(selector, f"{owner}.labels")))
-
-
-def _pods(parts: _PastedParts) -> Iterator[tuple[str, str]]:
-    """The clauses about pods that run already."""
-    around = parts.affinity or parts
-    for affinity, name, bound in (
-        (parts.podAffinity or around.podAffinity, "near", "at least 1"),
-        (parts.podAntiAffinity or around.podAntiAffinity, "apart", "at most 0"),
-    ):
-        if affinity is None:
-            continue
-        for term in affinity.requiredDuringSchedulingIgnoredDuringExecution:
-            yield f"limit {name}", f"{_counted(term)} {bound} strict"
-        for each in affinity.preferredDuringSchedulingIgnoredDuringExecution:
-            soft = f"{bound} best effort weight {each.weight}"
-            yield f"limit {name}", f"{_counted(each.podAffinityTerm)} {soft}"
-
-
-def _counted(term: _PodTerm) -> str:
-    where = _all(term.labelSelector, "peer") or "true"
-    if term.namespaces:
-        listed = ", ".join(map(print_string, term.namespaces))
-        where = f"{where} && peer.namespace in [{listed}]"
-    domain = _domain(term.topologyKey)
-    per = "per node" if domain == "node.name" else f"per domain {domain}"
-    return f"{'all ' * bool(term.namespaces)}pods where {where} {per}"
-
-
-def _spread(each: _Spread) -> tuple[str, str]:
-    where = _all(each.labelSelector, "peer") if each.labelSelector is not None else ""
-    pods = f"pods where {where} " if where else ""
-    least = f" min domains {each.minDomains}" if each.minDomains is not None else ""
-    soft = each.whenUnsatisfiable == "ScheduleAnyway"
-    strength = "best effort weight 10" if soft else "strict"
-    bound = f"skew at most {each.maxSkew}{least} {strength}"
-    return "spread topology", f"{pods}over {_domain(each.topologyKey)} {bound}"
-
-
-def _domain(key: str) -> str:
-    return DOMAINS.get(key) or f"node.labels[{print_string(key)}]"
-
 
 T = TypeVar("T")
 # The diagnostics of a text, without hints.
@@ -256,7 +73,6 @@ class _AnsweredItems:
     def said(self, found: Diagnostic) -> Diagnostic:
         """The diagnostic with a hint that leads on, or what its item means."""
         said = found if self.trial.leads_on(found) else _without_edit(found)
-        # A map or a list in the place of a condition may be one of Kubernetes.
         is_open = (found.is_of_parser and found.code not in _UNREAD) or found.code == "P0105"
         return self.meant(said) if is_open and self.trial.left > 0 else said
 
@@ -271,13 +87,9 @@ class _AnsweredItems:
             return found
         self.answered.add(span)
         text = source.slice(span)
-        made, more = clause_of(text), ""
-        if made is None and (pasted := clauses_of(text)) is not None:
-            made, more = pasted
-        if made == "":
-            return replace(found, hint=f"leave it out: {more}", fix=None, remedy=Fix(span, ""))
+        made = clause_of(text)
         if made is not None and self.trial.mends(edit := Fix(span, made), found, whole=True):
-            return replace(found, hint=f"write `{made}`{more}", fix=None, remedy=edit)
+            return replace(found, hint=f"write `{made}`", fix=None, remedy=edit)
         return _with_recipes(found, text) if found.is_of_parser else found
 
 

@@ -344,7 +344,7 @@ def no_overload(what: str, found: Sequence[Type], span: Span) -> Diagnostic:
     message = f"`{what}` needs arguments"
     if found:
         message = f"`{what}` does not accept {listed((str(t) for t in found), 'and')}"
-    return _error("P0104", message, span, _conversion_hint(found))
+    return _error("P0104", message, span)
 
 
 def bad_constant(
@@ -473,22 +473,6 @@ def wanted_hint(wanted: Type, found: Type) -> str | None:
         return "give the object itself, or declare `dyn`"
     if wanted == STRING:
         return "convert it to a string: `string(…)`"
-    return _conversion_hint((wanted, found))
-
-
-def _conversion_hint(found: Sequence[Type]) -> str | None:
-    """Advice for the pairs of types that people mix."""
-    names = {t.name for t in found}
-    if names == {"int", "double"}:
-        return "convert the int: `double(…)`"
-    if names == {"quantity", "double"}:
-        return 'write the number as a quantity: `"500m"` or `"1.5Gi"`'
-    if "optional" in names and len(names) > 1:
-        return "get the value of the optional: `.orValue(…)`"
-    if "string" in names and len(names) == 2:
-        other = next(iter(names - {"string"}))
-        if other in ("int", "double", "quantity", "duration", "timestamp", "semver"):
-            return f"convert the string: `{other}(…)`"
     return None
 
 
