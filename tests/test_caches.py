@@ -93,6 +93,7 @@ DICTIONARIES = {
         "engine/cache/census.py: Census.groups",
         "engine/cache/tallies.py: Tallies._alike",
         "engine/cluster/binding.py: Binder._running",
+        "engine/cluster/held_pods.py: HeldPods.shown",
         "engine/cluster/data_watching.py: ObjectRows._known",
         "engine/cluster/data_watching.py: ObjectRows._owners",
         "engine/cluster/data_watching.py: ObjectRows._rows",

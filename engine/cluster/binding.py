@@ -16,9 +16,10 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -27,11 +28,12 @@ from engine.cache.cache import Cache
 from engine.cache.node_table import without
 from engine.cache.reflector import Report, unreported
 from engine.cluster.client import CORE, Api, path_of
+from engine.cluster.held_pods import HeldPods
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.part import DecisionPart
 from engine.decision.recent_answers import GivenAnswer, LastAnswers
 from engine.decision.registry import Registry
-from engine.decision.verdict import Feasible, Rejected
+from engine.decision.verdict import Feasible, Rejected, full_reason
 from engine.engine import Admission, Engine
 from engine.errors import (
     ApiError,
@@ -118,6 +120,7 @@ class Binder:
         self._leads_until = leads_until
         self._clock = clock
         self.waits = ConditionWaits(cache, engine.looks.waits_for, engine.held)
+        self.held = HeldPods(api, cache, clock)
         self._running: dict[str, tuple[Binding, asyncio.Task[None]]] = {}
         self._checks: set[asyncio.Task[None]] = set()
 
@@ -268,14 +271,27 @@ class Binder:
 
         Raises WaitedInVainError where that is in vain.
         """
-        began = self._clock()
-        with client.waiting():
+        began, node = self._clock(), binding.node
+        if not (admission.until or admission.waits):
+            return 0.0
+        why_held = partial(self._why_held, binding.uid, body, admission.waits)
+        with client.waiting(), self.held.holding(admission.pod, node, why_held):
             if admission.until:
-                uid, key, node = binding.uid, key_of(admission.pod), binding.node
+                uid, key = binding.uid, key_of(admission.pod)
                 await self.waits.until(uid, key, node, body, admission.until, client.ended)
             for part in admission.waits:
                 await self._held_for(part, binding, client)
         return self._clock() - began
+
+    def _why_held(self, uid: str, body: bytes, parts: Sequence[DecisionPart]) -> str:
+        """What a held pod waits for: conditions first, and then parts of decisions."""
+        if texts := [text for waiting, _, text in self.waits.statuses() if waiting == uid]:
+            return texts[0]
+        with suppress(EngineError):
+            call, _ = self._engine.opened(body)
+            for said in filter(None, (part.says(call) for part in parts)):
+                return full_reason(said.policy, said.clause, said.reason)
+        return "what its policies wait for"
 
     async def _held_for(self, part: DecisionPart, binding: Binding, client: BindClient) -> None:
         """Waits until a part lets the binding go. Raises WaitedInVainError if it does not."""

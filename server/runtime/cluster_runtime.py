@@ -99,6 +99,7 @@ class StatusReporter:
             "statuses": lambda: self._repeat(self._write_statuses, "write statuses of policies"),
             "events": lambda: self._repeat(self._send_events, "write events"),
             "requeues": lambda: self._repeat(self._requeue, "requeue pods"),
+            "held-pods": lambda: self._repeat(self._show_held, "show held pods"),
             "held-binds": self._review_waits,
         }
 
@@ -179,6 +180,10 @@ class StatusReporter:
         for event in about_pods:
             events.add(event)
         await events.send(now)
+
+    async def _show_held(self, _snapshot: Snapshot, _now: str) -> None:
+        if (binder := self.deciding.binder) is not None:
+            await binder.held.show(self.cluster.events.add, leads=self.cluster.leads())
 
     async def _requeue(self, snapshot: Snapshot, now: str) -> None:
         await self.requeuer.notice(snapshot.pending)

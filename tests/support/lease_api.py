@@ -178,6 +178,8 @@ class BindingApi:
             raise ApiError(404, "NotFound", f'pods "{name}" not found')
         if method == "GET":
             return pod
+        if (method, rest) == ("PATCH", ["status"]):
+            return self._patched(pod, sent)
         assert (method, rest) == ("POST", ["binding"])
         if sent["metadata"]["uid"] != pod["metadata"]["uid"]:
             raise ApiError(409, "Conflict", "the UID in the precondition is another")
@@ -191,3 +193,13 @@ class BindingApi:
         its |= sent["metadata"].get("annotations", {})
         self.bindings.append(sent)
         return {"kind": "Status", "status": "Success"}
+
+    def _patched(self, pod: dict[str, Any], sent: dict[str, Any]) -> dict[str, Any]:
+        """A merge patch of the status of one version of a pod."""
+        its, version = pod["metadata"], sent["metadata"].get("resourceVersion")
+        if version != its.get("resourceVersion") or sent["metadata"]["uid"] != its["uid"]:
+            raise ApiError(409, "Conflict", "the object has been modified")
+        its["resourceVersion"] = str(int(version) + 1)
+        pod["status"] |= sent["status"]
+        pod["status"] = {key: value for key, value in pod["status"].items() if value is not None}
+        return pod

@@ -11,7 +11,7 @@ from engine.cache.cache import Cache
 from engine.clauses.gang import GangProgram
 from engine.drift.drift_document import PolicyRepair
 from engine.enforced import EnforcedPolicies
-from engine.gangs.gang import GangName, KnownGang, given_up
+from engine.gangs.gang import GangName, Hold, KnownGang, given_up
 from engine.program.tables import SourceStatus
 from policies.resource import PolicyStatus, StatusCondition
 from server.capabilities.data import data_facts, data_samples, source_part
@@ -88,6 +88,9 @@ def test_gangs_are_told_and_counted_by_policy_and_state() -> None:
         ("shop/a", "waiting", []),
         ("shop/c", given_up("late"), []),
     ]
+    known[1][0].holds["uid"], known[1][0].keys["uid"] = Hold(0.0, lambda _: None), "shop/b-0"
+    held = gang_facts(["shop/web"], known)["held pods"]
+    assert held == [{"pod": "shop/b-0", "gang": "shop/b", "node": "n1"}]
     found = {(name, *labels): value for name, labels, value in gang_samples(["shop/web"], known)}
     assert found["placet_known_gangs", "shop/web", "given_up"] == 1
     assert found["placet_gang_longest_wait_seconds", "shop/web"] == 1.0

@@ -1,0 +1,150 @@
+"""Held pods: what the API server shows of pods whose bindings wait.
+
+Others read `status.nominatedNodeName` of a pod: provisioners prepare the node, autoscalers count
+the pod there. kube-scheduler sets it before a long binding cycle, too (KEP-5278). It is set after a
+pod has been held for some seconds, and removed when the pod is held no longer and has no node.
+
+INVARIANT: what another component has set stays: each change is of the version of the pod that was
+read, and what is removed is what was set here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import msgspec
+
+from engine.cache.cache import Cache
+from engine.cluster.client import CORE, Api, TokenBucket, path_of
+from engine.cluster.events import PodEvent, Regarding
+from engine.errors import ApiError
+from engine.objects.peer import Peer
+
+# Most gangs are bound before this time.
+_SHOWN_SECONDS = 2.0
+_PER_SECOND, _BURST = 20.0, 50
+_NOT_FOUND, _CONFLICT = 404, 409
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPod:
+    """A held pod with its chosen node, since a time; `why` says what it waits for."""
+
+    pod: Peer
+    node: str
+    since: float
+    why: Callable[[], str]
+
+
+class _Version(msgspec.Struct, frozen=True, rename="camel"):
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Place(msgspec.Struct, frozen=True, rename="camel"):
+    node_name: str = ""
+
+
+class _Nomination(msgspec.Struct, frozen=True, rename="camel"):
+    nominated_node_name: str = ""
+
+
+class _ShownPod(msgspec.Struct, frozen=True):
+    metadata: _Version = _Version()
+    spec: _Place = _Place()
+    status: _Nomination = _Nomination()
+
+
+class HeldPods:
+    """The held pods of a binder. On one event loop.
+
+    `shown` has those that the API server may show, also when they are held no longer, by uid, each
+    with whether it certainly does.
+    """
+
+    def __init__(self, api: Api, cache: Cache, clock: Callable[[], float]) -> None:
+        self._api = api
+        self._cache = cache
+        self._clock = clock
+        self._bucket = TokenBucket(_PER_SECOND, _BURST, clock)
+        self._held: dict[str, HeldPod] = {}
+        self.shown: dict[str, tuple[HeldPod, bool]] = {}
+
+    @contextmanager
+    def holding(self, pod: Peer, node: str, why: Callable[[], str]) -> Iterator[None]:
+        """A time in which the binding of a pod waits."""
+        self._held[pod.uid] = HeldPod(pod, node, self._clock(), why)
+        try:
+            yield
+        finally:
+            del self._held[pod.uid]
+
+    async def show(self, tell: Callable[[PodEvent], None], *, leads: bool) -> None:
+        """Shows the pods that are held for some time, if this replica `leads`, and no others.
+
+        `tell` takes an event about each. Raises ApiError and ApiUnreachableError.
+        """
+        for uid, (each, _) in list(self.shown.items()):
+            if self._held.get(uid) is not each and self._bucket.try_take():
+                await self._end(uid, each)
+        due = self._clock() - _SHOWN_SECONDS
+        for uid, each in list(self._held.items()) if leads else ():
+            if each.since > due or self.shown.get(uid) == (each, True):
+                continue
+            if (body := self._cache.body(uid)) is not None and self._bucket.try_take():
+                event = _event(each)
+                await self._begin(uid, each, msgspec.json.decode(body, type=_ShownPod))
+                if uid in self.shown:
+                    tell(event)
+
+    async def _begin(self, uid: str, held: HeldPod, known: _ShownPod) -> None:
+        """Shows a pod, unless another component does, or there is a newer version."""
+        if self._held.get(uid) is not held or known.status.nominated_node_name:
+            is_set = known.status.nominated_node_name == held.node and uid in self.shown
+        else:
+            # Whatever becomes of the request, the node may be there afterwards.
+            self.shown[uid] = held, False
+            is_set = await self._set(held.pod, known, held.node)
+        if is_set:
+            self.shown[uid] = held, True
+        else:
+            self.shown.pop(uid, None)
+
+    async def _end(self, uid: str, held: HeldPod) -> None:
+        """Removes what is shown of a pod that has no node."""
+        known = None
+        try:
+            path = path_of(CORE, "pods", held.pod.namespace, held.pod.name)
+            known = msgspec.json.decode(await self._api.request("GET", path), type=_ShownPod)
+        except ApiError as error:
+            if error.status != _NOT_FOUND:
+                raise
+        is_there = known is not None and known.metadata.uid == uid and not known.spec.node_name
+        is_ours = known is not None and known.status.nominated_node_name == held.node
+        if known is None or not (is_there and is_ours) or await self._set(held.pod, known, None):
+            self.shown.pop(uid, None)
+
+    async def _set(self, pod: Peer, known: _ShownPod, node: str | None) -> bool:
+        """Sets the node of one version of a pod; False if there is a newer one."""
+        version = {"uid": pod.uid, "resourceVersion": known.metadata.resource_version}
+        patch: Mapping[str, object] = {"metadata": version, "status": {"nominatedNodeName": node}}
+        try:
+            await self._api.request(
+                "PATCH",
+                path_of(CORE, "pods", pod.namespace, pod.name, "status"),
+                body=msgspec.json.encode(patch),
+                content_type="application/merge-patch+json",
+            )
+        except ApiError as error:
+            if error.status not in (_NOT_FOUND, _CONFLICT):
+                raise
+            return False
+        return True
+
+
+def _event(held: HeldPod) -> PodEvent:
+    about = Regarding("v1", "Pod", held.pod.namespace, held.pod.name, held.pod.uid)
+    note = f"its binding to node {held.node} waits: {held.why()}"
+    return PodEvent(about, "Normal", "Held", "Bind", note)
