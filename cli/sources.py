@@ -22,7 +22,7 @@ import msgspec
 from cli.command import CommandError
 from cli.render import put_problem
 from cli.streams import put_line
-from cli.world import Found, World, in_force, read_data, sources_of, undeclared, warn_of_lacks
+from cli.world import Found, World, in_force, put_notes, read_data, sources_of, undeclared
 from engine.cache.cluster_copy import (
     ClusterCopy,
     ClusterDocuments,
@@ -153,7 +153,7 @@ class AskedCluster:
         policies = in_force(sources_of(paths), self.policies(read), load_schema())
         world = World.of(replace(read, data=self.data([policies])), policies)
         if self.live is None:
-            warn_of_lacks(world.cluster, policies)
+            put_notes(world.cluster, policies)
         else:
             warn_of(found.lacking(policies.needs))
         return world

@@ -159,9 +159,9 @@ def stored_objects(objects: Mapping[str, bytes], schema: Schema) -> Mapping[str,
     return {name: check_stored(name, raw, schema) for name, raw in objects.items()}
 
 
-def warn_of_lacks(cluster: ClusterCopy, policies: EnforcedPolicies) -> None:
-    """Says on standard error what policies read and a snapshot lacks."""
-    if note := cluster.lacks(policies.needs):
+def put_notes(cluster: ClusterCopy, policies: EnforcedPolicies) -> None:
+    """Says on standard error what a reader should know of a snapshot."""
+    for note in cluster.notes(policies.needs):
         put_line(f"note: {note}", sys.stderr)
 
 

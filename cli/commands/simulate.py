@@ -20,7 +20,7 @@ from cli.simulation import (
 )
 from cli.sources import question_namespace, source_of
 from cli.streams import put_line
-from cli.world import in_force, read_policies, warn_of_lacks
+from cli.world import in_force, put_notes, read_policies
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.enforced import EnforcedPolicies
 from engine.simulation.cycle import SimulationOptions
@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
         weight=args.weight, plugins=not args.no_plugin_scores, ignored=tuple(args.ignore_resource)
     )
     ready = {name: prepare(cluster, each, pods, options, change) for name, each in sets.items()}
-    warn_of_lacks(next(iter(ready.values())).cluster, next(iter(sets.values())))
+    put_notes(next(iter(ready.values())).cluster, next(iter(sets.values())))
     notes = pods.notes if pods is not None else ()
     answers = [result(each.simulation, each.changed, notes) for each in ready.values()]
     return _shown(args, answers, list(sets))

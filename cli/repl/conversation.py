@@ -38,7 +38,7 @@ from cli.expressions import (
 )
 from cli.render import Finding, print_error, put_findings
 from cli.sources import AskedCluster
-from cli.world import World, sources_of, stored_objects, warn_of_lacks
+from cli.world import World, put_notes, sources_of, stored_objects
 from engine.cache.cluster_copy import NO_DATA, ClusterCopy, ClusterDocuments, NamedPod
 from engine.cache.cluster_file import SUFFIXES
 from engine.cache.pod_manifests import read_pod
@@ -518,7 +518,7 @@ def put_cluster(session: ReplSession) -> None:
     found = session.required_cluster()
     pods = counted(len(found.pod_bodies), "pod")
     put([f"{counted(len(session.node_names), 'node')} and {pods} at {found.now}"])
-    warn_of_lacks(found, session.policies)
+    put_notes(found, session.policies)
 
 
 # ---- commands of the command line

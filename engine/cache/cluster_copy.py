@@ -205,8 +205,17 @@ class ClusterCopy:
         labels = Counter(k for node in nodes.values() for k in node.metadata.labels or {})
         return ClusterFacts(labels, len(nodes))
 
-    def lacks(self, needs: Needs) -> str:
-        """A note about what policies read and the copy lacks, which counts as absent; or empty."""
+    def notes(self, needs: Needs) -> Iterator[str]:
+        """What a reader should know: clocks that are ahead, and what policies read and it lacks."""
+        if self._read_at is None and (ahead := self.snapshot().clocks_ahead()):
+            them = f"the clock of node `{ahead[0]}`"
+            if len(ahead) > 1:
+                them = f"{them} and {counted(len(ahead) - 1, 'other')}"
+            yield f"{them} is ahead of all others: the time of the snapshot is without it"
+        yield from self._lacks(needs)
+
+    def _lacks(self, needs: Needs) -> Iterator[str]:
+        """A note about what policies read and the copy lacks, which counts as absent."""
         pods, known = self.snapshot().pods().values(), self._cache
         owned = (p for p in pods if p.workload is not None and p.workload.kind == "ReplicaSet")
         groups = {(p.namespace, p.group) for p in pods if p.group}
@@ -217,9 +226,9 @@ class ClusterCopy:
             "podgroups": needs.groups and any(not known.group(*each) for each in groups),
         }
         if not (kinds := [kind for kind, is_so in is_lacking.items() if is_so]):
-            return ""
+            return
         text = f"the snapshot lacks {listed(kinds, 'and')} that policies read: they count as absent"
-        return f"{text}; `kubectl get nodes,pods,{','.join(kinds)} -A` writes them too"
+        yield f"{text}; `kubectl get nodes,pods,{','.join(kinds)} -A` writes them too"
 
     def node(self, name: str) -> NodeWithPods:
         """The node of this name. Raises ClusterFileError if there is none."""

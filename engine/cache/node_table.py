@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, repeat
+from statistics import median_low
 from typing import overload
 
 import msgspec
@@ -372,18 +373,35 @@ class Snapshot:
     def newest(self) -> Timestamp | None:
         """The latest creation time, heartbeat or transition time of all nodes and pods.
 
-        A pod may also have failed since.
+        A pod may also have failed since. The clocks of `clocks_ahead` do not count.
         """
         failed = (p.ended or p.created for known in self.failures.values() for p in known)
         created = (pod.created for pod in self.pods().values())
-        times = chain(_node_times(self.nodes.values()), created, failed)
+        ahead = self.clocks_ahead()
+        of_clocks = (_clock_times(node) for name, node in self.nodes.items() if name not in ahead)
+        nodes = (node.metadata for node in self.nodes.values() if node.metadata is not None)
+        made = (metadata.creationTimestamp for metadata in nodes)
+        times = chain(made, chain.from_iterable(of_clocks), created, failed)
         return max((at for at in times if at is not None), default=None)
 
+    def clocks_ahead(self) -> Sequence[str]:
+        """The ready nodes whose clock is an hour and more before the median of all of them."""
+        newest = {
+            name: max((at.nanos for at in _clock_times(node) if at is not None), default=0)
+            for name, node in self.nodes.items()
+            if is_ready(node)
+        }
+        if not newest:
+            return ()
+        usual = median_low(newest.values()) + _MOST_AHEAD
+        return [name for name, at in newest.items() if at > usual]
 
-def _node_times(nodes: Iterable[NodeWithPods]) -> Iterable[Timestamp | None]:
-    for node in nodes:
-        if node.metadata is not None:
-            yield node.metadata.creationTimestamp
-        for condition in (node.status and node.status.conditions) or ():
-            yield condition.lastHeartbeatTime
-            yield condition.lastTransitionTime
+
+# How far clocks of nodes differ where nothing is wrong with them, in nanoseconds: an hour.
+_MOST_AHEAD = 3600 * 10**9
+
+
+def _clock_times(node: NodeWithPods) -> Iterable[Timestamp | None]:
+    for condition in (node.status and node.status.conditions) or ():
+        yield condition.lastHeartbeatTime
+        yield condition.lastTransitionTime

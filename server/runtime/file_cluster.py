@@ -208,7 +208,6 @@ class FileCluster(ClusterSource):
         nodes, pods = len(snapshot.table.rows), len(snapshot.pods())
         self._log.info("cluster of %d nodes and %d pods", nodes, pods)
         copy = ClusterCopy(reading.cache)
-        for notice in (*reading.notices, copy.lacks(self._needs)):
-            if notice:
-                self._log.warning("cluster: %s", notice)
+        for notice in (*reading.notices, *copy.notes(self._needs)):
+            self._log.warning("cluster: %s", notice)
         return copy

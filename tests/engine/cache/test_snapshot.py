@@ -144,3 +144,25 @@ def test_the_pods_of_an_unknown_node_are_missing() -> None:
     view: NodeWithPods = as_offered(node_of(node("n1")), None)
     assert (view.requested, view.free, view.pods) == (None, None, None)
     assert str(view.allocatable["cpu"]) == "8"
+
+
+@pytest.mark.parametrize(
+    ("heartbeats", "newest", "ahead"),
+    [
+        (["10:00", "10:04"], "10:04", []),
+        (["10:00", "10:59", "11:01"], "11:01", []),
+        (["10:00", "10:04", "23:00"], "10:04", ["n2"]),
+        (["10:00", "23:00"], "10:00", ["n1"]),
+        (["23:00"], "23:00", []),
+    ],
+)
+def test_a_clock_that_is_ahead_gives_no_time(
+    heartbeats: list[str], newest: str, ahead: list[str]
+) -> None:
+    beats = (f"2026-11-21T{at}:00Z" for at in heartbeats)
+    nodes = [node(f"n{number}", created=at) for number, at in enumerate(beats)]
+    for each in nodes:
+        each["metadata"]["creationTimestamp"] = CREATED
+    found = snapshot_of(nodes, [])
+    assert found.clocks_ahead() == ahead
+    assert found.newest() == Timestamp.parse(f"2026-11-21T{newest}:00Z")
