@@ -1,7 +1,7 @@
 """API server: that of a simulated cluster, over HTTP, with a door for each of its clients.
 
-A client is known by its token. What a nemesis does to the connection of one client, it does at the
-door of that client. Whatever is stored is told to an observer at once, as etcd does.
+A client is known by the user that it acts as. What a nemesis does to the connection of one client,
+it does at the door of that client. Whatever is stored is told to an observer at once, as etcd does.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class _Lines(asyncio.Queue[bytes]):
 class ClusterApi(FakeApiServer):
     """The objects of the cluster; `down` says that the server does not run.
 
-    `told` takes each change of a pod, node or policy, and `sent` each request, with the token of
+    `told` takes each change of a pod, node or policy, and `sent` each request, with the user of
     its client.
     """
 
@@ -325,7 +325,7 @@ class ClusterApi(FakeApiServer):
 
 
 def _client(headers: Mapping[str, str]) -> str:
-    return headers.get("Authorization", "").removeprefix("Bearer ")
+    return headers.get("Impersonate-User", "")
 
 
 def _hold(lease: Object | None) -> object:

@@ -113,7 +113,7 @@ class Replica:
             port=0,
             lameduck=0.0,
             watches=True,
-            kubeconfig=kubeconfig(file, self._api.url, {"token": token}),
+            kubeconfig=kubeconfig(file, self._api.url, {"as": token}),
             lease=LEASE,
             repair="on",
             schedulers=Schedulers(call_bind=self._binds, is_watched=True),

@@ -42,7 +42,7 @@ async def test_the_current_context_gives_nodes_pods_and_policies(
     async with live_shop(folder) as server:
         put_event(server, "web-1", "0/4 nodes are available: 4 needs 1Gi to spare.")
         done = await asked(placet, "explain", "web-1")
-        ours = [r for r in server.requests if r.headers.get("Authorization") == "Bearer static"]
+        ours = [r for r in server.requests if "placet/" in r.headers["User-Agent"]]
     assert done.code == 0
     assert done.err == f"asking `test` at {server.url}\n"
     assert done.out.startswith("cause: 2 of 4 nodes would pass the policies now")
