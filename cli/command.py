@@ -274,8 +274,6 @@ class Flag:
         """Its name in the parsed arguments: `http_timeout`."""
         if self.names:
             return self.name.lstrip("-").replace("-", "_")
-        if self.choices is not None:
-            return "choice"
         plural = "s" if self.many and not self.metavar.endswith("S") else ""
         return f"{self.metavar.lower()}{plural}"
 
@@ -308,8 +306,6 @@ class Flag:
         if self.is_switch:
             return {"action": "store_true"}
         named = {"metavar": self.metavar, "type": self.type}
-        if not self.names and self.choices is not None:
-            return {"choices": self.choices, "nargs": "?" if self.is_optional else None}
         if not self.names:
             number = {"...": "*", "": "?"} if self.is_optional else {"...": "+", "": None}
             return {**named, "nargs": number[self.many]}

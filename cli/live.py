@@ -34,7 +34,6 @@ from engine.program.tables import TableSpec, texts_of
 from grammar.tree.policy import FromFile
 from grammar.values.time import Timestamp
 
-_KINDS = {"nodes": "Node", "pods": "Pod", "namespaces": "Namespace"}
 _CHUNK_SECONDS = 60.0
 _OF_SERVER = "its file is in a folder of the server"
 # How long all sources of data have for their first rows.
@@ -123,16 +122,6 @@ class LiveCluster:
             return error.right
         about = [e for e in items if (e.get("involvedObject") or {}).get("name") == pod]
         return sorted(about, key=event_time)
-
-    def names(self, kind: str, namespace: str) -> list[str]:
-        """The names of the objects of a kind, for completion. Raises CommandError."""
-        resource = {"nodes": NODES, "namespaces": NAMESPACES, "pods": PODS}[kind]
-        if kind == "pods" and namespace:
-            resource = _within(PODS, namespace)
-        heads = [each["metadata"] for each in self._run(self._items(resource, _KINDS[kind]))]
-        if kind == "pods" and not namespace:
-            return [f"{head['namespace']}/{head['name']}" for head in heads]
-        return [head["name"] for head in heads]
 
     def scheduler_objects(self) -> SchedulerObjects:
         """What a kube-scheduler depends on. Raises CommandError."""

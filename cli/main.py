@@ -43,10 +43,7 @@ COMMANDS = {
     "scheduler-config": "write a kube-scheduler configuration that calls Placet",
     "doctor": "report problems in a kube-scheduler configuration",
     "conformance": "hold any extender to what kube-scheduler expects of it",
-    "completion": "print a shell script that completes commands, flags and files",
 }
-# How shells and kubectl ask for the last word of a line.
-_ASKED_TO_COMPLETE = ["completion", "--words"]
 _EPILOG = "exit codes: 0 success, 1 problems found, 2 the command could not run"
 
 
@@ -64,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         try:
             with escaped_streams():
-                return _main(_of_program() if argv is None else list(argv))
+                return _main(sys.argv[1:] if argv is None else argv)
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
@@ -77,8 +74,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: Sequence[str]) -> int:
-    if [*arguments[:2]] == _ASKED_TO_COMPLETE:
-        return module_of("completion").run(argparse.Namespace(words=arguments[2:]))
     wanted = next((a for a in arguments if not a.startswith("-")), "")
     if wanted and wanted not in COMMANDS:
         close = nearest(wanted, COMMANDS)
@@ -130,12 +125,6 @@ def _unknown_argument(command: str, given: str) -> tuple[str, str]:
     close = next(begun, None) or nearest(flag, names)
     hint = f"a similar one exists: `{close}`" if close else f"see {helped} --help"
     return f"there is no flag `{flag}`", hint
-
-
-def _of_program() -> list[str]:
-    """The arguments of this process. kubectl asks `kubectl_complete-placet` to complete a line."""
-    is_asked = Path(sys.argv[0]).stem == "kubectl_complete-placet"
-    return [*(_ASKED_TO_COMPLETE if is_asked else []), *sys.argv[1:]]
 
 
 def program() -> str:

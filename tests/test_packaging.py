@@ -153,8 +153,6 @@ def test_installed_programs_work(installed: Path, tmp_path: Path) -> None:
     policy.write_text("policy arm {\n  for pods where pod.priority > 0\n}\n", encoding="utf-8")
     assert "usage: kubectl placet" in run(installed / "kubectl-placet", "--help", cwd=tmp_path)
     assert "no problems found" in run(installed / "placet", "check", policy, cwd=tmp_path)
-    said = run(installed / "kubectl_complete-placet", "explain", "--dec", cwd=tmp_path)
-    assert said == "--decision\n:4\n"
     asked = "import placet; print(placet.Placet.__name__, placet.function('a.b(int) int').__name__)"
     assert run(installed / "python", "-c", asked, cwd=tmp_path) == "Placet made\n"
 
@@ -185,7 +183,7 @@ def test_scripts_start_the_launcher(wheel: Path) -> None:
         (path,) = (name for name in archive.namelist() if name.endswith("/entry_points.txt"))
         declared = ConfigParser()
         declared.read_string(archive.read(path).decode())
-    names = ["placet", "kubectl-placet", "kubectl_complete-placet"]
+    names = ["placet", "kubectl-placet"]
     scripts = dict.fromkeys(names, "placet.__main__:main")
     assert dict(declared["console_scripts"]) == scripts
 

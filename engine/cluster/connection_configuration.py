@@ -101,12 +101,6 @@ def _chosen(read: Sequence[Mapping[str, Any]], files: str, context: str | None) 
     raise ClusterConfigurationError(f"there is no context `{name}` in `{files}`", hint)
 
 
-def known_contexts(kubeconfig: Path | None) -> list[str]:
-    """The names of all contexts. Raises ClusterConfigurationError."""
-    files = str(kubeconfig) if kubeconfig is not None else os.environ.get("KUBECONFIG")
-    return [each.name for each in contexts(_read(files or "~/.kube/config"))]
-
-
 def contexts(files: Iterable[Mapping[str, Any]]) -> Iterator[Context]:
     """The contexts of kubeconfigs; of one name the first counts."""
     seen = set()

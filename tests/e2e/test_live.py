@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import ssl
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from tests.e2e.cluster import AT_ONCE, Cluster
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.manifests import controller, large_node, large_pod, namespace, node, owned_by, pod
 from tests.e2e.placet import REPOSITORY, placet
-from tests.e2e.process import built, free_port, kubeconfig, until
+from tests.e2e.process import free_port, kubeconfig, until
 from tests.e2e.service_account import GROUP, USER
 from tests.e2e.stage import GOVERNED, Stage
 from tests.support.api_proxy import api_proxy, unchanged
@@ -175,35 +174,6 @@ def test_an_edited_policy_starts_the_watches_that_it_needs(cluster: Cluster, ser
     assert cluster.wait_placed(["owned"]) == {"owned": "shop"}
     assert server.compare()["count"] == 0
     assert calls.failures() == []
-
-
-# ---- the plugin of kubectl: kubectl finds it, and asks it what can follow on a line
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        (["explain", "--dec"], "--decision\n:4\n"),
-        (["check", ""], ":0\n"),
-        (["serve", "--data-folder", ""], ":16\n"),
-    ],
-    ids=["flag", "file", "folder"],
-)
-def test_kubectl_completes_the_plugin(
-    pytestconfig: pytest.Config, tmp_path: Path, line: list[str], said: str
-) -> None:
-    """As the script of `kubectl completion` asks kubectl."""
-    folders = [Path(sys.executable).parent, built(pytestconfig)]
-    path = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
-    done = subprocess.run(
-        [folders[1] / "kubectl", "__complete", "placet", *line],
-        env=os.environ | {"PATH": path, "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert done.stdout == said
 
 
 # ---- `placet decisions` and `placet status` through a real API server, and who may ask

@@ -14,7 +14,7 @@ import trustme
 
 from engine.cluster import connection_configuration
 from engine.cluster.client import connect
-from engine.cluster.connection_configuration import Context, chosen_context, known_contexts
+from engine.cluster.connection_configuration import Context, chosen_context
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError
 from tests.support.fake_api_server import FakeApiServer, fake_api_server
 from tests.support.kubeconfig import kubeconfig
@@ -143,7 +143,6 @@ def test_of_several_kubeconfigs_the_first_one_that_says_something_counts(
     monkeypatch.setenv("KUBECONFIG", ":".join(map(str, files)))
     assert chosen_context(None, None) == Context("one", "shop")
     assert chosen_context(None, "two") == Context("two", "default")
-    assert known_contexts(None) == ["one", "two"]
 
 
 async def test_the_client_takes_the_first_current_context(
@@ -220,11 +219,6 @@ async def test_a_file_that_is_no_kubeconfig_is_told_in_plain_words(
     assert not caplog.records
 
 
-def test_contexts_that_are_no_list_are_none(tmp_path: Path) -> None:
-    (tmp_path / "k").write_text("contexts: 3")
-    assert known_contexts(tmp_path / "k") == []
-
-
 def test_a_kubeconfig_that_may_not_be_read_is_a_matter_of_rights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,7 +241,7 @@ def test_a_folder_is_no_kubeconfig(tmp_path: Path) -> None:
 
 def test_a_path_that_cannot_be_looked_at_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ClusterConfigurationError, match="cannot be used: file name too long"):
-        known_contexts(tmp_path / ("a" * 300))
+        chosen_context(tmp_path / ("a" * 300), None)
 
 
 async def test_the_name_of_a_server_that_nobody_knows(tmp_path: Path) -> None:
