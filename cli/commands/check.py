@@ -155,6 +155,7 @@ def _effects(world: World) -> Iterator[str]:
         yield f"policy {policy.policy}: {policy.text}"
         for clause in policy.clauses:
             yield f"  {clause.clause}: {clause.text}"
+    yield from (f"warning: {note}" for part in engine.parts for note in part.notes())
     if found:
         yield ""
 

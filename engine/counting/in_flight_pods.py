@@ -540,6 +540,10 @@ class InFlightPods:
         name = known.scheduler
         return "" if self._schedulers.know(name) else name
 
+    def knows(self, scheduler: str) -> bool:
+        """Whether pods with this `schedulerName` are of the schedulers that ask."""
+        return self._schedulers.know(scheduler)
+
     def _alike_of(self, asked: RequestPod | None) -> dict[object, int] | None:
         """What pods like this one add by tallies to which labels tell all; None: it is alone."""
         if asked is None or asked.deletionTimestamp is not None:

@@ -137,6 +137,10 @@ class DecisionPart:
         """What pods of a group break on their nodes; the call is about the first of them."""
         raise NotImplementedError
 
+    def notes(self) -> Iterable[str]:
+        """What to say to people of pods that it was asked about, whatever the answers were."""
+        return ()
+
     def misplaced(self, node: NodeWithPods) -> Mapping[str, BrokenRule]:  # noqa: ARG002
         """The pods on a node that have what is not there, by uid, and the rule that says so."""
         return {}

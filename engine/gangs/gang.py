@@ -27,7 +27,7 @@ from engine.counting.domains import shared_value
 from engine.decision.part import EndOfHold
 from engine.decision.verb_call import VerbCall
 from engine.facts import Cause, ExplainedPart, NamedClause
-from engine.objects.peer import Peer, key_of
+from engine.objects.peer import ORDERED, Peer, key_of
 from engine.program.frame import Frame
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
@@ -42,13 +42,17 @@ class GangName:
     value: Hashable
 
 
+# What stands before the value of members with scheduling gates.
+_GATED = "gated"
+
+
 class Members:
     """Members of each gang: the waiting pods, kept event by event, and the numbers on nodes."""
 
     def __init__(self, slots: Callable[[], int]) -> None:
         self._slots = slots
         self._frames: dict[GangProgram, Frame] = {}
-        # By clause and namespace: the waiting pods by value and uid.
+        # By clause and namespace: the waiting pods by value and uid, those with gates apart.
         self._waiting: dict[tuple[GangProgram, str], dict[Hashable, dict[str, Peer]]] = {}
 
     def name_of(self, program: GangProgram, pod: Peer) -> GangName | None:
@@ -65,6 +69,13 @@ class Members:
 
     def waiting(self, name: GangName, snapshot: Snapshot) -> Mapping[str, Peer]:
         """The members without a node that kube-scheduler may place, by uid."""
+        return self._of(name, snapshot).get(name.value, {})
+
+    def gated(self, name: GangName, snapshot: Snapshot) -> Mapping[str, Peer]:
+        """The members with scheduling gates, by uid."""
+        return self._of(name, snapshot).get((_GATED, name.value), {})
+
+    def _of(self, name: GangName, snapshot: Snapshot) -> Mapping[Hashable, dict[str, Peer]]:
         place = name.program, name.namespace
         found = self._waiting.get(place)
         if found is None:
@@ -74,7 +85,7 @@ class Members:
                     value = self.value(name.program, pod)
                     if value is not None:
                         self._add(place, pod, value)
-        return found.get(name.value, {})
+        return found
 
     def bound(
         self, name: GangName, gang: KnownGang | None, pods: Cache, check: Callable[[], None]
@@ -154,15 +165,17 @@ class Members:
         return frame
 
     def _add(self, place: tuple[GangProgram, str], pod: Peer, value: Hashable) -> None:
-        if not (pod.is_gated or pod.nodeName):
-            self._waiting[place].setdefault(value, {})[pod.uid] = pod
+        if not pod.nodeName:
+            of = (_GATED, value) if pod.is_gated else value
+            self._waiting[place].setdefault(of, {})[pod.uid] = pod
 
     def _remove(self, place: tuple[GangProgram, str], pod: Peer, value: Hashable) -> None:
-        members = self._waiting[place].get(value)
+        of = (_GATED, value) if pod.is_gated else value
+        members = self._waiting[place].get(of)
         if members is not None:
             members.pop(pod.uid, None)
             if not members:
-                del self._waiting[place][value]
+                del self._waiting[place][of]
 
 
 # What a member says of its number, with the objects that say it; or why it is not told, an empty
@@ -428,6 +441,7 @@ def gang_of_pod(
     message: str,
     *,
     roles: Sequence[GangRole] = (),
+    lacks: str = "",
     places: bool,
 ) -> GangOfPod:
     """The gang of a pod, none of whose members is bound; `gang` is None if it is not known yet.
@@ -477,8 +491,8 @@ def gang_of_pod(
             return found("fits", "it fits now", refusal, allowed)
         text = f"{len(gang.holds)} of {gang.quorum} members are here"
         return found("gathering", text, refusal, allowed, seconds=round(now - gang.began, 1))
-    if text := lacking(len(members), quorum, roles):
-        return found("waiting", text, text)
+    if lacks:
+        return found("waiting", lacks, lacks)
     if gang is None or not gang.text:
         text = "whether it fits was not tried yet"
         return found("not tried", text, text, None)
@@ -581,11 +595,26 @@ _FITS = "`placet explain --decision` asks the running Placet whether it gathers"
 _GATHERS = "nothing: all members are bound together, or the gang is given up and tried again"
 
 
+# What to do about members that do not come, by what is said of them.
+_HELPS = (
+    (" by ", "whoever set the gates must take them out of `spec.schedulingGates`"),
+    (" the scheduler ", "give all members a `schedulerName` whose scheduler asks Placet"),
+    (ORDERED, "set `podManagementPolicy: Parallel`, because no pod runs before the others"),
+    ("is suspended", "resume it: `spec.suspend: false`"),
+    ("is paused", "resume it: `spec.paused: false`"),
+    ("quota", "raise the quota for all members"),
+    ("cannot make", "see the events of the controller"),
+    ("may have to run", "leave it out of the gang, unless the others are made at once"),
+)
+
+
 def _hint(gang: GangExplanation) -> str:
     if gang.text.startswith("PodGroup "):
         return "create the PodGroup with its number, or write one with `at least`"
     if gang.quorum is not None and lacking(gang.exist, gang.quorum, gang.roles):
-        return "create the other members, or ask for fewer with `at least`"
+        why = gang.text.partition(" exist: ")[2]
+        helps = (help_ for words, help_ in _HELPS if words in why)
+        return next(helps, "create the other members, or ask for fewer with `at least`")
     if gang.text.endswith(" fit") or " fit, in " in gang.text:
         return "make room for all members at the same time, or ask for fewer with `at least`"
     return ""

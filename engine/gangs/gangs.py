@@ -27,7 +27,7 @@ A gang that is given up (`ends.py` says when) goes behind all others of its prio
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -367,12 +367,22 @@ class Gangs(DecisionPart):
         snapshot, pod = call.snapshot, call.context(call.snapshot).peer()
         quorum, placed = self._quorums.of(call, name), self._placed(call, name)
         bound = [*self._members.on_nodes(name, placed, snapshot)]
-        waiting = [*self._members.waiting(name, snapshot).values()]
+        waiting = [*self._quorums.coming(call, name).values()]
         gang, message = self.known.find(name), name.program.message(call.evaluation)
         there = {each.uid: each for each in (pod, *waiting, *(each for _, each in bound))}
         roles, now = self._quorums.roles(call, name, there.values()), self._clock()
         found = gang_of_pod(
-            name, gang, quorum, pod, bound, waiting, now, message, roles=roles, places=places
+            name,
+            gang,
+            quorum,
+            pod,
+            bound,
+            waiting,
+            now,
+            message,
+            roles=roles,
+            lacks=self._quorums.lacks(call, name, len(there), quorum, roles),
+            places=places,
         )
         if not placed:
             return found
@@ -380,6 +390,9 @@ class Gangs(DecisionPart):
         open_ = self._attempts.within(name, call, rows, placed).tolist()
         nodes = zip(snapshot.table.rows, open_, strict=True)
         return replace(found, allowed={node for node, is_open in nodes if is_open})
+
+    def notes(self) -> Iterable[str]:
+        return self._quorums.notes
 
     # ---- members on nodes
 

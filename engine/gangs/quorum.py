@@ -10,7 +10,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+
+import msgspec
 
 from engine.cache.tallies import Scope
 from engine.clauses.gang import GangProgram
@@ -19,9 +22,16 @@ from engine.decision.verb_call import VerbCall
 from engine.fairness import MOST_HELD_OF_NAMESPACE
 from engine.gangs.gang import GangName, GangRole, KnownGang, Members, Said, lacking
 from engine.gangs.paper import Attempts
-from engine.objects.peer import FAILED, Peer, key_of
+from engine.objects.peer import DEFAULT_SCHEDULER, FAILED, Peer, key_of
 from engine.objects.pod_group import GroupName
+from grammar.messages.texts import named
 from grammar.values.errors import EvaluationError
+
+# The labels of pods that run before others are made: the leader of a LeaderWorkerSet that waits for
+# it, and the driver of Spark.
+_LEADERS = frozenset({("leaderworkerset.sigs.k8s.io/worker-index", "0"), ("spark-role", "driver")})
+# The notes that are kept.
+_MOST_NOTES = 20
 
 
 def still_wanted(number: int, came: int, wants: int | None, *, is_all: bool) -> int:
@@ -44,20 +54,35 @@ class Quorums:
 
     def __init__(self, site: PartSite, members: Members, attempts: Attempts) -> None:
         self._calls, self._pods = site.placing.calls, site.placing.placement.pods
+        self._in_flight = site.placing.placement.in_flight
         self._members = members
         self._attempts = attempts
+        # What is to be said of gangs that may never be whole; the first ones.
+        self.notes: dict[str, None] = {}
 
     def of(self, call: VerbCall, name: GangName) -> int | str:
         """How many are placed together as the pod of a call says it, or why it cannot be told."""
         said = self.said(call, name)
-        return said if isinstance(said, str) else self._still_wanted(call, name, said)
+        if isinstance(said, str):
+            return said
+        quorum = self._still_wanted(call, name, said)
+        self._note(call, name, quorum)
+        return quorum
+
+    def _note(self, call: VerbCall, name: GangName, quorum: int) -> None:
+        """Notes which workloads of a gang never have all of their pods at the same time."""
+        if quorum > 1 and len(self.notes) < _MOST_NOTES:
+            program = name.program
+            clause = f"{program.policy}: {program.name}"
+            for text in self._withheld(call, name):
+                self.notes[f"{name.namespace}: {text}, so its gang waits ({clause})"] = None
 
     def read(self, gang: KnownGang, call: VerbCall, said: int) -> str:
         """Takes the largest number that members say. Returns what the gang lacks, or an empty text.
 
         The pod of the call has `said` one; a member that says none does not count.
         """
-        waiting = self._members.waiting(gang.name, call.snapshot)
+        waiting = self.coming(call, gang.name)
         clause = gang.clause
         if callable(clause.number) or any(callable(each.number) for each in clause.roles):
             keys = {uid: key_of(pod) for uid, pod in waiting.items()}
@@ -71,7 +96,55 @@ class Quorums:
         roles = self.roles(call, gang.name, there)
         gang.roles = {number: role.needed for number, role in enumerate(roles)}
         gang.role_of = {uid: self._members.role_of(clause, pod) for uid, pod in waiting.items()}
-        return lacking(len(known), gang.quorum, roles)
+        self._note(call, gang.name, gang.quorum)
+        return self.lacks(call, gang.name, len(known), gang.quorum, roles)
+
+    def coming(self, call: VerbCall, name: GangName) -> Mapping[str, Peer]:
+        """The waiting members of the schedulers that ask, by uid."""
+        own, knows = call.pod.scheduler or DEFAULT_SCHEDULER, self._in_flight.knows
+        waiting = self._members.waiting(name, call.snapshot)
+        return {
+            uid: p for uid, p in waiting.items() if p.schedulerName == own or knows(p.schedulerName)
+        }
+
+    def lacks(
+        self,
+        call: VerbCall,
+        name: GangName,
+        exist: int,
+        quorum: int | str,
+        roles: Sequence[GangRole],
+    ) -> str:
+        """What a gang lacks of which too few members exist, and why the others do not come."""
+        text = "" if isinstance(quorum, str) else lacking(exist, quorum, roles)
+        if not text:
+            return ""
+        gated = self._members.gated(name, call.snapshot)
+        gates = {gate for uid in gated for gate in _gates(call.cluster.pods.body(uid))}
+        coming = self.coming(call, name)
+        waiting = self._members.waiting(name, call.snapshot).items()
+        others = Counter(p.schedulerName for uid, p in waiting if uid not in coming)
+        why = [f"{n} more {_are(n)} of the scheduler `{s}`" for s, n in sorted(others.items())]
+        if gated:
+            by = named([f"`{gate}`" for gate in sorted(gates)], 2) or "a scheduling gate"
+            why.insert(0, f"{len(gated)} more {_are(len(gated))} gated by {by}")
+        why += self._withheld(call, name)
+        if leader := min(
+            (p.name for p in coming.values() if p.labels.items() & _LEADERS), default=""
+        ):
+            why.append(f"{leader} may have to run before the others are made")
+        return f"{text}: {', '.join(why)}" if why else text
+
+    def _withheld(self, call: VerbCall, name: GangName) -> Sequence[str]:
+        """The known workloads of a gang that do not make all of their pods, and why not."""
+        members, snapshot, pods = self._members, call.snapshot, call.cluster.pods
+        waiting = (
+            *members.waiting(name, snapshot).values(),
+            *members.gated(name, snapshot).values(),
+        )
+        uids = {each.workload.uid for each in waiting if each.workload is not None}
+        known = (found for uid in sorted(uids) if (found := pods.controller(uid)) is not None)
+        return [f"{each.workload.title} {each.withholds}" for each in known if each.withholds][:2]
 
     def roles(self, call: VerbCall, name: GangName, pods: Iterable[Peer]) -> Sequence[GangRole]:
         """The roles of a gang, as the pod of a call says them, and how many of the pods have each.
@@ -229,6 +302,33 @@ class Quorums:
                 known = read_of, number
             read[uid] = known
         return read
+
+
+class _Gate(msgspec.Struct, frozen=True):
+    name: str | None = None
+
+
+class _GatedSpec(msgspec.Struct, frozen=True):
+    schedulingGates: tuple[_Gate, ...] | None = None
+
+
+class _GatedPod(msgspec.Struct, frozen=True):
+    spec: _GatedSpec | None = None
+
+
+_GATED = msgspec.json.Decoder(_GatedPod)
+
+
+def _gates(body: bytes | None) -> Iterable[str]:
+    """The names of the scheduling gates of a pod; none if its JSON is not known."""
+    with suppress(msgspec.MsgspecError):
+        spec = _GATED.decode(body).spec if body else None
+        return [gate.name or "" for gate in (spec and spec.schedulingGates) or ()]
+    return ()
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def _run(pod: Peer) -> str:

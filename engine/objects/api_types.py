@@ -220,14 +220,18 @@ class ControllerSpec(msgspec.Struct, frozen=True, gc=False):
     replicas: JsonInt | None = None
     parallelism: JsonInt | None = None
     completions: JsonInt | None = None
+    suspend: bool | None = None
+    paused: bool | None = None
+    podManagementPolicy: str | None = None
     strategy: DeploymentStrategy | None = None
 
 
 class ControllerStatus(msgspec.Struct, frozen=True, gc=False):
-    """Status of a Job: how many pods have succeeded, and the indexes that are not tried again."""
+    """Status of a controller; of a Job what has succeeded, and indexes that are given up."""
 
     succeeded: JsonInt | None = None
     failedIndexes: str | None = None
+    conditions: tuple[ObjectCondition, ...] | None = None
 
 
 class SlimController(msgspec.Struct, frozen=True, gc=False):

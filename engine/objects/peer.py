@@ -548,13 +548,14 @@ class Controller(msgspec.Struct, frozen=True, gc=False):
     """A controller as a workload, and the controller that owns it, if any.
 
     `wants` is how many pods it wants beside those that have ended, None if not known; so many of
-    them have `succeeded`.
+    them have `succeeded`. It `withholds` pods for a reason, such as `is paused`.
     """
 
     workload: Workload
     owner: Workload | None
     wants: int | None = None
     succeeded: int = 0
+    withholds: str = ""
 
 
 _CONTROLLER = ObjectDecoder("controller", SlimController)
@@ -585,7 +586,26 @@ def decode_controller(kind: str, data: bytes | msgspec.Raw) -> Controller:
         if spec.completions is not None:
             left = spec.completions - succeeded - _number_of(status.failedIndexes or "")
         wants = max(0, min(replicas, left))
-    return Controller(workload, workload_of(metadata.ownerReferences or ()), wants, succeeded)
+    owner = workload_of(metadata.ownerReferences or ())
+    return Controller(workload, owner, wants, succeeded, _withholds(kind, spec, status))
+
+
+# What a controller says that makes its pods one after another, as a StatefulSet does by default.
+ORDERED = "makes one pod after another"
+
+
+def _withholds(kind: str, spec: ControllerSpec, status: ControllerStatus) -> str:
+    """Why a controller does not make all of its pods, in words that stay; empty if it does."""
+    failed = (c for c in status.conditions or () if c.type == "ReplicaFailure")
+    said = [c.message or "" for c in failed if c.status == "True"]
+    if kind == "Job" and spec.suspend:
+        return "is suspended"
+    if kind == "Deployment" and spec.paused:
+        return "is paused"
+    if said:
+        return "has no quota for more pods" if "quota" in said[0] else "cannot make its pods"
+    parallel = spec.podManagementPolicy == "Parallel"
+    return ORDERED if kind == "StatefulSet" and not parallel else ""
 
 
 def _number_of(indexes: str) -> int:

@@ -426,6 +426,11 @@ class Simulation:
         self.resources = resources
         self._eligibility = NodeEligibility(nodes, options.drained)
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """What is to be said of the pods that came."""
+        return [note for part in self._engine.parts for note in part.notes()]
+
     def run(self) -> Iterator[PodOutcome]:
         """The outcome of each pod in order. Later pods see the earlier ones placed."""
         return (outcome for outcome in self.portions() if outcome is not None)

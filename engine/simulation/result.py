@@ -115,7 +115,7 @@ def answer_of(
         pods=pods,
         added=changed.added,
         drained=changed.drained,
-        notes=notes,
+        notes=[*notes, *simulation.notes],
         replica=replica,
     )
 

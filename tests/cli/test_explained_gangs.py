@@ -18,7 +18,7 @@ from engine.explanation.document import PodExplanation
 from engine.gangs.gang import GangExplanation, GangMember, part_of
 from tests.cli.conftest import Placet
 from tests.cli.shop import snapshot
-from tests.support.builders import kubectl_list, node, pod, raw
+from tests.support.builders import controller, kubectl_list, node, pod, raw
 
 MEMBERS = "example.com/members"
 POLICY = f"""
@@ -197,3 +197,17 @@ shop/a-1  placed           node-4
 shop/a-2  waiting
 """
     )
+
+
+@pytest.mark.parametrize("command", [("simulate",), ("check", "gangs.policy")])
+def test_commands_warn_of_a_set_that_makes_one_pod_after_another(
+    placet: Placet, folder: Path, command: tuple[str, ...]
+) -> None:
+    owner = controller("StatefulSet", "db", "shop", replicas=2)
+    pods = [pod(f"db-{n}", "shop", owner=owner, labels={"job": "db"}) for n in range(2)]
+    (folder / "cluster.json").write_bytes(raw(kubectl_list([node("n0"), owner, *pods])))
+    (folder / "gangs.policy").write_text('policy all in namespace "shop" { gang "all" { } }')
+    files = WORLD if command == ("simulate",) else WORLD[:2]
+    done = placet(*command, *files)
+    said = "shop: StatefulSet/db makes one pod after another, so its gang waits (shop/all: all)"
+    assert said in done.out + done.err

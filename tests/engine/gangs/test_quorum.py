@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from engine.gangs.gang import part_of
 from engine.gangs.quorum import still_wanted
 from engine.objects.peer import decode_controller
 from engine.objects.pod_group import COSCHEDULING, LABEL, GroupName, PodGroup
@@ -208,3 +209,85 @@ def test_a_gang_with_roles_goes_on_with_those_that_are_left() -> None:
         world.watch(name)
     world.end("a0")
     assert isinstance(world.ask("a1"), list)
+
+
+def make(world: World, kind: str, spec: Any, **status: Any) -> builders.Object:
+    made = builders.controller(kind, "db", "shop", replicas=3)
+    made["spec"] |= spec
+    world.cache.put_controller(decode_controller(kind, builders.raw(made | {"status": status})))
+    return made
+
+
+FAILED = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: few, used: 1"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "status", "why"),
+    [
+        ("StatefulSet", {}, {}, ": StatefulSet/db makes one pod after another"),
+        (
+            "StatefulSet",
+            {"podManagementPolicy": "OrderedReady"},
+            {},
+            " makes one pod after another",
+        ),
+        ("StatefulSet", {"podManagementPolicy": "Parallel"}, {}, ""),
+        ("Job", {"suspend": True}, {}, ": Job/db is suspended"),
+        ("Job", {"suspend": False}, {}, ""),
+        ("Deployment", {"paused": True}, {}, ": Deployment/db is paused"),
+        ("ReplicaSet", {}, {"conditions": [FAILED]}, ": ReplicaSet/db has no quota for more pods"),
+        ("ReplicaSet", {}, {"conditions": [FAILED | {"message": "no"}]}, " cannot make its pods"),
+        ("ReplicaSet", {}, {"conditions": [FAILED | {"status": "False"}]}, ""),
+    ],
+)
+def test_controllers_that_do_not_make_all_pods(kind: str, spec: Any, status: Any, why: str) -> None:
+    world = World({"n1": "4"}, gang='gang "g" { of replicas at least 3 }')
+    world.create("db-0", owner=make(world, kind, spec, **status))
+    said = world.ask("db-0")
+    assert "1 of 3 members exist" in said
+    assert said.endswith(why or "exist")
+    shown = world.gangs.of_pod(world.engine.opened(builders.raw(world.pods["db-0"]))[0])
+    assert shown is not None
+    assert shown.told.text in said
+    cause = part_of(shown.told, "shop/db-0", alone=True).cause
+    assert cause is not None
+    assert ("create the other members" in cause.hint) is not bool(why)
+    assert bool([*world.gangs.notes()]) is bool(why)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"schedulingGates": [{"name": "b"}, {"name": "a"}]}, "1 more is gated by `a`, `b`"),
+        ({"schedulerName": "volcano"}, "1 more is of the scheduler `volcano`"),
+    ],
+)
+def test_members_that_never_come(more: Any, said: str) -> None:
+    """They do not count; once they do, the gang is placed, and nobody is held before."""
+    world = World({"n1": "4"}, gang=BY_LABEL)
+    world.create("a0", "a1")
+    made = world.pods["a1"]
+    made["spec"] |= more
+    world.watch("a1")
+    assert world.ask("a0").endswith(f"1 of 2 members exist: {said}")
+    assert world.told == []
+    for name in more:
+        del made["spec"][name]
+    world.watch("a1")
+    world.now += 2
+    assert world.ask("a0") == ["n1"]
+
+
+def test_a_leader_that_runs_first() -> None:
+    world = World({"n1": "4"}, gang=BY_LABEL)
+    world.create("a0")
+    world.pods["a0"]["metadata"]["labels"] |= {"spark-role": "driver"}
+    world.watch("a0")
+    assert world.ask("a0").endswith("exist: a0 may have to run before the others are made")
+
+
+def test_two_schedulers_that_ask() -> None:
+    """The pods of the one that asks are its own, whatever names are known."""
+    world = World({"n1": "4"}, gang=BY_LABEL)
+    world.create("a0", "a1", spec={"schedulerName": "second"})
+    assert world.ask("a0") == ["n1"]
