@@ -3,13 +3,15 @@
 PolicyTimes and DecisionTime belong to the engine and live as long as it does; a CallTime lives as
 long as one call. Clocks are passed in; all times are in seconds. Everything is on one event loop,
 where decisions are made one at a time. What a policy uses is processor time of this thread, so a
-busy machine makes no policy expensive; deadlines and the filling of budgets go by the clock.
+moment without a processor makes no policy expensive; deadlines and budgets go by the clock.
 
 A namespaced policy has a budget of 0.1 s, which a tenth of the time that passes fills again. All
 policies of a namespace together have twice as much. So pods of other namespaces do not notice what
-they cost. In a cluster of more than 500 nodes, where every decision takes longer, budgets are
-larger: 0.2 ms for each node up to 5,000, and 0.04 ms for each one beyond, up to 65,000. A policy
-without a namespace belongs to the operators of the cluster, and has the limit of one call only.
+they cost. Time costs more of a budget while many namespaces use theirs up, and on a machine that is
+slow for others' sake: all together have a quarter of the time that passes. In a cluster of more
+than 500 nodes, where every decision takes longer, budgets are larger: 0.2 ms for each node up to
+5,000, and 0.04 ms for each one beyond, up to 65,000. A policy without a namespace belongs to the
+operators of the cluster, and has the limit of one call only.
 """
 
 from __future__ import annotations
@@ -34,6 +36,11 @@ CALL_SECONDS = 0.1
 POLICY_SECONDS, POLICY_SHARE = 0.1, 0.1
 # What the budget of all policies of a namespace holds, and the part of the time that fills it.
 NAMESPACE_SECONDS, NAMESPACE_SHARE = 0.2, 0.2
+# The part of the time that fills the budgets of all namespaces that have used half of theirs.
+ALL_SHARE = 0.25
+# How much more than processor time the clock counts, at most, and the seconds that this is an
+# average of.
+_SLOWEST, _PACE_SECONDS = 5.0, 0.2
 # Budgets are for 500 nodes, and grow with their number. Above 5,000 nodes they grow by a fifth of
 # that, because kube-scheduler offers only a part of them; above 65,000 they stay the same.
 _NODES, _MANY_NODES, _MOST_NODES, _PART = 500, 5_000, 65_000, 0.2
@@ -100,6 +107,11 @@ class _Budgets:
             return self._seconds * larger
         return self._seconds * larger - self._share * missing
 
+    def used_up(self, larger: float) -> int:
+        """How many names have less than half of a budget so many times as large."""
+        half = self._clock() + self._seconds * larger / self._share / 2
+        return sum(full_at > half for full_at in self.used.values())
+
     def use(self, name: str, seconds: float) -> None:
         now = self._clock()
         self.used[name] = max(now, self.used.get(name, now)) + seconds / self._share
@@ -133,6 +145,26 @@ class PolicyTimes:
         self.used: Mapping[str, float] = self._policies.used
         self._namespaces = _Budgets(NAMESPACE_SECONDS, NAMESPACE_SHARE, clock)
         self._expensive: TTLCache[str, None] = TTLCache(_MOST_POLICIES, _EXPENSIVE_SECONDS, clock)
+        # What evaluations took lately, of the processor and by the clock.
+        self._took = self._lasted = _PACE_SECONDS
+        self._price, self._priced_at = 1.0, -math.inf
+        self._clock = clock
+
+    def _cost(self) -> float:
+        """How many seconds of its budgets a second of a namespaced policy costs."""
+        now = self._clock()
+        # Not for each of many namespaces.
+        if now >= self._priced_at + _PACE_SECONDS:
+            shares = NAMESPACE_SHARE * self._namespaces.used_up(_larger(self._nodes()))
+            slower = min(self._lasted / self._took, _SLOWEST)
+            self._price, self._priced_at = max(1.0, shares / ALL_SHARE) * max(1.0, slower), now
+        return self._price
+
+    def lasted(self, took: float, seconds: float) -> None:
+        """Notes that an evaluation took so much of the processor, and so long by the clock."""
+        self._took, self._lasted = self._took + took, self._lasted + seconds
+        if self._took > 2 * _PACE_SECONDS:
+            self._took, self._lasted = self._took / 2, self._lasted / 2
 
     def left(self, policy: str) -> float:
         """The seconds that a policy may use now; infinite without a namespace."""
@@ -141,6 +173,7 @@ class PolicyTimes:
             return math.inf
         larger = _larger(self._nodes())
         left = min(self._policies.left(policy, larger), self._namespaces.left(namespace, larger))
+        left /= self._cost()
         return left if left >= max(_LEAST_SECONDS, _LEAST_PART * POLICY_SECONDS * larger) else 0.0
 
     def has_used(self, policy: str) -> bool:
@@ -153,8 +186,8 @@ class PolicyTimes:
         self._charged(policy, seconds)
         namespace, slash, _ = policy.partition("/")
         if slash:
-            self._policies.use(policy, seconds)
-            self._namespaces.use(namespace, seconds)
+            self._policies.use(policy, seconds * self._cost())
+            self._namespaces.use(namespace, seconds * self._cost())
 
     @contextmanager
     def using(self, policy: str) -> Iterator[None]:
@@ -211,6 +244,7 @@ class CallTime(msgspec.Struct, eq=False):
     # In seconds of the clock: until then the policy cannot have used its time.
     _look_from: float = math.inf
     _began: float = 0.0
+    _began_at: float = 0.0
     _used: dict[str, float] = {}
 
     def charge(self, policy: str) -> None:
@@ -228,7 +262,8 @@ class CallTime(msgspec.Struct, eq=False):
             left = min(left, self.times.left(policy))
         if left <= 0.0:
             raise self.times.refuse(policy)
-        self._look_from = self.clock() + left
+        self._began_at = self.clock()
+        self._look_from = self._began_at + left
         self.policy, self._began = policy, self.times.work()
         self._policy_ends = self._began + left
 
@@ -238,6 +273,7 @@ class CallTime(msgspec.Struct, eq=False):
             used = self.times.work() - self._began
             self._used[policy] = self._used.get(policy, 0.0) + used
             if used > BRIEF_SECONDS:
+                self.times.lasted(used, self.clock() - self._began_at)
                 self.times.use(policy, used)
             self.policy, self._policy_ends = "", math.inf
 

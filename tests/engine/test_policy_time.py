@@ -123,6 +123,22 @@ def test_a_tenth_of_the_time_fills_a_budget() -> None:
     assert made.times.left("a/p") == POLICY_SECONDS
 
 
+@pytest.mark.parametrize(("others", "slower", "part"), [(0, 1, 0.2), (4, 1, 0.05), (0, 4, 0.05)])
+def test_others_notice_no_more_of_many_namespaces_or_on_a_slow_machine(
+    others: int, slower: int, part: float
+) -> None:
+    """Together these have a quarter of the time that passes by the clock."""
+    made, used = Times(), 0.0
+    for moment in range(2000):
+        made.clock.time += 0.01
+        for policy in (f"{number}/{name}" for number in range(others + 1) for name in "pqr"):
+            if left := made.times.left(policy):
+                made.times.lasted(left, left * slower)
+                made.times.use(policy, left)
+                used += left if moment >= 1000 else 0.0
+    assert used / 10 == pytest.approx(part * (others + 1), rel=0.2)
+
+
 @pytest.mark.parametrize(("nodes", "least"), [(0, 0.01), (500, 0.01), (5000, 0.05)])
 def test_what_is_left_is_enough_to_get_further_in_a_cluster_of_this_size(
     nodes: int, least: float
