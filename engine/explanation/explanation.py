@@ -112,7 +112,8 @@ def _gang(inspection: Inspection) -> Explained | None:
     objection = inspection.objection(gang.program, gang.program, refused, rest=gang.refusal)
 
     members = [each for each in gang.told.members if inspection.reader.may_name(each.pod)]
-    told = msgspec.structs.replace(gang.told, members=members)
+    unknown = gangs.not_on_paper(inspection.call) if gangs is not None else ()
+    told = msgspec.structs.replace(gang.told, members=members, notOnPaper=unknown)
 
     def said(results: ClauseResults) -> Work[Said]:
         yield from ()

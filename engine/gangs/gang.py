@@ -398,7 +398,8 @@ class GangExplanation(NamedClause, frozen=True):
     is on a node, or `not tried`; a command, which knows of nobody who gathers, says `fits`. `text`
     says what the gang waits for, or how far it is. After `againIn` seconds it is tried again.
     `exist`, `held`, `placed` and `bound` are numbers of members; the held ones have a place, too.
-    `members` are the first thousand, and `roles` those that the clause names.
+    `members` are the first thousand, and `roles` those that the clause names. `notOnPaper` is what
+    members have that Placet does not look at: kube-scheduler may refuse a place for it.
     """
 
     name: str
@@ -414,6 +415,7 @@ class GangExplanation(NamedClause, frozen=True):
     bound: int
     members: Sequence[GangMember]
     roles: Sequence[GangRole] = ()
+    notOnPaper: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -544,13 +546,15 @@ def part_of(gang: GangExplanation, pod: str, *, alone: bool) -> ExplainedPart:
     numbers = [f"{needed} needed", f"{gang.exist} exist", f"{gang.placed} have a place"]
     others = (gang.held, "held"), (gang.bound, "on nodes")
     numbers += [f"{number} {what}" for number, what in others if number]
+    unknown = f"not on paper, so a place may be refused: {', '.join(gang.notOnPaper)}"
+    texts = [", ".join(numbers), *([unknown] if gang.notOnPaper else ())]
     roles = [f"{r.needed} needed and {r.exist} exist of pods where {r.of}" for r in gang.roles]
     shown, clause = gang.members[:_MOST_ROWS], f"{gang.policy}: {gang.clause}"
     progress, cause, hint = _words(gang, next((m for m in gang.members if m.pod == pod), None))
     is_cause = cause and (alone or gang.state in ("fits", "gathering"))
     return ExplainedPart(
         title=f"gang {gang.name} ({clause})",
-        texts=[", ".join(numbers), *roles, progress],
+        texts=[*texts, *roles, progress],
         rows=[{"member": m.pod, "is": _presence(m), "node": m.node} for m in shown],
         more=gang.exist - len(shown),
         names={"member": "pod", "node": "node"},

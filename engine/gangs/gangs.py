@@ -27,6 +27,7 @@ A gang that is given up (`ends.py` says when) goes behind all others of its prio
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -57,9 +58,12 @@ from engine.gangs.gang import (
 from engine.gangs.gathering import FIRST_PAUSE_SECONDS, KnownGangs, Tries
 from engine.gangs.paper import Attempts, Mask
 from engine.gangs.quorum import Quorums
+from engine.objects.api_types import mapping
+from engine.objects.eligibility import NOT_LOOKED_AT
 from engine.objects.peer import Peer
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
+from grammar.messages.texts import counted
 
 # A waiting gang that nobody has asked about for so long is forgotten, and so is a released one.
 _FORGOTTEN_SECONDS = 900.0
@@ -390,6 +394,19 @@ class Gangs(DecisionPart):
         open_ = self._attempts.within(name, call, rows, placed).tolist()
         nodes = zip(snapshot.table.rows, open_, strict=True)
         return replace(found, allowed={node for node, is_open in nodes if is_open})
+
+    def not_on_paper(self, call: VerbCall) -> Sequence[str]:
+        """What members have that kube-scheduler looks at, and no attempt on paper, for people."""
+        name, pods, found = self._members.of(call), call.cluster.pods, Counter[str]()
+        gang = self.known.find(name) if name is not None else None
+        uids = {call.pod.uid, *(gang.places if gang is not None else ())}
+        uids |= set(self._members.waiting(name, call.snapshot)) if name is not None else set()
+        for uid in uids:
+            body = call.pod.body if uid == call.pod.uid else pods.body(uid)
+            with suppress(msgspec.MsgspecError):
+                spec = mapping(msgspec.json.decode(body or b"{}"), "spec")
+                found.update(what for what, has in NOT_LOOKED_AT.items() if has(spec))
+        return [f"{what} ({counted(number, 'member')})" for what, number in sorted(found.items())]
 
     def notes(self) -> Iterable[str]:
         return self._quorums.notes

@@ -11,7 +11,7 @@ changed. Like Attempts it lives as long as Gangs do.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,7 +29,8 @@ from engine.decision.verb_call import VerbCall
 from engine.errors import BadObjectError, EngineError
 from engine.gangs.gang import GangName, KnownGang
 from engine.gangs.refusals import Refusals
-from engine.objects.peer import Peer
+from engine.objects.eligibility import clash
+from engine.objects.peer import HostPort, Peer
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
 from engine.objects.resources import MOST_AMOUNT, amount, needs
@@ -160,7 +161,7 @@ class Slots:
 class Paper:
     """Paper of one attempt: the places, and what they take.
 
-    `ports` has the rows with a placed member that takes ports of its node: no two share one.
+    `ports` has the ports that placed members take of their nodes, by row: no two share one.
     """
 
     table: NodeTable
@@ -170,7 +171,7 @@ class Paper:
     suits: Suits
     check: Callable[[], None]
     refusals: Refusals
-    ports: set[int] = field(default_factory=set)
+    ports: defaultdict[int, list[HostPort]] = field(default_factory=lambda: defaultdict(list))
     places: dict[str, int] = field(default_factory=dict)
     _masks: dict[tuple[int, object], Mask] = field(default_factory=dict)
     _totals: dict[str, int] = field(default_factory=dict)
@@ -180,7 +181,7 @@ class Paper:
         if pod is not None:
             self.free.take(row, needs(pod.requests), times)
             if pod.hostPorts and times > 0:
-                self.ports.add(row)
+                self.ports[row] += pod.hostPorts
 
     def capacity(self, members: Sequence[Member], rows: NodeRows) -> Ints:
         """How many of these members each row has room for at most."""
@@ -258,7 +259,8 @@ class Paper:
             if row is not None:
                 self.free.take(row, member.needs, -1)
                 self.placement.withdraw(member.call)
-                self.ports.discard(row)
+                for port in member.call.pod.pod.hostPorts:
+                    self.ports[row].remove(port)
 
     def _choice(self, member: Member, rows: NodeRows) -> int | None:
         call = member.call
@@ -268,7 +270,10 @@ class Paper:
         if member.only is None:
             fits &= self._allowed(member)[there]
         if call.pod.pod.hostPorts and self.ports:
-            fits &= ~np.isin(there, list(self.ports))
+            ports = call.pod.pod.hostPorts
+            fits &= ~np.isin(
+                there, [row for row, their in self.ports.items() if clash(ports, their)]
+            )
         there, room = there[fits], room[fits]
         if len(there):
             is_open = self.placement.open(call, there)
@@ -290,7 +295,7 @@ class Paper:
         self.free.take(row, member.needs)
         self.placement.reserve(member.call, row)
         if member.call.pod.pod.hostPorts:
-            self.ports.add(row)
+            self.ports[row] += member.call.pod.pod.hostPorts
 
     def _allowed(self, member: Member) -> Mask:
         """The rows that the filters of its policies and kube-scheduler's plugins allow."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from engine.objects.api_types import mapping, mappings
 from engine.objects.peer import EVERY_ADDRESS, HostPort
 from engine.objects.resources import PODS, amount
 from grammar.values.nodes import matches_selector
@@ -51,7 +52,7 @@ def unfit(pod: Record, node: Record) -> tuple[str, ...]:
     of kube-scheduler, which names only the first plugin's; and a taint is named.
     """
     found = list(_unfit_by_spec(pod, node))
-    if pod.hostPorts and _are_taken(pod.hostPorts, node):
+    if pod.hostPorts and clash(pod.hostPorts, [t for e in node.pods or () for t in e.hostPorts]):
         found.append(PORTS_TAKEN)
     return (*found, *map(insufficient, _lacking(pod, node)))
 
@@ -75,16 +76,36 @@ def _unfit_by_spec(pod: Record, node: Record) -> Iterator[str]:
         yield AFFINITY
 
 
-def _are_taken(wanted: Iterable[HostPort], node: Record) -> bool:
-    """Whether a pod on the node has one of these ports, of the same address or of every one."""
-    taken = {(t.hostPort, t.protocol, t.hostIP) for each in node.pods or () for t in each.hostPorts}
-    for port, protocol, address in taken:
-        for each in wanted:
-            if (each.hostPort, each.protocol) == (port, protocol) and (
-                EVERY_ADDRESS in (address, each.hostIP) or address == each.hostIP
-            ):
-                return True
-    return False
+def clash(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
+    """Whether one of these ports is taken, of the same address or of every one."""
+    known = {(each.hostPort, each.protocol, each.hostIP) for each in taken}
+    return any(
+        (each.hostPort, each.protocol) == (port, protocol)
+        and (EVERY_ADDRESS in (address, each.hostIP) or address == each.hostIP)
+        for port, protocol, address in known
+        for each in wanted
+    )
+
+
+def _requires(affinity: str) -> Callable[[Mapping[str, Any]], bool]:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    return lambda spec: bool(mapping(mapping(spec, "affinity"), affinity).get(required))
+
+
+# What kube-scheduler looks at and nobody here, by its name: whether the spec of a pod has it.
+NOT_LOOKED_AT: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
+    "pod affinity": _requires("podAffinity"),
+    "pod anti-affinity": _requires("podAntiAffinity"),
+    "topology spread": lambda spec: any(
+        each.get("whenUnsatisfiable") == "DoNotSchedule"
+        for each in mappings(spec, "topologySpreadConstraints")
+    ),
+    "volume claims": lambda spec: any(
+        each.get("persistentVolumeClaim") or each.get("ephemeral")
+        for each in mappings(spec, "volumes")
+    ),
+    "resource claims": lambda spec: bool(spec.get("resourceClaims")),
+}
 
 
 def _lacking(pod: Record, node: Record) -> Iterator[str]:

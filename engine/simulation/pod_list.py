@@ -15,7 +15,8 @@ import msgspec
 
 from engine.cache.cluster_file import ClusterFileError
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE, expanded, objects
-from engine.objects.api_types import mapping, mappings
+from engine.objects.api_types import mappings
+from engine.objects.eligibility import NOT_LOOKED_AT
 from engine.objects.peer import ENDED
 from engine.objects.workload_pods import (
     ANY_CLUSTER,
@@ -170,25 +171,11 @@ def _ended(count: int) -> str:
 # ---- constraints that the model ignores; a wrong type is an error when the pod is decoded
 
 
-def _requires(affinity: str) -> Callable[[Object], bool]:
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
-    return lambda spec: bool(mapping(mapping(spec, "affinity"), affinity).get(required))
-
-
 _IGNORED: Mapping[str, Callable[[Object], bool]] = {
-    "pod affinity": _requires("podAffinity"),
-    "pod anti-affinity": _requires("podAntiAffinity"),
-    "topology spread": lambda spec: any(
-        each.get("whenUnsatisfiable") == "DoNotSchedule"
-        for each in mappings(spec, "topologySpreadConstraints")
-    ),
+    **NOT_LOOKED_AT,
     "host ports": lambda spec: any(
         port.get("hostPort")
         for container in mappings(spec, "containers")
         for port in mappings(container, "ports")
     ),
-    "volume claims": lambda spec: any(
-        each.get("persistentVolumeClaim") for each in mappings(spec, "volumes")
-    ),
-    "resource claims": lambda spec: bool(spec.get("resourceClaims")),
 }

@@ -76,6 +76,18 @@ def test_once_a_member_is_on_a_node_the_others_come_to_its_rack() -> None:
     assert found.told.members[0] == GangMember("shop/a0", "bound", "n2")
 
 
+def test_what_is_not_on_paper_is_said() -> None:
+    term = {"topologyKey": "zone", "labelSelector": {}}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    world = world_of(1, 3)
+    world.create("a1", spec={"affinity": {"podAntiAffinity": required}})
+    claim = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
+    world.create("a2", spec={"volumes": [claim]})
+    call = world.engine.opened(raw(world.pods["a0"]))[0]
+    said = ["pod anti-affinity (1 member)", "volume claims (1 member)"]
+    assert world.gangs.not_on_paper(call) == said
+
+
 def test_a_pod_without_a_value_is_in_no_gang() -> None:
     world = world_of(0, 3)
     world.create("alone", job="")

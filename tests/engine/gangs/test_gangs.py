@@ -289,6 +289,59 @@ def test_the_member_with_least_choice_comes_first() -> None:
     assert world.offered("a0") == ["n2"]
 
 
+def ports(*taken: tuple[int, str, str]) -> Any:
+    each = [{"hostPort": p, "protocol": c, "hostIP": a} for p, c, a in taken]
+    return {"containers": [{"name": "c", "image": "i", "ports": each}]}
+
+
+WEB = (80, "TCP", "")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "share"),
+    [
+        ((WEB,), (WEB,), False),
+        ((WEB,), ((81, "TCP", ""),), True),
+        ((WEB,), ((80, "UDP", ""),), True),
+        ((WEB,), ((81, "TCP", ""), (80, "TCP", "10.0.0.1")), False),
+        (((80, "TCP", "10.0.0.2"),), ((80, "TCP", "10.0.0.1"),), True),
+        (((80, "TCP", "10.0.0.1"),), ((80, "TCP", "10.0.0.1"),), False),
+        ((WEB,), (), True),
+    ],
+)
+def test_members_share_a_node_unless_they_take_the_same_port(
+    one: Any, other: Any, share: bool
+) -> None:
+    """As NodePorts of kube-scheduler has it; so do the members of another gang that gathers."""
+    world = World({"n1": "9"})
+    world.create("a0", members=2, spec=ports(*one))
+    world.create("a1", members=2, spec=ports(*other))
+    answer = world.ask("a0")
+    assert answer == (["n1"] if share else "policy p: together: 1 of 2 members fit")
+    world = World({"n1": "9"})
+    world.create("a0", members=1, spec=ports(*one))
+    world.create("b0", job="b", members=1, spec=ports(*other))
+    world.offered("a0")
+    assert (world.ask("b0") == ["n1"]) is share
+
+
+@pytest.mark.parametrize(
+    ("nodes", "members"),
+    [
+        (("5", "4"), ("3", "2", "2", "2")),
+        (("6", "6"), ("3", "2", "3", "2", "2")),
+        (("4", "4", "4"), ("1", "3", "1", "3", "1", "3")),
+        (("8",), ("1", "1", "6")),
+    ],
+)
+def test_members_of_mixed_sizes(nodes: Any, members: Any) -> None:
+    """They fill the nodes, so no other order than the largest first leaves room for all."""
+    world = World({f"n{number}": cpu for number, cpu in enumerate(nodes)})
+    for number, cpu in enumerate(members):
+        world.create(f"a{number}", members=len(members), cpu=cpu)
+    assert isinstance(world.ask("a0"), list), world.ask("a0")
+
+
 def test_a_rack_with_room_for_all_goes_first() -> None:
     world = in_racks(("x1", "x2", "y1", "y2", "y3"), "1")
     world.create(*names("a", 3), members=2)
