@@ -136,6 +136,20 @@ MUTANTS: Sequence[Mutant] = (
         binds=True,
     ),
     Mutant(
+        "a gang is held whatever its members say of their number",
+        "engine/gangs/ends.py",
+        '            ("number", self._number),\n',
+        "",
+        binds=True,
+    ),
+    Mutant(
+        "a gang is held beside a member that somebody else has bound",
+        "engine/gangs/ends.py",
+        "        return len(gang.holds) >= gang.quorum or bool(self.bound(gang))\n",
+        "        return len(gang.holds) >= gang.quorum\n",
+        binds=True,
+    ),
+    Mutant(
         "members of a gang may share a port of a node",
         "engine/gangs/paper.py",
         "        if call.pod.pod.hostPorts and self.ports:\n",

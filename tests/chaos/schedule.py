@@ -32,7 +32,7 @@ ZONES = ("a", "b", "c")
 POOLS = ("x", "y")
 # What is tried in the quiet time after a phase of a simulated cluster; see `simulated/trials.py`.
 TRIALS = ("ends", "changes", "unseen", "returns", "terms", "lease")
-WITH_BIND = ("tight", "members")
+WITH_BIND = ("tight", "members", "held")
 _TRIALS_A_PHASE = 2
 _HEADING = "phase"
 _NO_TIMES: Mapping[str, str] = {}

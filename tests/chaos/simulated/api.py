@@ -268,10 +268,14 @@ class ClusterApi(FakeApiServer):
                     raise ApiError(409, "Conflict", "the UID in the precondition is another")
                 self.evict(key)
             case "PATCH", ["status"]:
-                if sent["metadata"]["uid"] != pod["metadata"]["uid"]:
-                    raise ApiError(409, "Conflict", "the UID in the precondition is another")
-                for condition in sent["status"]["conditions"]:
+                wanted, its = sent["metadata"], pod["metadata"]
+                if any(wanted[name] != its[name] for name in wanted):
+                    raise ApiError(409, "Conflict", "a precondition says another")
+                for condition in sent["status"].pop("conditions", ()):
                     self.set_condition(key, condition)
+                if sent["status"]:
+                    merged = _merged(pod.get("status"), sent["status"])
+                    self.change(PODS_PATH, pod | {"status": merged})
             case _:
                 raise AssertionError(asked)
         return self.pods()[key]

@@ -34,7 +34,7 @@ from tests.chaos.schedule import (
     Action,
     Schedule,
 )
-from tests.chaos.simulated.api import PODS_PATH, POLICIES, ClusterApi
+from tests.chaos.simulated.api import NODES_PATH, PODS_PATH, POLICIES, ClusterApi
 from tests.chaos.simulated.kube_scheduler import PINNED
 from tests.chaos.simulated.model import Model
 from tests.chaos.simulated.play import LEASE_PATH, NAMESPACE, Play
@@ -55,6 +55,8 @@ _MOST_PINNED = 0.6
 # From the first to the last Binding of a gang, and how long one takes for which there is room: one
 # whose members come at once, and one whose members are late.
 _TOGETHER_SECONDS, _WHOLE_SECONDS, _LATE_SECONDS = 0.5, 8.0, 40.0
+# By then a held call is over after the event that ends its gang.
+_ENDED_SECONDS = 5.0
 A_ZONE = len(NODES) // len(ZONES)
 # How often a run that has had every trial, as in two minutes, does what at least.
 _FLOOR = {
@@ -66,7 +68,7 @@ _FLOOR = {
     **{f"slow ends of {app}": 1 for app in BOUNDED if app != "repaired"},
 }
 _FLOOR_WITHOUT_BIND = {"answers compared, with pods on their way": 5}
-_FLOOR_WITH_BIND = {"gangs bound whole": 3, "gangs that lost a member": 1}
+_FLOOR_WITH_BIND = {"gangs bound whole": 3, "gangs that lost a member": 1, "ends of held gangs": 6}
 
 
 class _FoundError(Exception):
@@ -402,7 +404,7 @@ class Trials(Play):
             await self._ask([app, app])
 
     def _node_of(self, key: str) -> str:
-        return str(self._api.pods()[key]["spec"].get("nodeName", ""))
+        return str(self._api.pods().get(key, {}).get("spec", {}).get("nodeName", ""))
 
     async def _terms(self) -> None:
         """A leader knows of pods, another one leads and places them, and it leads again."""
@@ -518,6 +520,103 @@ class Trials(Play):
             await self._whole(keys, _LATE_SECONDS)
             self._delete_pods(self._names(keys))
             await self._pause(_SETTLED_SECONDS)
+
+    async def _held(self) -> None:
+        """What ends or completes a gang whose last member never comes: nobody is held then."""
+        events = [
+            *(self._lose_member, self._lose_number, self._lower_number, self._bind_member),
+            *(self._lose_policy, self._lose_node, self._kill_leader, self._freeze_leader),
+        ]
+        for event in self._dice.sample(events, len(events)):
+            keys = self._gang(["10m"] * self._dice.randint(2, 6))
+            last = self._api.pods()[keys[-1]]
+            labels = last["metadata"]["labels"] | {"oversized": ""}
+            self._api.change(PODS_PATH, last | {"metadata": last["metadata"] | {"labels": labels}})
+            ends = self._loop.time() + _LATE_SECONDS
+            while len(self._calls_about(keys)) < len(keys) - 1 and self._loop.time() < ends:
+                await self._pause(0.3)
+            await self._pause(0.5)
+            before = self._calls_about(keys)
+            if len(before) < len(keys) - 1:
+                self._find("gang not held", f"{sorted(before)} of {keys}, {self._trial}")
+                return
+            wanted = await event(keys)
+            await self._pause(_ENDED_SECONDS)
+            now, what = self._calls_about(keys), f"{event.__name__[1:]} of {keys}, {self._trial}"
+            if left := sorted(key for key, call in before.items() if now.get(key) is call):
+                self._find("held in vain", f"{left} after {what}")
+            bound = [key for key in keys if self._node_of(key)]
+            if wanted is not None and len(bound) != wanted:
+                self._find("gang in part", f"{bound} bound, not {wanted}, after {what}")
+            self._did("ends of held gangs")
+            self._delete_pods(self._names(keys))
+            self._mend_nodes()
+            if f"{NAMESPACE}/gangs" not in self._api.objects(POLICIES):
+                self._api.create(POLICIES, workload.gang_policy(NAMESPACE))
+            await self._pause(2 * _SETTLED_SECONDS)
+
+    def _calls_about(self, keys: Iterable[str]) -> Mapping[str, Sequence[str]]:
+        """The calls of bind about these pods that have no answer yet."""
+        every = {
+            key: call for each in self.schedulers.values() for key, call in each.assumed.items()
+        }
+        return {key: every[key] for key in keys if key in every and not self._node_of(key)}
+
+    # What ends a gang. Each says how many members are bound afterwards, None for any number.
+
+    async def _lose_member(self, keys: Sequence[str]) -> int | None:
+        self._api.remove(PODS_PATH, self._dice.choice(keys))
+        return 0
+
+    def _annotate(self, keys: Iterable[str], annotations: Mapping[str, str]) -> None:
+        for key in keys:
+            member = self._api.pods()[key]
+            metadata = member["metadata"] | {"annotations": annotations}
+            self._api.change(PODS_PATH, member | {"metadata": metadata})
+
+    async def _lose_number(self, keys: Sequence[str]) -> int | None:
+        self._annotate([self._dice.choice(keys)], {})
+        return 0
+
+    async def _lower_number(self, keys: Sequence[str]) -> int | None:
+        self._annotate(keys, {MEMBERS: f"{len(keys) - 1}"})
+        return len(keys) - 1
+
+    async def _bind_member(self, keys: Sequence[str]) -> int | None:
+        """Somebody else binds the last one to a node of another."""
+        uid = self._api.pods()[keys[-1]]["metadata"]["uid"]
+        node = self._calls_about(keys)[keys[0]][0]
+        self._api.bind(keys[-1], {"metadata": {"uid": uid}, "target": {"name": node}})
+        return len(keys)
+
+    async def _lose_policy(self, _: Sequence[str]) -> int | None:
+        self._api.remove(POLICIES, f"{NAMESPACE}/gangs")
+        return None
+
+    async def _lose_node(self, keys: Sequence[str]) -> int | None:
+        self._api.remove(NODES_PATH, self._calls_about(keys)[keys[0]][0])
+        return 0
+
+    def _leader_of_gangs(self) -> Replica:
+        client = self._api.leader(LEASE_PATH)
+        return next(
+            (r for n, r in self.replicas.items() if client.startswith(f"{n}-")),
+            next(iter(self.replicas.values())),
+        )
+
+    async def _kill_leader(self, _: Sequence[str]) -> int | None:
+        leader = self._leader_of_gangs()
+        leader.kill()
+        self._later(_SETTLED_SECONDS, leader.start)
+        return 0
+
+    async def _freeze_leader(self, _: Sequence[str]) -> int | None:
+        """For so long that another one leads, and its calls are over."""
+        leader = self._leader_of_gangs()
+        leader.freeze()
+        await self._pause(_TERM_SECONDS)
+        leader.thaw()
+        return 0
 
     async def _tight(self) -> None:
         """Gangs of mixed sizes, or with ports of their nodes, that fill the zones."""
