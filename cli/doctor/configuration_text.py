@@ -33,7 +33,9 @@ from policies.documents import Document, DocumentError, join
 from policies.documents import read as read_documents
 
 _STDIN = "-"
-_KIND = re.compile(rf"""["']?kind["']?\s*:\s*["']?({KIND}|Policy)\b""")
+_KIND = re.compile(
+    rf"""["']?kind["']?\s*:\s*["']?({KIND}|Policy)\b|(^|[{{,\n])\s*["']?extenders["']?\s*:"""
+)
 # Fields that only a Policy has, in lower case; and those by which a configuration is known.
 _OF_POLICY = frozenset({"predicates", "priorities"})
 _FIELDS = _OF_POLICY | {"extenders", "plugins", "pluginConfig", "profiles"}
@@ -180,9 +182,7 @@ def _inside(document: Document, name: str, text: str) -> Iterator[SchedulerConfi
     if not isinstance(value, dict):
         return
     kind, items = value.get("kind"), value.get("items")
-    # Also one without a kind, or with a wrong one.
-    has_fields = not (_FIELDS if kind is None else {"extenders"}).isdisjoint(value)
-    if _is_configuration(value) or (has_fields and "metadata" not in value):
+    if _is_configuration(value):
         yield SchedulerConfiguration.of(name, text, document)
     elif kind == "ConfigMap":
         yield from _in_config_map(document, name)
@@ -195,9 +195,15 @@ def _inside(document: Document, name: str, text: str) -> Iterator[SchedulerConfi
 
 
 def _is_configuration(value: Mapping[str, Any]) -> bool:
-    """Whether it is a configuration by its kind; other APIs have a Policy too."""
+    """Whether it is a configuration by its kind, or by its fields without one or with a wrong one.
+
+    Other APIs have a Policy too.
+    """
     kind, version = value.get("kind"), value.get("apiVersion")
-    return kind == KIND or (kind == "Policy" and version in (None, "v1"))
+    if kind == KIND or (kind == "Policy" and version in (None, "v1")):
+        return True
+    has_fields = not (_FIELDS if kind is None else {"extenders"}).isdisjoint(value)
+    return has_fields and "metadata" not in value
 
 
 def _in_config_map(outer: Document, name: str) -> Iterator[SchedulerConfiguration]:
@@ -364,7 +370,7 @@ def _extenders(
 ) -> list[tuple[Json, bool]]:
     """The extenders, and whether each is Placet."""
     entries = ExtenderEntry.all_of(msgspec.convert(given, list[ExtenderFields]))
-    ours, _ = placets(entries, url, by_url=True)
+    ours, _ = placets(entries, url)
     made = [dict(each) for each in given]
     for fields, entry in zip(made, entries, strict=True):
         _correct(fields, entry, notes, is_ours=entry in ours)

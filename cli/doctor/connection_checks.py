@@ -23,9 +23,7 @@ def url(ours: ExtenderEntry, _context: ConfigurationContext) -> Iterator[Found]:
     """A prefix that is not a URL, or not one of Placet."""
     prefix, extra = ours.prefix, re.sub(r"^[^?#]*", "", ours.url_prefix)
     at, hint = ours.at("urlPrefix"), "as in `http://127.0.0.1:12345/api/scheduler`"
-    if not ours.url_prefix:
-        yield error(at, "there is no `urlPrefix` to send calls to", f"write one, {hint}")
-    elif prefix.scheme not in ("http", "https") or not ours.host:
+    if prefix.scheme not in ("http", "https") or not ours.host:
         message = f"`{ours.url_prefix}` is not a URL of a server: every call fails"
         yield error(at, message, f"write scheme and host, {hint}")
     elif extra:

@@ -294,13 +294,12 @@ def flag(context: ConfigurationContext) -> Iterator[Found]:
 
 
 def no_extender(context: ConfigurationContext) -> Iterator[Found]:
-    """No extenders, or several of which any could be Placet."""
-    count = len(context.configuration.extenders)
-    if not count:
+    """No extenders, or some of which none is known to be Placet."""
+    if not context.configuration.extenders:
         message = "there are no extenders, so kube-scheduler never calls Placet"
         yield error("extenders", message, "add the output of `placet scheduler-config --section`")
     elif not context.entries:
-        message = f"it is unclear which of the {count} extenders is Placet"
+        message = "no extender is known to be Placet"
         hint = "give its `urlPrefix` with `--url`, or add the output of `placet scheduler-config"
         yield error("extenders", message, f"{hint} --section`")
 

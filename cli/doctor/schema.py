@@ -328,24 +328,23 @@ class ExtenderEntry(ExtenderFields, frozen=True, kw_only=True):
 
 
 def placets(
-    extenders: Sequence[ExtenderEntry], url: str | None = None, *, by_url: bool = False
+    extenders: Sequence[ExtenderEntry], url: str | None = None
 ) -> tuple[tuple[ExtenderEntry, ...], str]:
     """The entries that are Placet, that with filter first, and why; none if it is unclear.
 
-    All of them have one URL: the `url`, else the only one, else the one that looks most like
-    Placet. With `by_url` the only one has to look like Placet, too.
+    All of them have one URL: the `url`, else the one that looks most like Placet. An only entry may
+    be of another extender, and advice for Placet would break it.
     """
-    port, path = f"its URL has the port {OUR_PORT}", f"ends in `{OUR_PATH}`"
-    rules: tuple[tuple[str, Callable[[ExtenderEntry], bool]], ...] = (
-        ("it has the URL of `--url`", lambda e: url is not None and e.has_url(url)),
-        ("it is the only one", lambda _: not by_url and len(extenders) == 1),
-        ("there is no other URL", lambda _: not by_url),
-        (f"{port} and {path}", lambda e: e.port == OUR_PORT and e.path.endswith(OUR_PATH)),
-        (f"its URL {path}", lambda e: e.path.endswith(OUR_PATH)),
-        (port, lambda e: e.port == OUR_PORT and not e.path),
+    port, path = f":{OUR_PORT}", OUR_PATH
+    rules: tuple[tuple[str, Callable[[str], bool]], ...] = (
+        ("it has the URL of `--url`", lambda e: url is not None and e == url.rstrip("/")),
+        (f"its URL has `{port}` and `{path}`", lambda e: port in e and path in e),
+        (f"its URL has `{path}`", lambda e: path in e),
+        (f"its URL has `{port}`", lambda e: port in e),
+        ("its URL has the name", lambda e: "placet" in e),
     )
     for because, is_placet in rules:
-        found = [each for each in extenders if is_placet(each)]
+        found = [each for each in extenders if is_placet(each.url_prefix.rstrip("/"))]
         if found and all(each.has_url(found[0].url_prefix) for each in found):
             return tuple(sorted(found, key=lambda each: not each.filter_verb)), because
     return (), ""

@@ -52,7 +52,7 @@ error[unknown-field]: there is no field `wieght`: kube-scheduler refuses to star
  --> s.yaml:10: extenders[0].wieght
   = help: a similar name exists: `weight`
 
-s.yaml: `extenders[0]` is taken for Placet: it is the only one
+s.yaml: `extenders[0]` is taken for Placet: its URL has `:12345` and `/api/scheduler`
 1 error
 """
     )
@@ -62,7 +62,7 @@ def test_plain_is_one_line_each(placet: Placet, folder: Path) -> None:
     done = placet("doctor", "-o", "plain", written(folder, configuration(ours("weight"))))
     assert done.out.count("\n") == 1
     assert done.out.startswith("s.yaml:1: extenders[0].weight: error[weight]: with a ")
-    assert done.err.endswith("taken for Placet: it is the only one\n1 error\n")
+    assert done.err.endswith("`:12345` and `/api/scheduler`\n1 error\n")
 
 
 def test_warnings_alone_are_success_unless_strict(placet: Placet, folder: Path) -> None:
@@ -75,14 +75,12 @@ def test_warnings_alone_are_success_unless_strict(placet: Placet, folder: Path) 
 @pytest.mark.parametrize(
     ("extenders", "place", "because"),
     [
-        ([OURS], "extenders[0]", "it is the only one"),
-        ([OTHER], "extenders[0]", "it is the only one"),
-        ([OURS, OTHER | {"urlPrefix": OURS["urlPrefix"]}], "extenders[0]", "no other URL"),
-        ([OTHER, OURS], "extenders[1]", "port 12345 and ends in `/api/scheduler`"),
-        ([OTHER, ours(urlPrefix="http://h/api/scheduler")], "extenders[1]", "its URL ends in"),
-        ([OTHER, ours(urlPrefix="http://h:12345")], "extenders[1]", "its URL has the port 12345"),
+        ([OTHER, OURS], "extenders[1]", "its URL has `:12345` and `/api/scheduler`"),
+        ([OTHER, ours(urlPrefix="http://h/api/scheduler")], "extenders[1]", "`/api/scheduler`"),
+        ([OTHER, ours(urlPrefix="http://h:12345")], "extenders[1]", "its URL has `:12345`"),
+        ([OTHER, ours(urlPrefix="http://placet")], "extenders[1]", "its URL has the name"),
     ],
-    ids=["only", "only whatever it is", "only URL", "path and port", "path", "port"],
+    ids=["path and port", "path", "port", "name"],
 )
 def test_says_which_extender_is_taken_for_placet(
     placet: Placet, extenders: list[Json], place: str, because: str

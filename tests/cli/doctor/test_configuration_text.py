@@ -30,11 +30,14 @@ def test_literal_text_of_a_config_map_has_the_lines_of_the_file() -> None:
 
 
 def test_other_text_of_a_config_map_has_a_name_and_no_lines() -> None:
+    policy = '{"apiVersion": "v1", "extenders": [], "predicates": []}'
     data = {"a.yaml": TEXT, "audit.yaml": "kind: Policy\napiVersion: audit.k8s.io/v1", "b": "x: ["}
+    data |= {"c": "no extenders: [", "policy.cfg": policy}
     metadata = {"namespace": "kube-system", "name": "c"}
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-    (found,) = read(json.dumps({"kind": "List", "items": [config_map]}))
+    found, without_kind = read(json.dumps({"kind": "List", "items": [config_map]}))
     assert found.source == "s.yaml kube-system/c/a.yaml"
+    assert without_kind.source == "s.yaml kube-system/c/policy.cfg"
     assert found.line("apiVersion") == 0
 
 
