@@ -416,6 +416,8 @@ def placets_lease(context: ConfigurationContext) -> Iterator[Found]:
 # ---- bind: which entry has the verb, and how long it may take
 
 _GANGS = "GangScheduling"
+# The features with which a PodGroup preempts as a whole, and the first version where each does.
+_GROUP_PREEMPTION = {"WorkloadAwarePreemption": "1.36", "GenericWorkload": "1.37"}
 
 
 def no_binder(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
@@ -499,12 +501,29 @@ def two_gangs(context: ConfigurationContext) -> Iterator[Found]:
                 place = f"profiles[{index}].plugins.{point}.enabled[{names.index(_GANGS)}].name"
                 yield error(place, message, "remove the plugin, or the `gang` clauses")
     off = [{*_plugins(each, "multiPoint", "disabled")} & {_GANGS, "*"} for each in profiles]
-    gates = context.configuration.flags.get("feature-gates", "").split(",")
-    given = dict(each.strip().partition("=")[::2] for each in gates)
-    on = given.get(_GANGS, given.get("AllAlpha", "false")).strip().lower() in ("true", "t", "1")
-    if on and not (off and all(off)):
+    if _is_on(_GANGS, context) and not (off and all(off)):
         hint = f"remove `{_GANGS}=true` from `--feature-gates`, or the `gang` clauses"
         yield error("", message, hint)
+
+
+def _is_on(gate: str, context: ConfigurationContext) -> bool:
+    """Whether a flag switches an alpha feature of kube-scheduler on."""
+    gates = context.configuration.flags.get("feature-gates", "").split(",")
+    given = dict(each.strip().partition("=")[::2] for each in gates)
+    return given.get(gate, given.get("AllAlpha", "false")).strip().lower() in ("true", "t", "1")
+
+
+def group_preemption(context: ConfigurationContext) -> Iterator[Found]:
+    """Clauses about evictions for PodGroups, about which kube-scheduler asks no extender."""
+    needs = context.requirements
+    gates = [gate for gate in _GROUP_PREEMPTION if _is_on(gate, context)]
+    if gates and needs is not None and (clauses := needs.words.get("preempt")):
+        message = (
+            f"with `{gates[0]}` kube-scheduler {_GROUP_PREEMPTION[gates[0]]} evicts pods for "
+            f"PodGroups without asking an extender, whatever {some(clauses)} say"
+        )
+        hint = "give pods that must stay a priority that no PodGroup exceeds"
+        yield warning("", message, hint)
 
 
 def broken_policies(context: ConfigurationContext) -> Iterator[Found]:
@@ -535,7 +554,7 @@ OF_ALL = _by_code(
     *(version, unknown_field, repeated_field, wrong_type, text, flag, no_extender, two_binders),
     *(weight, resource_name, connection_checks.tls_conflict, connection_checks.no_certificate),
     *(later_filter, asked_twice, sampled_nodes, shared_lease, placets_lease),
-    *(two_gangs, broken_policies),
+    *(two_gangs, group_preemption, broken_policies),
 )
 OF_OURS = _by_code(
     *(connection_checks.url, connection_checks.service_name, missing_verb, gate),

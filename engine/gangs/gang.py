@@ -399,7 +399,8 @@ class GangExplanation(NamedClause, frozen=True):
     says what the gang waits for, or how far it is. After `againIn` seconds it is tried again.
     `exist`, `held`, `placed` and `bound` are numbers of members; the held ones have a place, too.
     `members` are the first thousand, and `roles` those that the clause names. `notOnPaper` is what
-    members have that Placet does not look at: kube-scheduler may refuse a place for it.
+    members have that Placet does not look at: kube-scheduler may refuse a place for it. `podGroup`
+    is what a PodGroup of the pod says otherwise.
     """
 
     name: str
@@ -416,6 +417,7 @@ class GangExplanation(NamedClause, frozen=True):
     members: Sequence[GangMember]
     roles: Sequence[GangRole] = ()
     notOnPaper: Sequence[str] = ()
+    podGroup: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -554,7 +556,7 @@ def part_of(gang: GangExplanation, pod: str, *, alone: bool) -> ExplainedPart:
     is_cause = cause and (alone or gang.state in ("fits", "gathering"))
     return ExplainedPart(
         title=f"gang {gang.name} ({clause})",
-        texts=[*texts, *roles, progress],
+        texts=[*texts, *roles, progress, *filter(None, [gang.podGroup])],
         rows=[{"member": m.pod, "is": _presence(m), "node": m.node} for m in shown],
         more=gang.exist - len(shown),
         names={"member": "pod", "node": "node"},

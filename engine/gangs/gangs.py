@@ -61,6 +61,7 @@ from engine.gangs.quorum import Quorums
 from engine.objects.api_types import mapping
 from engine.objects.eligibility import NOT_LOOKED_AT
 from engine.objects.peer import Peer
+from engine.objects.pod_group import GroupName
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
 from grammar.messages.texts import counted
@@ -160,7 +161,11 @@ class Gangs(DecisionPart):
         if gang.gathers:
             if before is None:
                 return ENOUGH
-            there = feasible & (rows == snapshot.table.rows.get(before))
+            at = rows == snapshot.table.rows.get(before)
+            if call.pod.own_group and not at.any():
+                # kube-scheduler asks about another placement of the group.
+                return np.zeros(len(rows), np.bool_)
+            there = feasible & at
             stays = there.any() and not refusals.has_refused(gang, call.pod)
             if stays and self._placement.open(call, rows[there]).all():
                 refusals.offered(gang, call.pod)
@@ -169,7 +174,8 @@ class Gangs(DecisionPart):
             if gang.gathers:
                 self.known.give_up(gang, "no node", f"no node is left for {call.pod.name}")
             return np.zeros(len(rows), np.bool_)
-        row = self._tries.gather(gang, call, rows[feasible])
+        # Of a group of Kubernetes a request has the nodes of one placement, and others follow.
+        row = self._tries.gather(gang, call, None if call.pod.own_group else rows[feasible])
         if row is None:
             return ENOUGH if gang.gathers else gang.told
         is_last = gang.places[uid] == before and self._attempts.fits_elsewhere(gang, call)
@@ -388,6 +394,9 @@ class Gangs(DecisionPart):
             lacks=self._quorums.lacks(call, name, len(there), quorum, roles),
             places=places,
         )
+        found = replace(
+            found, told=msgspec.structs.replace(found.told, podGroup=self._otherwise(call, name))
+        )
         if not placed:
             return found
         rows = np.fromiter(snapshot.table.rows.values(), np.intp, len(snapshot.table.rows))
@@ -410,6 +419,21 @@ class Gangs(DecisionPart):
 
     def notes(self) -> Iterable[str]:
         return self._quorums.notes
+
+    def _otherwise(self, call: VerbCall, name: GangName) -> str:
+        """What the PodGroup of the pod says otherwise than the clause or the pod; may be empty."""
+        named = call.pod.group
+        if named is None or (group := call.cluster.pods.group(name.namespace, named)) is None:
+            return ""
+        said, priority = self._quorums.said(call, name), call.pod.peer.priority
+        texts = []
+        if group.minCount is not None and isinstance(said, int) and said != group.minCount:
+            texts.append(f"minCount {group.minCount} and not {said}")
+        if self._attempts.otherwise(name, group, call):
+            texts.append(f"topology {group.topology}, which is not `within`")
+        if group.priority is not None and group.priority != priority:
+            texts.append(f"priority {group.priority}, and the pod {priority}")
+        return f"PodGroup {named.name} says {', '.join(texts)}" if texts else ""
 
     # ---- members on nodes
 
@@ -460,6 +484,15 @@ class Gangs(DecisionPart):
                 )
         return placed
 
+    def _priority(self, call: VerbCall, name: GangName) -> int:
+        """The priority of a gang: that of its PodGroup, else of the pod of the call."""
+        group = (
+            call.cluster.pods.group(name.namespace, name.value)
+            if isinstance(name.value, GroupName)
+            else None
+        )
+        return call.pod.peer.priority if group is None or group.priority is None else group.priority
+
     def _gang(self, call: VerbCall, name: GangName) -> KnownGang | str:
         """The gang with its newest quorum, or why it cannot be placed."""
         now, pod = self._clock(), call.pod
@@ -469,10 +502,10 @@ class Gangs(DecisionPart):
         gang = self.known.find(name)
         if gang is None:
             created = pod.created
-            order = -pod.peer.priority, 0.0, created.nanos if created is not None else 0
+            order = -self._priority(call, name), 0.0, created.nanos if created is not None else 0
             gang = KnownGang(name, said, order, now, pod.key, now)
             self.known.add(gang)
-        gang.asked_at, gang.priority = now, max(gang.priority, pod.peer.priority)
+        gang.asked_at, gang.priority = now, max(gang.priority, self._priority(call, name))
         if gang.gathers:
             return gang
         if text := self._quorums.read(gang, call, said):

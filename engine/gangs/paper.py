@@ -31,11 +31,13 @@ from engine.gangs.gang import GangName, KnownGang
 from engine.gangs.refusals import Refusals
 from engine.objects.eligibility import clash
 from engine.objects.peer import HostPort, Peer
+from engine.objects.pod_group import GroupName, PodGroup
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
 from engine.objects.resources import MOST_AMOUNT, amount, needs
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Frame
+from grammar.values.errors import MissingError
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -355,6 +357,8 @@ class Paper:
 _MOST_MORE = 1000
 # The bytes of the members that are kept as they were decoded.
 _MOST_OTHERS = 16 << 20
+# The columns of values that members share; the one that was made first goes first.
+_MOST_DOMAINS = 64
 # More than this does not matter of the room of a node.
 _ENOUGH = 1 << 20
 
@@ -367,7 +371,8 @@ class Attempts:
         self._suits = site.suits
         self.refusals = Refusals(site.clock, self._plugins)
         self._room = NodeRoom()
-        self._domains: dict[GangProgram, Domains] = {}
+        # By clause, and by the topology of a PodGroup where the clause has no `within`.
+        self._domains: dict[tuple[GangProgram, str], Domains] = {}
         # By uid: the members of a gang that is tried again and again are decoded once.
         self._others: Remembered[str, RequestPod] = Remembered(
             _MOST_OTHERS, lambda uid, pod: len(uid) + pod.decoded_bytes
@@ -376,7 +381,7 @@ class Attempts:
     def retain(self, programs: frozenset[GangProgram]) -> None:
         """Forgets all other clauses, and pods that were decoded for other policies."""
         self._others.clear()
-        self._domains = {p: each for p, each in self._domains.items() if p in programs}
+        self._domains = {k: each for k, each in self._domains.items() if k[0] in programs}
 
     def beside(self, uid: str, call: VerbCall) -> VerbCall | None:
         """A call about another pod in the time of this one; None if its JSON is not known.
@@ -406,32 +411,46 @@ class Attempts:
 
     def within(self, name: GangName, call: VerbCall, rows: NodeRows, placed: Iterable[str]) -> Mask:
         """Which of the rows have a value that one of these nodes has, too."""
-        if name.program.domain is None:
+        if (domains := self._domains_of(name)) is None:
             return np.ones(len(rows), np.bool_)
         table, check = call.snapshot.table, call.evaluation.time.check
-        numbers = self._domains_of(name.program).of(table, check)
+        numbers = domains.of(table, check)
         return shared(numbers, rows, table.find(list(placed)))
 
     def share(self, gang: KnownGang, table: NodeTable, nodes: Iterable[str]) -> bool:
         """Whether these nodes share a value of `within`, if there is one. Raises EngineError."""
-        if gang.clause.domain is None:
+        if (domains := self._domains_of(gang.name)) is None:
             return True
-        numbers = self._domains_of(gang.clause).of(table, lambda: None)
+        numbers = domains.of(table, lambda: None)
         values = set(numbers[table.find(list(nodes))].tolist())
         return len(values) == 1 and min(values) >= 0
+
+    def otherwise(self, name: GangName, group: PodGroup, call: VerbCall) -> bool:
+        """Whether a `within` has another value on some node than the topology of a PodGroup."""
+        if name.program.domain is None or not group.topology:
+            return False
+        table, domains = call.snapshot.table, self._domains_of(name)
+        assert domains is not None, "the clause has a `within`"
+        numbers = domains.of(table, call.evaluation.time.check)
+        labels = (
+            (row, node.labels.get(group.topology))
+            for node in table.nodes
+            if node is not None and (row := table.rows.get(node.name)) is not None
+        )
+        return any(
+            (domains.texts[n] if (n := numbers[row]) >= 0 else None) != label
+            for row, label in labels
+        )
 
     def fits_elsewhere(self, gang: KnownGang, call: VerbCall) -> bool:
         """Whether other values of `within` seem to have room for so many pods as that of the call.
 
         Nodes that such a pod has refused do not count.
         """
-        if gang.clause.domain is None or not gang.holds:
+        if (domains := self._domains_of(gang.name)) is None or not gang.holds:
             return False
         table, check = call.snapshot.table, call.evaluation.time.check
-        numbers, needed = (
-            self._domains_of(gang.clause).of(table, check),
-            needs(call.pod.peer.requests),
-        )
+        numbers, needed = domains.of(table, check), needs(call.pod.peer.requests)
         rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
         held = table.find([gang.places[uid] for uid in gang.holds])
         refused = table.find(list(self.refusals.nodes(call.pod)))
@@ -442,11 +461,11 @@ class Attempts:
 
     def apart(self, name: GangName, pods: Sequence[Peer], call: VerbCall) -> Sequence[Peer]:
         """The pods on nodes with another value than that of most of them."""
-        if name.program.domain is None:
+        if (domains := self._domains_of(name)) is None:
             return ()
         table, check = call.snapshot.table, call.evaluation.time.check
         rows = table.find([pod.nodeName for pod in pods])
-        values = self._domains_of(name.program).of(table, check)[rows].tolist()
+        values = domains.of(table, check)[rows].tolist()
         ((most, _),) = Counter(values).most_common(1)
         return [pod for pod, value in zip(pods, values, strict=True) if value != most]
 
@@ -576,9 +595,8 @@ class Attempts:
         table, needed = paper.table, gang.quorum - len(gang.stay)
         wished = max(wished, needed)
         rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
-        if gang.clause.domain is None:
+        if (domains := self._domains_of(gang.name)) is None:
             return [("", rows)]
-        domains = self._domains_of(gang.clause)
         numbers = domains.of(table, paper.check)
         rows = rows[numbers[rows] >= 0]
         if gang.stay:
@@ -599,9 +617,28 @@ class Attempts:
         tried.sort(key=lambda number: left[number] < needed)
         return ((domains.texts[number], rows[numbers[rows] == number]) for number in tried)
 
-    def _domains_of(self, program: GangProgram) -> Domains:
-        if program not in self._domains:
-            assert program.domain is not None, "the clause has a `within`"
+    def _domains_of(self, name: GangName) -> Domains | None:
+        """What members share: `within`, else the topology of their PodGroup; None for neither."""
+        key, domain = "", name.program.domain
+        if domain is None and isinstance(name.value, GroupName):
+            group = self._placement.pods.group(name.namespace, name.value)
+            key = group.topology if group is not None else ""
+        if domain is None and not key:
+            return None
+        found = self._domains.get((name.program, key))
+        if found is None:
+            if len(self._domains) >= _MOST_DOMAINS:
+                del self._domains[next(iter(self._domains))]
             frame = Frame(None, self._calls.now(), slots=self._calls.registry.slots)
-            self._domains[program] = Domains(program.domain, frame)
-        return self._domains[program]
+            found = self._domains[name.program, key] = Domains(
+                domain or partial(_label, key), frame
+            )
+        return found
+
+
+def _label(key: str, frame: Frame) -> object:
+    """The label of the frame's node. Raises MissingError."""
+    node = frame.node
+    if not isinstance(node, NodeWithPods) or (value := node.labels.get(key)) is None:
+        raise MissingError(f"no label {key}")
+    return value

@@ -33,11 +33,14 @@ class GroupName(NamedTuple):
 class PodGroup(msgspec.Struct, frozen=True, gc=False):
     """A group as policies see it: attributes are the fields of the schema's PodGroup.
 
-    `minCount` is None where the group is not known, or is no gang.
+    `minCount` is None where the group is not known, or is no gang. `topology` is the key of a label
+    of nodes: all members share its value; empty without one. `priority` is None where it says none.
     """
 
     name: str
     minCount: int | None = None
+    topology: str = ""
+    priority: int | None = None
 
 
 class _Gang(msgspec.Struct, frozen=True, gc=False):
@@ -48,10 +51,20 @@ class _SchedulingPolicy(msgspec.Struct, frozen=True, gc=False):
     gang: _Gang | None = None
 
 
+class _Topology(msgspec.Struct, frozen=True, gc=False):
+    key: str | None = None
+
+
+class _Constraints(msgspec.Struct, frozen=True, gc=False):
+    topology: tuple[_Topology, ...] | None = None
+
+
 class _GroupSpec(msgspec.Struct, frozen=True, gc=False):
     """Spec of a group, with the fields of both APIs."""
 
     schedulingPolicy: _SchedulingPolicy | None = None
+    schedulingConstraints: _Constraints | None = None
+    priority: JsonInt | None = None
     minMember: JsonInt | None = None
 
 
@@ -92,4 +105,8 @@ def decode_group(data: bytes | msgspec.Raw) -> PodGroup:
     metadata, spec = slim.metadata or ObjectMeta(), slim.spec or _GroupSpec()
     gang = spec.schedulingPolicy.gang if spec.schedulingPolicy is not None else None
     number = gang.minCount if gang is not None else spec.minMember
-    return PodGroup(metadata.name or "", number if number and number > 0 else None)
+    constraints = spec.schedulingConstraints or _Constraints()
+    # kube-scheduler goes by the first one; the API allows no more.
+    keys = [each.key for each in constraints.topology or () if each.key]
+    number = number if number and number > 0 else None
+    return PodGroup(metadata.name or "", number, next(iter(keys), ""), spec.priority)

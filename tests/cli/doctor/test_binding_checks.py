@@ -181,6 +181,19 @@ def test_gangs_of_kube_scheduler_beside_ours(
         assert path.startswith("" if place is None else f"profiles[{place}].plugins.")
 
 
+@pytest.mark.parametrize(
+    ("flag", "version"),
+    [(ON, "1.37"), ("--feature-gates=WorkloadAwarePreemption=true", "1.36"), ("--v=2", "")],
+)
+def test_pod_groups_evict_without_asking(tmp_path: Path, flag: str, version: str) -> None:
+    policy = 'cluster policy p { preempt "kept" { protect victim where victim.priority > 5 } }'
+    lease = {"resourceName": "mine"}
+    config = configuration(MAIN, leaderElection=lease)
+    found = examined(needs(tmp_path, policy), config, manifest(flag))
+    assert [d.code for _, d in found] == ["group-preemption"] * bool(version)
+    assert all(version in d.message and "`p/kept`" in d.message for _, d in found)
+
+
 def test_gangs_of_kube_scheduler_alone(tmp_path: Path) -> None:
     config = configuration(MAIN, BIND_APART, profiles=[GANGS_ON])
     assert examined(needs(tmp_path, WAIT), config) == []

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from engine.gangs.gang import part_of
 from engine.objects.pod_group import (
     COSCHEDULING,
     KUBERNETES,
@@ -150,3 +152,53 @@ def test_rules_count_the_pods_of_a_group(api: str) -> None:
         world.pods[name]["spec"]["nodeName"] = "n1"
         world.watch(name)
     assert world.ask("a2") == ["n2"]
+
+
+RACKS = {"a0": {"rack": "a"}, "b0": {"rack": "b"}, "b1": {"rack": "b"}}
+
+
+def in_one_rack(parts: str = "", **more: Any) -> World:
+    """Two members that fit together in rack b alone, whose group says that they share a rack."""
+    gang = DEFAULT.replace("PARTS", parts)
+    world = World({"a0": "1", "b0": "1", "b1": "1"}, gang=gang, labels=RACKS)
+    spec = OF_KUBERNETES | {"schedulingConstraints": {"topology": [{"key": "rack"}]}} | more
+    group = GroupName(KUBERNETES, "g")
+    world.cache.put_group("shop", group, msgspec.structs.replace(decoded(spec), minCount=2))
+    create(world, group, "m0", "m1")
+    return world
+
+
+@pytest.mark.parametrize("order", ["ab", "ba", "aba"])
+def test_a_group_is_placed_by_its_topology_in_a_cycle_of_placements(order: str) -> None:
+    """kube-scheduler asks about the members once for each rack, and a rack is chosen at the end."""
+    world, found = in_one_rack(), dict[str, str]()
+    # A second cycle has the same order, and then the gang gathers already.
+    for rack in order * 2:
+        nodes = [name for name, labels in RACKS.items() if labels["rack"] == rack]
+        for name in ("m0", "m1"):
+            offered = world.ask(name, *nodes)
+            if isinstance(offered, list):
+                (found[name],) = offered
+            else:
+                assert rack == "a", offered
+    assert sorted(found.values()) == ["b0", "b1"]
+    assert [world.bind(name, node) for name, node in found.items()] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("parts", "more", "text"),
+    [
+        ("", {}, ""),
+        ('within node.labels["rack"]', {}, ""),
+        ("at least 1", {}, "PodGroup g says minCount 2 and not 1"),
+        ("within node.name", {}, "PodGroup g says topology rack, which is not `within`"),
+        ("", {"priority": 7}, "PodGroup g says priority 7, and the pod 0"),
+    ],
+)
+def test_what_a_group_says_otherwise(parts: str, more: dict[str, Any], text: str) -> None:
+    world = in_one_rack(parts, **more)
+    call, _ = world.engine.opened(builders.raw(world.pods["m0"]))
+    found = world.gangs.of_pod(call)
+    assert found is not None
+    assert found.told.podGroup == text
+    assert (text in part_of(found.told, "shop/m0", alone=True).texts) == bool(text)
