@@ -145,8 +145,8 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         "a gang is held beside a member that somebody else has bound",
         "engine/gangs/ends.py",
-        "        return len(gang.holds) >= gang.quorum or bool(self.bound(gang))\n",
-        "        return len(gang.holds) >= gang.quorum\n",
+        "        return gang.has_enough or bool(self.bound(gang))\n",
+        "        return gang.has_enough\n",
         binds=True,
     ),
     Mutant(
