@@ -537,11 +537,9 @@ class InFlightPods:
             # Bind decides, so nothing is lost if the scheduler is slower than this.
             known.until = min(known.until, known.since + self._schedulers.window(pod))
             self._next_end = min(self._next_end, known.until)
-        name = known.scheduler
-        return "" if self._schedulers.know(name) else name
+        return "" if self.knows(known.scheduler) else known.scheduler
 
     def knows(self, scheduler: str) -> bool:
-        """Whether pods with this `schedulerName` are of the schedulers that ask."""
         return self._schedulers.know(scheduler)
 
     def _alike_of(self, asked: RequestPod | None) -> dict[object, int] | None:

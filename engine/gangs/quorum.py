@@ -22,6 +22,7 @@ from engine.decision.verb_call import VerbCall
 from engine.fairness import MOST_HELD_OF_NAMESPACE
 from engine.gangs.gang import GangName, GangRole, KnownGang, Members, Said, lacking
 from engine.gangs.paper import Attempts
+from engine.objects.api_types import mapping, mappings
 from engine.objects.peer import DEFAULT_SCHEDULER, FAILED, Peer, key_of
 from engine.objects.pod_group import GroupName
 from grammar.messages.texts import named
@@ -304,26 +305,11 @@ class Quorums:
         return read
 
 
-class _Gate(msgspec.Struct, frozen=True):
-    name: str | None = None
-
-
-class _GatedSpec(msgspec.Struct, frozen=True):
-    schedulingGates: tuple[_Gate, ...] | None = None
-
-
-class _GatedPod(msgspec.Struct, frozen=True):
-    spec: _GatedSpec | None = None
-
-
-_GATED = msgspec.json.Decoder(_GatedPod)
-
-
 def _gates(body: bytes | None) -> Iterable[str]:
     """The names of the scheduling gates of a pod; none if its JSON is not known."""
     with suppress(msgspec.MsgspecError):
-        spec = _GATED.decode(body).spec if body else None
-        return [gate.name or "" for gate in (spec and spec.schedulingGates) or ()]
+        spec = mapping(msgspec.json.decode(body or b"{}"), "spec")
+        return [str(gate.get("name")) for gate in mappings(spec, "schedulingGates")]
     return ()
 
 

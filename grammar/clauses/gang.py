@@ -71,10 +71,10 @@ class Gang(ClauseThatRejects):
 _KEYS: tuple[str, ...] = ("string", "int", "double", "bool", "dyn", "error")
 
 
-def _made(numbers: tuple[Needed | Expr, ...] = (), **given: Any) -> Gang:
-    """The gang of the parts as they are written: what is behind an `at least` belongs to it."""
+def _joined(given: dict[str, Any]) -> dict[str, Any]:
+    """The parts as they are written: a condition belongs to the `at least` before it."""
     found = list[Needed]()
-    for each in numbers:
+    for each in given.get("numbers", ()):
         if isinstance(each, Needed):
             found.append(each)
         elif not found or found[-1].where is not None:
@@ -83,7 +83,7 @@ def _made(numbers: tuple[Needed | Expr, ...] = (), **given: Any) -> Gang:
             raise ParseError(catalogue.unfit_for_gang(message, each.span, hint))
         else:
             found[-1] = replace(found[-1], where=each)
-    return Gang(numbers=tuple(found), **given)
+    return {**given, "numbers": tuple(found)}
 
 
 def _unfit(message: str, span: Span) -> Diagnostic:
@@ -146,7 +146,7 @@ def _checked(gang: Gang, by: ClauseChecker) -> Gang:
 
 
 GANG = ClauseKind(
-    _made,
+    Gang,
     "the gang",
     'gang "x" { of replicas within node.zone }',
     parts.POD,
@@ -173,4 +173,5 @@ GANG = ClauseKind(
     _checked,
     mistake=_mistake,
     wide=True,
+    joined=_joined,
 )

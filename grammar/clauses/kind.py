@@ -126,7 +126,8 @@ class ClauseKind:
 
     In messages a clause is `called` so. `when` has the names that a `when` may read. `check` gives
     the checked clause where its parts are checked; `mistake` is an error of the clause as written.
-    A kind with parts that repeat may be `wide`: it stays on one line if that is short.
+    A kind with parts that repeat may be `wide`: it stays on one line if that is short. `joined`
+    gives the values by field where what is read belongs to what was read before.
     """
 
     make: Callable[..., AnyClause]
@@ -137,6 +138,7 @@ class ClauseKind:
     check: Callable[[Any, ClauseChecker], AnyClause] = lambda clause, _: clause
     mistake: Callable[[Any], Diagnostic | None] = lambda _: None
     wide: bool = False
+    joined: Callable[[dict[str, Any]], dict[str, Any]] = lambda given: given
 
     @property
     def repeats(self) -> bool:
@@ -145,7 +147,7 @@ class ClauseKind:
     def build(self, c: list[Child]) -> AnyClause:
         """The clause of what the parser has read."""
         needs = {part.called: part.needed for part in self.parts if part.needed}
-        clause = self.make(**head_of(c), **collect(c, self.called, needs))
+        clause = self.make(**head_of(c), **self.joined(collect(c, self.called, needs)))
         if (wrong := self.mistake(clause)) is not None:
             raise ParseError(wrong)
         return clause
