@@ -24,19 +24,6 @@ from grammar.tree.source import Source
 from policies.editor.completion import Candidate
 
 
-class Latency(msgspec.Struct, frozen=True):
-    """The latency of a verb: its calls, and seconds within which a part of them was answered.
-
-    They are estimated from the histogram in the metrics; null beyond its last bucket.
-    """
-
-    verb: str
-    calls: int
-    p50: float | None
-    p90: float | None
-    p99: float | None
-
-
 class ClauseRejections(msgspec.Struct, frozen=True):
     """The nodes that a clause has rejected since the replica started, in all calls of filter."""
 
@@ -158,7 +145,6 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     podsInFlight: int
     inFlight: Sequence[InFlight]
     facts: Facts = {}
-    latency: Sequence[Latency]
     rejections: Sequence[ClauseRejections]
     decisions: int
     recorded: int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
 
 from cli.command import OUTPUT, CommandError, flags_of
 from cli.console import Part, put, put_document, table
@@ -13,21 +12,15 @@ from cli.replicas.replicas import Replica
 from engine.decision.audit_log import AuditedPod, PolicyAudits
 from engine.facts import PartOf
 from grammar.messages.texts import counted
-from grammar.values.time import SECOND, Timestamp
 
 EXAMPLES = """\
 examples:
   placet audit
-  placet audit shop/web --days 1
+  placet audit shop/web
   placet audit -n shop -o json
   placet audit --url http://127.0.0.1:12346
 """
-ARGUMENTS = flags_of(f"""
-{replicas.POLICY}
-  -d --days N=7
-    only pods of the last N days
-{replicas.NAMESPACES}{OUTPUT}{replicas.PLACET}
-""")
+ARGUMENTS = flags_of(f"{replicas.POLICY}{replicas.NAMESPACES}{OUTPUT}{replicas.PLACET}")
 # The pods of a policy in a table.
 _MOST_ROWS = 20
 
@@ -47,34 +40,28 @@ def run(args: argparse.Namespace) -> int:
     for number, policy in enumerate(wanted):
         if number:
             print()
-        found = [(one.at, p) for one in lists for p in one.policies if p.policy == policy]
-        now = Timestamp.parse(max(at for at, _ in found)).nanos
-        after = now - int(timedelta(days=args.days).total_seconds()) * SECOND
-        put(_policy(policy, [each for _, each in found], after, args.days, args.namespace))
+        found = [each for one in lists for each in one.policies if each.policy == policy]
+        put(_policy(policy, found, args.namespace))
     return replicas.end(errors)
 
 
-def _policy(
-    policy: str, found: Sequence[PolicyAudits], after: int, days: int, namespace: str | None
-) -> Iterator[Part]:
-    """A policy as the replicas know it: a sentence, and its pods after this time."""
+def _policy(policy: str, found: Sequence[PolicyAudits], namespace: str | None) -> Iterator[Part]:
+    """A policy as the replicas know it: a sentence, and its pods."""
     since = min(each.since for each in found)
-    is_whole = Timestamp.parse(since).nanos >= after
-    when = f"since {since}" if is_whole else f"in the last {counted(days, 'day')}"
-    pods = _pods(found, after, namespace)
+    pods = _pods(found, namespace)
     waiting = [pod for pod in pods if pod.wouldWait]
     # Of pods that are forgotten the numbers are left.
-    whole = found if is_whole and namespace is None else ()
+    whole = found if namespace is None else ()
     number = max([len(waiting), *(each.waiting for each in whole)])
     owners = {pod.owner for pod in waiting}
     workloads = max([len(owners), *(each.workloads for each in whole)])
     elsewhere = max([len(pods) - len(waiting), *(each.elsewhere for each in whole)])
     yield f"policy {policy}, in audit mode since {since}"
     if not number and not elsewhere:
-        yield f"would have rejected no pod {when}: enforce it with `mode enforce`"
+        yield f"would have rejected no pod since {since}: enforce it with `mode enforce`"
         return
     kept = f"{counted(number, 'pod')} of {counted(workloads, 'workload')}" if number else "no pod"
-    yield f"would have kept {kept} pending {when}: enforce?"
+    yield f"would have kept {kept} pending since {since}: enforce?"
     if elsewhere:
         yield f"would have sent {counted(elsewhere, 'pod')} to another node"
     yield ""
@@ -88,9 +75,8 @@ def _policy(
         yield f"{len(pods) - _MOST_ROWS} others are in: placet audit {policy} -o json"
 
 
-def _pods(found: Iterable[PolicyAudits], after: int, namespace: str | None) -> Sequence[AuditedPod]:
+def _pods(found: Iterable[PolicyAudits], namespace: str | None) -> Sequence[AuditedPod]:
     """The pods that one of the replicas knows, each once, the newest first."""
     every = {pod.uid: pod for each in found for pod in each.pods}.values()
-    recent = (pod for pod in every if Timestamp.parse(pod.at).nanos >= after)
-    wanted = [p for p in recent if namespace in (None, p.pod.partition("/")[0])]
+    wanted = [p for p in every if namespace in (None, p.pod.partition("/")[0])]
     return sorted(wanted, key=lambda pod: pod.at, reverse=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from cli.command import OUTPUT, flags_of
@@ -11,7 +11,7 @@ from cli.console import Part, put_answer, table
 from cli.explanation import row_table
 from cli.replicas import replicas
 from cli.replicas.replicas import Replica
-from engine.facts import Cell, Facts
+from engine.facts import Facts
 from grammar.messages.texts import counted, named
 from server.answers import ReplicaStatus, WatchedResource
 
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _status(found: ReplicaStatus) -> Iterator[Part]:
-    """Readiness, leader, policies, informers, pods in flight and latency of one replica."""
+    """Readiness, leader, policies, informers and pods in flight of one replica."""
     state = "ready" if found.ready else "not ready"
     yield f"replica {found.replica}, version {found.version}, {state}, started at {found.started}"
     for check in found.failing:
@@ -52,7 +52,6 @@ def _status(found: ReplicaStatus) -> Iterator[Part]:
         yield from _informers(found.cluster.resources)
     yield from _facts(found.facts)
     yield from _in_flight(found)
-    yield from _latency(found)
 
 
 def _leader(found: ReplicaStatus) -> str:
@@ -112,17 +111,3 @@ def _in_flight(found: ReplicaStatus) -> Iterator[Part]:
         yield f"{pods} in flight: {first}{others}"
     else:
         yield "no pod is in flight"
-
-
-def _latency(found: ReplicaStatus) -> Iterator[Part]:
-    """The calls of each verb, and how long they took, in milliseconds."""
-    if not any(each.calls for each in found.latency):
-        yield "no call yet"
-        return
-    yield ""
-    columns, rows = ("p50", "p90", "p99"), list[Sequence[Cell]]()
-    for each in found.latency:
-        parts = (each.p50, each.p90, each.p99)
-        texts = ("" if part is None else f"{part * 1000:.1f} ms" for part in parts)
-        rows.append((each.verb, each.calls, *texts))
-    yield table("verb", "calls", *columns, rows=rows, right=columns)

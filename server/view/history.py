@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import hashlib
+import math
 import os
 import time
 import zlib
@@ -29,7 +30,6 @@ from policies.disk import Disk, Visit, contents
 from server.answers import FillList, NumberHistory, PolicyEdit
 from server.view.policy_yaml import EditedObject, FieldsManager
 from server.view.routes import Answer, ViewQuestion
-from server.view.status import latency
 
 EVERY_SECONDS = 60
 # The samples of a week, and the points and the series of an answer.
@@ -263,7 +263,7 @@ class SampledNumbers:
             old = [calls for _, calls in called.get(verb, ())] or [0.0] * len(buckets)
             since = [(b, calls - o) for (b, calls), o in zip(buckets, old, strict=True)]
             # Beyond the last bucket there is no p99.
-            if since[-1][1] > 0 and (p99 := latency(verb, since).p99) is not None:
+            if (p99 := within(since, 0.99)) is not None:
                 found[f"p99 {verb}"] = round(p99, 6)
         try:
             found["waiting pods"] = float(len(self.cluster.snapshot().pending))
@@ -275,3 +275,19 @@ class SampledNumbers:
             name = f"full {bound.policy}: {bound.clause}{of}"
             found[name] = max(found.get(name, 0.0), round(100 * bound.part, 1))
         return {name: each for name, each in found.items() if len(name.encode()) <= _LONGEST_NAME}
+
+
+def within(buckets: Sequence[tuple[float, float]], part: float) -> float | None:
+    """The bound that a part of the calls is below, in proportion between the bounds of a bucket.
+
+    `buckets` are cumulative counts by upper bound, of which the last one is infinite.
+    """
+    rank = buckets[-1][1] * part
+    low, below = 0.0, 0.0
+    for bound, count in buckets:
+        if rank > 0 and count >= rank:
+            if bound == math.inf:
+                return None
+            return round(low + (bound - low) * (rank - below) / (count - below), 6)
+        low, below = bound, count
+    return None

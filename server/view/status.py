@@ -17,7 +17,6 @@ from server.answers import (
     ClusterStatus,
     FailedCheck,
     InFlight,
-    Latency,
     PolicyInForce,
     ReplicaStatus,
 )
@@ -65,7 +64,6 @@ class StatusReader:
                 InFlight(known.name, round(seconds, 1), known.offered)
                 for known, seconds in engine.in_flight.first(_MOST_NAMED)
             ],
-            latency=[latency(*each) for each in sorted(self.metrics.durations().items())],
             rejections=[ClauseRejections(*names, n) for names, n in ranked[:_MOST_NAMED]],
             decisions=self.journal.number,
             recorded=len(self.journal),
@@ -87,21 +85,3 @@ def policies_in_force(engine: Engine) -> Sequence[PolicyInForce]:
         )
         for program in engine.registry.programs
     ]
-
-
-def latency(verb: str, buckets: Sequence[tuple[float, float]]) -> Latency:
-    """The latency of a verb from cumulative counts by upper bound; the last one is infinite."""
-    calls = buckets[-1][1] if buckets else 0
-    return Latency(verb, int(calls), *(_within(buckets, calls * part) for part in (0.5, 0.9, 0.99)))
-
-
-def _within(buckets: Sequence[tuple[float, float]], rank: float) -> float | None:
-    """The bound that so many calls are below, in proportion between the bounds of a bucket."""
-    low, below = 0.0, 0.0
-    for bound, count in buckets:
-        if rank > 0 and count >= rank:
-            if bound == float("inf"):
-                return None
-            return round(low + (bound - low) * (rank - below) / (count - below), 6)
-        low, below = bound, count
-    return None

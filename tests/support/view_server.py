@@ -39,7 +39,6 @@ from server.admission.checking_process import CheckingProcess
 from server.answers import (
     ClauseRejections,
     ClusterStatus,
-    Latency,
     LeaseStatus,
     PolicyInForce,
     ReplicaStatus,
@@ -97,7 +96,6 @@ def status_of(replica: str, journal: Journal) -> ReplicaStatus:
         podsInFlight=0,
         inFlight=(),
         facts={},
-        latency=[Latency("filter", 2, 0.001, 0.002, None)],
         rejections=[ClauseRejections("shop/web", "zone", 7)],
         decisions=journal.number,
         recorded=len(journal),

@@ -50,9 +50,6 @@ informer  objects  synced  silent  failure
 pods            3  yes        2 s
 
 no pod is in flight
-
-verb    calls     p50     p90  p99
-filter      2  1.0 ms  2.0 ms
 """
 
 
@@ -80,7 +77,6 @@ def test_what_fails_is_named(placet: Placet) -> None:
             failing=checks,
             cluster=None,
             policies=(),
-            latency=(),
         )
 
     with running(replace(Parts(Journal()), status=failing)) as found:
@@ -89,7 +85,6 @@ def test_what_fails_is_named(placet: Placet) -> None:
     assert "  failing: cluster: not synced\n  warning: api: slow\n" in shown
     assert "no cluster is watched\n" in shown
     assert "no policy is in force\n" in shown
-    assert shown.endswith("no call yet\n")
 
 
 def test_what_capabilities_know(placet: Placet) -> None:
