@@ -195,7 +195,7 @@ def _inside(document: Document, name: str, text: str) -> Iterator[SchedulerConfi
 
 
 def _is_configuration(value: Mapping[str, Any]) -> bool:
-    """Whether it is a configuration by its kind, or by its fields without one or with a wrong one.
+    """Whether a document is a configuration: by its kind, or by fields if the kind is not known.
 
     Other APIs have a Policy too.
     """

@@ -33,7 +33,7 @@ from engine.counting.groups import (
 )
 from engine.counting.in_flight_pods import GroupIds, InFlightPod, by_amount
 from engine.counting.node_groups import OnTheWay
-from engine.objects.peer import TEMPLATE_HASH, Peer, key_of
+from engine.objects.peer import Peer, key_of, template_of
 from engine.objects.pod_group import own_group
 from engine.objects.remembered import bytes_of
 from engine.objects.request_pod import RequestPod
@@ -45,8 +45,6 @@ from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.sizes import STEPS
 from grammar.values.time import NEVER
 
-# What pods of one template have in common: of Deployments, of StatefulSets and DaemonSets.
-_TEMPLATE_LABELS = (TEMPLATE_HASH, "controller-revision-hash")
 _NO_DOMAINS = np.zeros(0, np.bool_)
 
 # The pods between two turns of a search for people.
@@ -435,13 +433,11 @@ class PodCounter:
 
     def _of_revision(self, found: Membership) -> Membership:
         """Those of the pods that have the template of the pod in question."""
-        labels = self.context.pod.labels
-        if (label := next((each for each in _TEMPLATE_LABELS if each in labels), None)) is None:
-            return found
-        template = labels[label]
+        asked = self.context.pod
+        template = template_of(asked.labels, asked.controller)
 
         def counts(pod: Peer) -> int:
-            return found.counts(pod) if pod.labels.get(label) == template else 0
+            return found.counts(pod) if template_of(pod.labels, pod.controller) == template else 0
 
         name = None if found.name is None else (found.name, template)
         return found._replace(counts=counts, name=name)

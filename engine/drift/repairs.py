@@ -27,7 +27,7 @@ from engine.cache.node_table import NodeWithPods, Snapshot
 from engine.cache.tallies import Scope
 from engine.drift.drift_document import DriftedPod, PolicyRepair, RepairMode, RepairState
 from engine.objects.disruption_budget import violating
-from engine.objects.peer import TEMPLATE_HASH, Peer, key_of
+from engine.objects.peer import Peer, key_of, template_of
 from engine.objects.remembered import Remembered
 from engine.program.program import Program
 from grammar.tree.clause_parts import MINUTES_OF_DAY, Repair
@@ -53,7 +53,6 @@ _LEAVING = frozenset(
         "node.cloudprovider.kubernetes.io/shutdown",
     }
 )
-_REVISIONS = (TEMPLATE_HASH, "controller-revision-hash")
 DRAINED = "its node is being drained"
 NO_BUDGET = "a disruption budget does not allow it"
 
@@ -304,7 +303,7 @@ class Repairs:
         own = [move for move in self.moves if move.workload == root]
         replacements = {move.replacement[1] for move in own}
         evicted = {move.pod.uid for move in own}
-        if len({_revision(each) for each in there}) > 1:
+        if len({template_of(each.labels, each.controller) for each in there}) > 1:
             return "its workload is being rolled out"
         if any(not each.nodeName and each.uid not in replacements for each in there):
             return "pods of its workload wait for nodes"
@@ -359,12 +358,6 @@ class Repairs:
 
 def _root(pod: Peer) -> str:
     return pod.workload.uid if pod.workload is not None else ""
-
-
-def _revision(pod: Peer) -> str:
-    """The revision of a pod: pods of one workload and one template have the same."""
-    found = (pod.labels[label] for label in _REVISIONS if label in pod.labels)
-    return next(found, pod.controller)
 
 
 def _is_drained(node: NodeWithPods) -> bool:

@@ -54,7 +54,7 @@ _MOST_PORTIONS = 2_000
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Objection:
-    """An objection of one clause: the nodes that it rejects with one text, of those in question.
+    """An objection of one clause: the nodes in question that it rejects with one text.
 
     `errors` are the evaluations that failed, by index; `message` is the text of a rejection.
     `is_mutual` says that the limit belongs to pods that are there, or may end there. `opening` is

@@ -55,8 +55,9 @@ ENDED = frozenset({"Succeeded", FAILED})
 _LONGEST_REASON = 128
 # What is no reason to fail.
 _FINE = frozenset({"", "Completed"})
-# The label that the pods of one template of a Deployment have in common.
+# The label that the pods of one template of a Deployment have in common, and that of others.
 TEMPLATE_HASH = "pod-template-hash"
+_TEMPLATE_LABELS = (TEMPLATE_HASH, "controller-revision-hash")
 # The address of a port that stands for all addresses of the node.
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104
 
@@ -79,6 +80,14 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     def title(self) -> str:
         """How it is written, such as `Deployment/web`."""
         return f"{self.kind}/{self.name}"
+
+
+def template_of(labels: Mapping[str, str], controller: str) -> str:
+    """What the pods of one template of a workload have in common: a label, else their controller.
+
+    The controller is the uid of the direct one: a Rollout has a ReplicaSet for each template.
+    """
+    return next((labels[each] for each in _TEMPLATE_LABELS if each in labels), controller)
 
 
 def workload_of(owners: Iterable[OwnerReference]) -> Workload | None:

@@ -9,7 +9,7 @@ import pytest
 
 from engine.counting.bounds import Mask
 from engine.counting.count_clauses import CountClauses
-from engine.objects.peer import TEMPLATE_HASH
+from engine.objects.peer import TEMPLATE_HASH, template_of
 from tests.engine.counting.helpers import (
     ASKED,
     LIMIT,
@@ -285,6 +285,20 @@ def test_a_pod_that_the_share_does_not_count_has_no_cost() -> None:
 
 def test_a_node_that_is_not_known_has_no_cost() -> None:
     assert counting_of(NODES).deletion_cost(EXACT, "gone") is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "template"),
+    [
+        ({}, "uid"),
+        ({"rollouts-pod-template-hash": "a"}, "uid"),
+        ({TEMPLATE_HASH: "a"}, "a"),
+        ({"controller-revision-hash": "b"}, "b"),
+    ],
+)
+def test_a_template_has_a_label_or_a_controller(labels: dict[str, str], template: str) -> None:
+    """Each template of an Argo Rollout has a ReplicaSet, whose pods have a label of its own."""
+    assert template_of(labels, "uid") == template
 
 
 @pytest.mark.parametrize("of", [f"pods where {IS_WEB}", "replicas"])
