@@ -255,8 +255,9 @@ class Gangs(DecisionPart):
 
     def says(self, call: VerbCall) -> Rejected | None:
         found = self.of_pod(call)
-        if found is None:
+        if found is None or (name := self._members.of(call)) is None:
             return None
+        self._quorums.note(call, name)
         return Rejected(found.told.text, found.program.policy, found.program.name)
 
     def _complete(self, gang: KnownGang) -> None:
@@ -375,8 +376,9 @@ class Gangs(DecisionPart):
         if places:
             self.would_pass(call)
         snapshot, pod = call.snapshot, call.context(call.snapshot).peer()
-        quorum, placed = self._quorums.of(call, name), self._placed(call, name)
+        placed = self._placed(call, name)
         bound = [*self._members.on_nodes(name, placed, snapshot)]
+        quorum = self._quorums.of(call, name, [each for _, each in bound])
         waiting = [*self._quorums.coming(call, name).values()]
         gang, message = self.known.find(name), name.program.message(call.evaluation)
         there = {each.uid: each for each in (pod, *waiting, *(each for _, each in bound))}
@@ -445,7 +447,7 @@ class Gangs(DecisionPart):
     ) -> Breach:
         """How members are torn apart, or have lost some of those that they need."""
         assert isinstance(group, GangName), "the groups are gangs"
-        program, quorum = group.program, self._quorums.of(call, group)
+        program, quorum = group.program, self._quorums.of(call, group, pods)
         whole = was_whole or not isinstance(quorum, int) or len(pods) >= quorum
         if isinstance(quorum, int) and whole and self._lacks(group, pods, quorum, call):
             text = f"{len(pods)} of {quorum} members that are placed together have nodes"
@@ -505,6 +507,7 @@ class Gangs(DecisionPart):
             order = -self._priority(call, name), 0.0, created.nanos if created is not None else 0
             gang = KnownGang(name, said, order, now, pod.key, now)
             self.known.add(gang)
+            self._quorums.note(call, name)
         gang.asked_at, gang.priority = now, max(gang.priority, self._priority(call, name))
         if gang.gathers:
             return gang

@@ -145,15 +145,16 @@ class Slots:
     left: int
     roles: dict[int | None, int] = field(default_factory=dict)
 
-    def fill(self, role: int | None) -> bool:
-        """Takes a slot for a member of this role; whether there is one."""
-        needs_it = self.roles.get(role, 0) > 0
-        if self.left <= (0 if needs_it else sum(self.roles.values())):
-            return False
-        if needs_it:
+    def take(self, role: int | None) -> bool:
+        """Has one less for a member of this role; whether there was one."""
+        has = self.has(role)
+        self.left -= has
+        if has and self.roles.get(role):
             self.roles[role] -= 1
-        self.left -= 1
-        return True
+        return has
+
+    def has(self, role: int | None) -> bool:
+        return self.left > (0 if self.roles.get(role) else sum(self.roles.values()))
 
     def copied(self) -> Slots:
         return Slots(self.left, self.roles.copy())
@@ -223,9 +224,10 @@ class Paper:
         is fewer than needed.
         """
         best = 0
-        for order in (members, sorted(members, key=self._size)):
+        for sort in (list, partial(sorted, key=self._size)):
+            order: Sequence[Member] = sort(members)
             slots, left = needed.copied(), needed.copied()
-            chosen = [member for member in order if slots.fill(member.role)]
+            chosen = [member for member in order if slots.take(member.role)]
             uids, known = {member.uid for member in chosen}, dict[object, int]()
             rest = [member for member in order if member.uid not in uids]
             self._fill(sorted(chosen, key=partial(self._freedom, rows, known)), left, rows)
@@ -245,11 +247,11 @@ class Paper:
             self.check()
             # Where one pod had no place on any row, a pod that is alike has none either.
             kind = self._alike(member)
-            if (member.only is None and kind in full) or not slots.copied().fill(member.role):
+            if (member.only is None and kind in full) or not slots.has(member.role):
                 continue
             row = self._choice(member, rows)
             if row is not None:
-                slots.fill(member.role)
+                slots.take(member.role)
                 self._take(member, row)
             elif member.only is None:
                 full.add(kind)

@@ -61,19 +61,15 @@ class Quorums:
         # What is to be said of gangs that may never be whole; the first ones.
         self.notes: dict[str, None] = {}
 
-    def of(self, call: VerbCall, name: GangName) -> int | str:
+    def of(self, call: VerbCall, name: GangName, on_nodes: Iterable[Peer] = ()) -> int | str:
         """How many are placed together as the pod of a call says it, or why it cannot be told."""
         said = self.said(call, name)
-        if isinstance(said, str):
-            return said
-        quorum = self._still_wanted(call, name, said)
-        self._note(call, name, quorum)
-        return quorum
+        return said if isinstance(said, str) else self._still_wanted(call, name, said, on_nodes)
 
-    def _note(self, call: VerbCall, name: GangName, quorum: int) -> None:
+    def note(self, call: VerbCall, name: GangName) -> None:
         """Notes which workloads of a gang never have all of their pods at the same time."""
-        if quorum > 1 and len(self.notes) < _MOST_NOTES:
-            program = name.program
+        number, program = self.of(call, name), name.program
+        if isinstance(number, int) and number > 1 and len(self.notes) < _MOST_NOTES:
             clause = f"{program.policy}: {program.name}"
             for text in self._withheld(call, name):
                 self.notes[f"{name.namespace}: {text}, so its gang waits ({clause})"] = None
@@ -96,8 +92,9 @@ class Quorums:
         there = [waiting[uid] for uid, number in told.items() if number and uid in waiting]
         roles = self.roles(call, gang.name, there)
         gang.roles = {number: role.needed for number, role in enumerate(roles)}
-        gang.role_of = {uid: self._members.role_of(clause, pod) for uid, pod in waiting.items()}
-        self._note(call, gang.name, gang.quorum)
+        if roles:
+            role_of = self._members.role_of
+            gang.role_of = {uid: role_of(clause, pod) for uid, pod in waiting.items()}
         return self.lacks(call, gang.name, len(known), gang.quorum, roles)
 
     def coming(self, call: VerbCall, name: GangName) -> Mapping[str, Peer]:
@@ -152,7 +149,10 @@ class Quorums:
 
         Once members have ended, those that exist are enough.
         """
-        program, said = name.program, self.said(call, name)
+        program = name.program
+        if not program.roles:
+            return ()
+        said = self.said(call, name)
         is_less = isinstance(said, str) or self._still_wanted(call, name, said) < said
         exist = Counter(self._members.role_of(program, pod) for pod in pods)
         found = list[GangRole]()
