@@ -13,6 +13,7 @@ from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.gangs import (
+    MEMBERS,
     POLICIES,
     RACK,
     SECONDS,
@@ -159,19 +160,30 @@ def test_a_gang_of_higher_priority_takes_the_places(cluster: Cluster, gangs: Gan
     assert wait_whole(cluster, gangs, "high", size=4) < 20
 
 
-@pytest.mark.parametrize("change", ["deleted", "relabelled", "cordoned", "node"])
+@pytest.mark.parametrize("change", ["deleted", "relabelled", "number", "cordoned", "node"])
 def test_a_change_while_members_are_held(
     plane: ControlPlane, cluster: Cluster, gangs: GangServer, change: str
 ) -> None:
-    """The gang is given up at once, and the room of the other members is free."""
+    """The gang is given up at once, and the room of the other members is free.
+
+    Until then their statuses show the node that they will have.
+    """
     cluster.create_nodes([node("n0", cpu="4")])
     hold(cluster, gangs)
+
+    def shown() -> list[str]:
+        statuses = (cluster.pod(f"g-{n}")["status"] for n in range(1, 3))
+        return [status.get("nominatedNodeName", "") for status in statuses]
+
+    until(lambda: shown() == ["n0", "n0"], 10.0, lambda: str(shown()))
     given_up = gangs.given_up()
     match change:
         case "deleted":
             cluster.delete_pod("g-0")
         case "relabelled":
             patch(plane, cluster, "g-0", {"metadata": {"labels": {"job": "other"}}})
+        case "number":
+            patch(plane, cluster, "g-0", {"metadata": {"annotations": {MEMBERS: "x"}}})
         case "cordoned":
             cluster.kubectl("cordon", "n0")
         case _:
@@ -183,6 +195,7 @@ def test_a_change_while_members_are_held(
     if change == "node":
         cluster.create_nodes([node("n0", cpu="4")])
     assert waits_free(cluster, gangs, cpu="4") < 5
+    until(lambda: shown() == ["", ""], 5.0, lambda: str(shown()))
 
 
 def test_an_edit_of_the_policies_while_members_are_held(
