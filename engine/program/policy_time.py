@@ -40,7 +40,7 @@ NAMESPACE_SECONDS, NAMESPACE_SHARE = 0.2, 0.2
 ALL_SHARE = 0.25
 # How much more than processor time the clock counts, at most, and the seconds that this is an
 # average of.
-_SLOWEST, _PACE_SECONDS = 5.0, 0.2
+_SLOWEST, _PACE_SECONDS = 20.0, 0.2
 # Budgets are for 500 nodes, and grow with their number. Above 5,000 nodes they grow by a fifth of
 # that, because kube-scheduler offers only a part of them; above 65,000 they stay the same.
 _NODES, _MANY_NODES, _MOST_NODES, _PART = 500, 5_000, 65_000, 0.2
@@ -173,13 +173,16 @@ class PolicyTimes:
             return math.inf
         larger = _larger(self._nodes())
         left = min(self._policies.left(policy, larger), self._namespaces.left(namespace, larger))
-        left /= self._cost()
-        return left if left >= max(_LEAST_SECONDS, _LEAST_PART * POLICY_SECONDS * larger) else 0.0
+        # However much time costs, half of a budget is enough to get on.
+        cost, half = self._cost(), POLICY_SECONDS * larger / 2
+        least = min(max(_LEAST_SECONDS, _LEAST_PART * POLICY_SECONDS * larger) * cost, half)
+        return left / cost if left >= least else 0.0
 
     def has_used(self, policy: str) -> bool:
-        """Whether something of a policy's budgets is used: full ones are enough for a call."""
+        """Whether a policy's budgets are not full, or time costs more: else they do for a call."""
         namespace = policy.partition("/")[0]
-        return policy in self._policies.used or namespace in self._namespaces.used
+        has_used = policy in self._policies.used or namespace in self._namespaces.used
+        return has_used or self._cost() > 1.0
 
     def use(self, policy: str, seconds: float) -> None:
         """Takes time from the budgets of a policy and of its namespace."""
