@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.program import item_kinds
 from engine.program.compiler import Compiler
 from engine.program.frame import Frame
 from engine.program.item_kinds import LOOPED
@@ -227,9 +228,23 @@ ITEM_KINDS_TEXTS = (
 @given(
     asked=st.lists(strategies.pods(), min_size=2, max_size=3),
     clusters=st.lists(strategies.clusters(most=3, most_pods=8), min_size=2, max_size=2),
+    most=st.sampled_from([1, 3, item_kinds.MOST_KINDS]),
+    least=st.sampled_from([0, 4]),
 )
-def test_means_the_same_item_kinds(text: str, asked: list[Any], clusters: list[Any]) -> None:
-    """In requests about several pods, before and after the nodes have changed."""
+def test_means_the_same_item_kinds(
+    text: str, asked: list[Any], clusters: list[Any], most: int, least: int
+) -> None:
+    """In requests about several pods, before and after the nodes have changed.
+
+    Kinds that are too many are forgotten in the middle of a request.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(item_kinds, "MOST_KINDS", most)
+        patch.setattr(item_kinds, "_LEAST_ITEMS", least)
+        _mean_the_same(text, asked, clusters)
+
+
+def _mean_the_same(text: str, asked: list[Any], clusters: list[Any]) -> None:
     checked, run, slots = compiled(text, ENVIRONMENT)
     for cluster in clusters:
         views = list(snapshot_of(*cluster).nodes.values())
