@@ -138,11 +138,16 @@ class Floors:
         for number, side in enumerate(sides):
             cells += (side == ON).astype(np.int64) << number
         # Row 0 is no node, and on no share. A floor without a node may get some, as where a pool
-        # scales from zero, and its pods wait for these.
+        # scales from zero, and its pods wait for these. They are on wider shares, too.
         with_nodes = np.unique(cells[1:]).tolist()
         taken = reduce(or_, with_nodes, 0)
         floors = (n for n, share in enumerate(self.shares) if share.clause.bound.kind != "at most")
-        without = [1 << number for number in floors if not taken >> number & 1]
+        all_of = [frozenset(share.clause.conditions) for share in self.shares]
+        without = [
+            sum(1 << n for n, wider in enumerate(all_of) if wider <= all_of[number])
+            for number in floors
+            if not taken >> number & 1
+        ]
         self._with_nodes = (*with_nodes, *without)
         found, ids = np.unique(cells, return_inverse=True)
         self._sides, self._cells = sides, tuple(found.tolist())

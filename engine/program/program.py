@@ -275,6 +275,7 @@ class CountClause:
     A limit of used nodes bounds the number of nodes with a counted pod, or of `empty` ones. Each
     adds its `amount`, or one. A `mutual` limit of a pod that is there keeps other pods out, too.
     `of_nodes` says that `place` reads the objects of nodes, and neither their pods nor tables.
+    `conditions` are texts that all hold on the nodes of a share, and on no others.
     """
 
     kind: OneOf["share", "spread", "limit"]
@@ -289,6 +290,7 @@ class CountClause:
     amount: Evaluate | None = None
     mutual: Mutual | None = None
     of_nodes: bool = False
+    conditions: tuple[str, ...] = ()
     counts_pods: ClassVar[bool] = True
 
     @property

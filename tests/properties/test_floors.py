@@ -129,8 +129,15 @@ WEB = 'pods where peer.labels["app"] == "web"'
 
 
 def share(zone: str, bound: str) -> str:
-    on = f'on nodes where node.labels["zone"] == "{zone}"'
-    return f'share "{zone}" {{ of {WEB} {on} {bound} strict }}'
+    """A share of a zone, or of the nodes of a zone in capitals that have an ssd."""
+    on = f'on nodes where node.labels["zone"] == "{zone.lower()}"'
+    ssd = ' && node.labels["disk"] == "ssd"' if zone.isupper() else ""
+    return f'share "{zone}" {{ of {WEB} {on}{ssd} {bound} strict }}'
+
+
+def in_zone(name: str) -> dict[str, Any]:
+    """A node of a zone, in capitals one that has an ssd."""
+    return node(name, labels={"zone": name.lower(), "disk": "ssd" if name.isupper() else "hdd"})
 
 
 @pytest.mark.parametrize(
@@ -143,6 +150,10 @@ def share(zone: str, bound: str) -> str:
         ((("a", "at most 2"), ("x", "at least 1")), "xy", 4, 4),
         ((("a", "at least 1"), ("b", "at least 1"), ("c", "at least 1")), "ab", 3, 2),
         ((("a", "at least 1"), ("b", "at least 1"), ("c", "at least 1")), "b", 3, 1),
+        # A floor within a floor.
+        ((("a", "at least 2"), ("A", "at least 1")), "xy", 4, 2),
+        ((("A", "at least 2"), ("a", "at least 50%"), ("b", "at least 1")), "x", 4, 1),
+        ((("a", "at most 1"), ("A", "at least 2")), "x", 4, 3),
         # Not all of them can be met.
         ((("a", "at least 1"), ("b", "at least 1"), ("c", "at least 1")), "ab", 2, 2),
     ],
@@ -153,7 +164,7 @@ def test_pods_of_a_floor_wait_for_its_first_node(
     """As where a pool scales from zero: other floors take none of what it has to get."""
     clauses = " ".join(share(*each) for each in shares)
     waiting = [pod(f"p{i}", labels={"app": "web"}) for i in range(wanted)]
-    known = cache_of([node(name, labels={"zone": name}) for name in zones], waiting)
+    known = cache_of(map(in_zone, zones), waiting)
     engine = engine_over(f"cluster policy p {{ {clauses} }}", known)
     known.add_event_handler(engine.in_flight.pod_changed)
 
@@ -167,8 +178,8 @@ def test_pods_of_a_floor_wait_for_its_first_node(
     left = [asked for asked in waiting if not ask(asked, zones)]
     assert wanted - len(left) == placed
     for name in {name for name, _ in shares} - set(zones):
-        known.put_node(node_of(node(name, labels={"zone": name})))
-    assert not [asked for asked in left if not ask(asked, "abcxy")]
+        known.put_node(node_of(in_zone(name)))
+    assert not [asked for asked in left if not ask(asked, "abcxyA")]
 
 
 ZONES = ("x", "y", "z")
