@@ -25,13 +25,14 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.cache import Cache
-from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods, Snapshot
+from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable, NodeWithPods, Snapshot
 from engine.cache.pods_excluding import KnownPods, PodsExcluding
 from engine.counting.bounds import Mask
 from engine.counting.count_clauses import CountClauses
 from engine.counting.groups import CountContext, CountHeadroom, Headroom
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, AskedPod, InFlightPods, Schedulers
 from engine.counting.pod_counter import PodCounter
+from engine.decision.filtering import UNKNOWN_NODE
 from engine.decision.plan import Question
 from engine.decision.plugin_filters import PluginFilters
 from engine.decision.verb_call import CallOpener, ClusterState, VerbCall
@@ -400,7 +401,7 @@ class Placement:
             if not asked.own_group:
                 self.in_flight.forget(asked.uid)
                 _check_hopeful(headrooms, feasible, evaluation)
-            return _rejected(decided, headrooms, own, feasible, opened, evaluation)
+            return _rejected(decided, headrooms, own, feasible, opened, question)
         # A group is asked about again for its next placement.
         if before is not None and not (before.excused or asked.own_group):
             before.excused = True
@@ -412,7 +413,7 @@ class Placement:
             )
         kept = narrow[-1][1] if narrow else opened
         # It may run out of time, so it comes before the offer.
-        left = _rejected(decided, headrooms, own, feasible, opened, evaluation, narrow)
+        left = _rejected(decided, headrooms, own, feasible, opened, question, narrow)
         self._offer(question, kept, is_narrow=bool(narrow), predicts=predicts)
         return left
 
@@ -432,7 +433,7 @@ class Placement:
         if not np.count_nonzero(opened):
             _check_hopeful(headrooms, feasible, question.evaluation)
         own = counted[: counts.own]
-        return _rejected(decided, headrooms, own, feasible, opened, question.evaluation)
+        return _rejected(decided, headrooms, own, feasible, opened, question)
 
     def narrowed(
         self,
@@ -505,15 +506,16 @@ def _rejected(
     own: Sequence[CountHeadroom],
     feasible: Mask,
     opened: Mask,
-    evaluation: Evaluation,
+    question: Question,
     narrow: Sequence[tuple[Headroom, Mask]] = (),
 ) -> Decision:
     """The decision with `own` headrooms, and a verdict for each feasible node that is not offered.
 
     The first clause without headroom rejects it, and holds it back where only pods in flight are in
-    the way. `narrow` has the clauses that hold open ones back.
+    the way. `narrow` has the clauses that hold open ones back. No clause speaks of a node that is
+    gone or not known yet.
     """
-    left = feasible & ~opened
+    left, evaluation = feasible & ~opened, question.evaluation
     if not narrow and not np.count_nonzero(left):
         return Decision(decided.codes, decided.verdicts, decided.known_rows, own)
     codes = decided.codes.copy()
@@ -523,6 +525,10 @@ def _rejected(
         verdicts.append(verdict)
         codes[nodes] = len(verdicts) - 1
 
+    if (unknown := left & (question.rows == UNKNOWN_ROW)).any():
+        rule = headrooms[0].rule
+        end(unknown, Rejected(UNKNOWN_NODE, rule.policy, rule.name, waits=True))
+        left &= ~unknown
     for headroom in headrooms:
         full, rule = left & ~headroom.hopeful, headroom.rule
         if full.any():

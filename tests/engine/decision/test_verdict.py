@@ -24,7 +24,16 @@ from engine.decision.verdict import (
 from engine.engine import Engine
 from engine.errors import WaitingError
 from tests.support.builders import node, pod, raw
-from tests.support.engines import CODEC, Known, Silent, cache_of, engine_of, peer_of, programs_of
+from tests.support.engines import (
+    CODEC,
+    Known,
+    Silent,
+    cache_of,
+    engine_of,
+    engine_over,
+    peer_of,
+    programs_of,
+)
 
 A = Rejected("no", "p", "a")
 B = Rejected("no", "p", "b")
@@ -113,9 +122,16 @@ POOL = 'cluster policy a { filter "pool" { require node.labels["pool"] == "web" 
 NODES = [node("web", labels={"pool": "web"}), node("other", labels={"pool": "other"})]
 
 
-@pytest.fixture
-def engine() -> Engine:
-    return engine_of(POOL, NODES)
+LIMIT = 'cluster policy a { limit "one" { pods where true per node at most 1 strict } }'
+
+
+@pytest.fixture(params=[POOL, LIMIT], ids=["filter", "limit"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """An engine that knows no longer of the node `new`."""
+    known = cache_of([*NODES, node("new")], [pod("there", on="other")])
+    known.snapshot()
+    known.remove_node("new")
+    return engine_over(request.param, known)
 
 
 def test_refused_where_another_node_passes(engine: Engine) -> None:
