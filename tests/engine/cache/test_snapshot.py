@@ -8,7 +8,7 @@ from engine.objects.request_pod import decode_namespace
 from grammar.values.quantity import Quantity
 from grammar.values.time import Timestamp
 from tests.support.builders import CREATED, controller, namespace, node, pod, raw
-from tests.support.engines import node_of, snapshot_of
+from tests.support.engines import cache_of, node_of, snapshot_of
 
 
 def shown(amounts: dict[str, Quantity] | None) -> dict[str, str]:
@@ -166,3 +166,23 @@ def test_a_clock_that_is_ahead_gives_no_time(
     found = snapshot_of(nodes, [])
     assert found.clocks_ahead() == ahead
     assert found.newest() == Timestamp.parse(f"2026-11-21T{newest}:00Z")
+
+
+def test_a_row_that_somebody_uses_stands_for_one_name() -> None:
+    """A pod on its way to a node that is gone counts on no other node."""
+    known = cache_of([node("a"), node("b")])
+    table, taken = known.snapshot().table, set[int]()
+    first = table.rows["a"]
+    for gone, new in (("a", "c"), ("b", "d"), ("c", "a")):
+        known.remove_node(gone)
+        known.put_node(node_of(node(new)))
+        rows = known.snapshot().table.rows
+        # Of `a` the row is as before, also while others come.
+        assert (rows[new] == first) is (new == "a")
+        taken.add(rows[new])
+    assert len(taken) == 3
+    del table
+    known.remove_node("a")
+    known.snapshot()
+    known.put_node(node_of(node("e")))
+    assert known.snapshot().table.rows["e"] < 5
