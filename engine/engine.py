@@ -224,6 +224,7 @@ class Engine:
         if selection.unselectable:
             return {}
         programs = selection.enforced
+        victims = self._spared(call, victims)
         mutual = call.plan.counts.mutual
         judging = (*selection.of(FilterProgram), *selection.of(PreemptProgram))
         if not (mutual or judging or any(p.counts for p in programs)):
@@ -238,6 +239,18 @@ class Engine:
         if is_placed:
             self._after.preempted(call, victims, kept)
         return kept
+
+    def _spared(self, call: VerbCall, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
+        """The victims on nodes where the parts let pods be evicted for the pod of the call."""
+        if not call.plan.of_parts or call.known is None:
+            return victims
+        programs, table = call.plan.selection.enforced, call.snapshot.table
+        by_counts = partial(self.placement.allows, call)
+        stays = Preemption(programs, table, call.evaluation, by_counts).stays
+        for part in self.parts:
+            if (nodes := part.evicts(call, stays)) is not None:
+                victims = {node: each for node, each in victims.items() if node in nodes}
+        return victims
 
     def admit(self, pod: bytes, node: str, deadline: float) -> Admission:
         """The last check before a pod is bound: `bind` clauses and strict counts on the node.

@@ -36,14 +36,24 @@ class PluginFilters:
         self._memos: Remembered[bytes, _Memo] = Remembered(_MOST_BYTES, lambda _, memo: memo.bytes)
 
     def allowed(
-        self, pod: RequestPod, table: NodeTable, rows: NodeRows, check: Callable[[], None]
+        self,
+        pod: RequestPod,
+        table: NodeTable,
+        rows: NodeRows,
+        check: Callable[[], None],
+        *,
+        room: bool = True,
     ) -> npt.NDArray[np.bool_]:
         """Which of these nodes the plugins allow, without resources that no node has.
 
-        `check` raises an EngineError when the time is over; the next call continues.
+        Without `room`, what is left of resources does not matter. `check` raises an EngineError
+        when the time is over; the next call continues.
         """
         memo = self._memo(pod, len(table.nodes))
-        return memo.allow(pod.pod, table, rows, unknown_resources(pod.pod, table), check)
+        ignored = unknown_resources(pod.pod, table)
+        if not room:
+            ignored = {insufficient(r) for r in ("pods", *pod.pod.requests)}
+        return memo.allow(pod.pod, table, rows, ignored, check)
 
     def kind(self, pod: RequestPod) -> bytes:
         """What the plugins look at of a pod: they say the same of pods of one kind."""

@@ -113,6 +113,11 @@ class Preemption:
         self._evaluation.time.rest()
         return {candidate.name: candidate.victims for candidate in candidates}
 
+    def stays(self, node: NodeWithPods, pod: Peer) -> bool:
+        """Whether a clause protects a pod on this node."""
+        self._frame.node = node
+        return any(self._protects(clause, [pod]) for clause in self._preempts)
+
     def _candidate(self, name: str, victims: Victims) -> _Candidate | None:
         """None where the node or a victim is not known."""
         self._evaluation.time.check()

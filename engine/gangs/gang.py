@@ -254,7 +254,8 @@ class KnownGang:
     before the time `not_before`; `tried` is the last attempt that failed.
 
     So many of each of the `roles` are among the members that are bound together, and `role_of` has
-    the roles of waiting members by uid.
+    the roles of waiting members by uid. `makes_room` has the nodes where pods are evicted for
+    members, by uid, until a time.
     `is_settled`: the reason is known, and stays so until a pod of the gang changes.
     `stands_until`: the end of that where too few members exist. `long_until`: before this time no
     look tries it, because an attempt took too long. `sent_at`: when kube-scheduler was last told to
@@ -288,6 +289,8 @@ class KnownGang:
     told_at: float = 0.0
     not_before: float = 0.0
     stands_until: float = 0.0
+    makes_room: dict[str, str] = field(default_factory=dict)
+    makes_room_until: float = 0.0
     is_settled: bool = False
     long_until: float = -math.inf
     sent_at: float = -math.inf

@@ -38,7 +38,7 @@ import numpy as np
 from engine.cache.node_table import NodeRows, Snapshot
 from engine.clauses.gang import GangProgram
 from engine.decision.moves import BrokenRule
-from engine.decision.part import Breach, DecisionPart, EndOfHold, PartSite
+from engine.decision.part import Breach, DecisionPart, EndOfHold, PartSite, Stays
 from engine.decision.plan import Plan
 from engine.decision.registry import Registry
 from engine.decision.verb_call import VerbCall
@@ -356,6 +356,19 @@ class Gangs(DecisionPart):
             self.known.give_up(lowest, "preempted", "a pod of higher priority needs its place")
         let_go = {node for node, uids in victims.items() if any(map(self.known.was_let_go, uids))}
         return held.keys() | let_go
+
+    def evicts(self, call: VerbCall, stays: Stays) -> Collection[str] | None:
+        """The node of a member where the whole gang fits once all pods are gone that may go.
+
+        kube-scheduler asks about each member without room. None once a member is on a node.
+        """
+        name = self._members.of(call)
+        if name is None or self._on_nodes(call, name):
+            return None
+        gang = self._gang(call, name)
+        if isinstance(gang, str) or gang.gathers:
+            return ()
+        return self._tries.with_evictions(gang, call, stays)
 
     # ---- what people see
 

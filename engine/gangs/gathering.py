@@ -11,14 +11,14 @@ one small part of the time. A gang goes first to those of higher priority, then 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 from weakref import ref
 
 from engine.cache.node_table import NodeRows
 from engine.clauses.gang import GangProgram
-from engine.decision.part import PartSite
+from engine.decision.part import PartSite, Stays
 from engine.decision.verb_call import Occurrence, VerbCall
 from engine.errors import DeadlineExceededError
 from engine.gangs.gang import GangName, Hold, KnownGang, Members, Try, given_up
@@ -223,6 +223,8 @@ _HEARS_SECONDS = 0.1
 # For how long no look tries a gang that took too long for one, and how often kube-scheduler asks
 # about one of its members instead.
 _LONG_SECONDS, _SENT_SECONDS = 60.0, 5.0
+# For how long members keep the nodes where pods are evicted for them.
+_MAKES_ROOM_SECONDS = 60.0
 # The waiting gangs that are tried before a gang behind them, at each attempt.
 _MOST_RIVALS = 4
 
@@ -353,6 +355,32 @@ class Tries:
         if lower:
             self._rest(gang, began)
         return False
+
+    def with_evictions(self, gang: KnownGang, call: VerbCall, stays: Stays) -> Collection[str]:
+        """The node where pods may go for the pod of the call, so that the whole gang fits.
+
+        Members that were given one keep it. There is none where the gang would not fit even then,
+        nor for a member that has room without.
+        """
+        uid, gathering = call.pod.uid, self._known.gathering()
+        lower = [other for other in gathering if other.priority < gang.priority]
+        others = [other for other in gathering if other.priority >= gang.priority]
+        members = self._placeable(gang, call)
+        if self._clock() >= gang.makes_room_until:
+            gang.makes_room = {}
+        gang.makes_room = {each: on for each, on in gang.makes_room.items() if each in members}
+        if (before := gang.makes_room.get(uid)) is not None:
+            return [before]
+        try:
+            asked = gang, call, members, stays, others, lower
+            node = self._attempts.place_with_evictions(*asked)
+        finally:
+            call.evaluation.time.rest()
+        if not node:
+            return ()
+        gang.makes_room[uid] = node
+        gang.makes_room_until = self._clock() + _MAKES_ROOM_SECONDS
+        return [node]
 
     def _try_rivals(self, gang: KnownGang, call: VerbCall) -> None:
         """Tries the gangs that go before this one and have not been tried since then."""

@@ -19,10 +19,10 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods
+from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable, NodeWithPods
 from engine.clauses.gang import GangProgram
 from engine.counting.domains import Domains, shared
-from engine.decision.part import PartSite, Suits
+from engine.decision.part import PartSite, Stays, Suits
 from engine.decision.placement import Placement
 from engine.decision.plugin_filters import PluginFilters
 from engine.decision.verb_call import VerbCall
@@ -164,7 +164,8 @@ class Slots:
 class Paper:
     """Paper of one attempt: the places, and what they take.
 
-    `ports` has the ports that placed members take of their nodes, by row: no two share one.
+    `ports` has the ports that placed members take of their nodes, by row: no two share one. `last`
+    are the rows where pods would have to go first. It is `freed` where pods are taken off it.
     """
 
     table: NodeTable
@@ -175,6 +176,8 @@ class Paper:
     check: Callable[[], None]
     refusals: Refusals
     ports: defaultdict[int, list[HostPort]] = field(default_factory=lambda: defaultdict(list))
+    last: set[int] = field(default_factory=set)
+    freed: bool = False
     places: dict[str, int] = field(default_factory=dict)
     _masks: dict[tuple[int, object], Mask] = field(default_factory=dict)
     _totals: dict[str, int] = field(default_factory=dict)
@@ -183,6 +186,7 @@ class Paper:
         """Takes what a pod of another gang takes there; -1 times where it would be given up."""
         if pod is not None:
             self.free.take(row, needs(pod.requests), times)
+            self.freed |= times < 0
             if pod.hostPorts and times > 0:
                 self.ports[row] += pod.hostPorts
 
@@ -287,6 +291,8 @@ class Paper:
         fresh = ~self._refused(member)[there]
         if fresh.any():
             there, room = there[fresh], room[fresh]
+        if self.last and not (dear := np.isin(there, list(self.last))).all():
+            there, room = there[~dear], room[~dear]
         if call.plan.scored and len(there) > 1:
             suits = self.suits(call, self.table, there)
             best = suits == suits.max()
@@ -310,7 +316,9 @@ class Paper:
             known = np.zeros(len(table.nodes), np.bool_)
             decided = call.plan.filters.decide(table, rows, call.evaluation)
             rows = rows[decided.codes == 0]
-            known[rows] = self.plugins.allowed(call.pod, table, rows, self.check)
+            known[rows] = self.plugins.allowed(
+                call.pod, table, rows, self.check, room=not self.freed
+            )
             self._masks[key] = known
         return known
 
@@ -502,9 +510,7 @@ class Attempts:
                 if (row := table.rows.get(gang.places[uid])) is not None:
                     paper.stand(call.cluster.pods.pod(gang.keys[uid]), row)
             for other in freed:
-                for uid in other.holds:
-                    if (row := table.rows.get(other.places[uid])) is not None:
-                        paper.stand(call.cluster.pods.pod(other.keys[uid]), row, -1)
+                self._leave(paper, other, call)
             for value, fitting in self._tried(gang, members, paper, len(waiting)):
                 if fitting + held == gang.quorum:
                     names = {row: name for name, row in table.rows.items()}
@@ -513,6 +519,82 @@ class Attempts:
                     best, where = fitting, value
         in_one = f", in {where}" if where else ""
         return f"{best + held} of {gang.quorum} members fit{in_one}"
+
+    def place_with_evictions(
+        self,
+        gang: KnownGang,
+        call: VerbCall,
+        waiting: Mapping[str, Peer],
+        stays: Stays,
+        others: Iterable[KnownGang],
+        freed: Iterable[KnownGang],
+    ) -> str | None:
+        """The node of the asked pod if the gang fits once pods that need not stay are gone.
+
+        Members keep the places that `makes_room` has of them. Nothing stays in flight.
+        """
+        table, pins = call.snapshot.table, gang.makes_room
+        for members in self._to_place(gang, call, waiting, None):
+            paper = self._paper(members, table, call, others)
+            for other in freed:
+                self._leave(paper, other, call)
+            pinned = [each for each in members if each.uid in pins]
+            rows = table.find([pins[each.uid] for each in pinned])
+            slots = Slots(gang.quorum, dict(gang.roles))
+            for member, row in zip(pinned, rows.tolist(), strict=True):
+                paper.stand(member.call.pod.peer, row)
+                slots.take(member.role)
+            self._evict(paper, members, call, stays)
+            # Each member that is asked about would take the room that there is, else.
+            rest = [each for each in members if each.uid not in pins]
+            rest.sort(key=lambda each: each.uid == call.pod.uid)
+            try:
+                for there in self._sets_with(rows, gang, paper):
+                    if paper.choose(rest, slots, there) == slots.left:
+                        row = paper.places.get(call.pod.uid, UNKNOWN_ROW)
+                        node = table.nodes[row]
+                        return node.name if row in paper.last and node is not None else ""
+            finally:
+                paper.undo(members)
+        return None
+
+    def _sets_with(self, used: NodeRows, gang: KnownGang, paper: Paper) -> Iterator[NodeRows]:
+        """The sets of rows that members may share, all with the used ones."""
+        rows = np.fromiter(paper.table.rows.values(), np.intp, len(paper.table.rows))
+        if (domains := self._domains_of(gang.name)) is None:
+            yield rows
+            return
+        numbers = domains.of(paper.table, paper.check)
+        for number in np.unique(numbers[used if len(used) else rows]).tolist():
+            there = rows[numbers[rows] == number]
+            if number >= 0 and np.isin(used, there).all():
+                yield there
+
+    def _leave(self, paper: Paper, gang: KnownGang, call: VerbCall) -> None:
+        """Takes the held members of a gang off a paper."""
+        for uid in gang.holds:
+            if (row := paper.table.rows.get(gang.places[uid])) is not None:
+                paper.stand(call.cluster.pods.pod(gang.keys[uid]), row, -1)
+
+    def _evict(self, paper: Paper, members: Sequence[Member], call: VerbCall, stays: Stays) -> None:
+        """Takes the pods that may go from the nodes without room for a member.
+
+        kube-scheduler proposes victims for no other node, whoever else is to come there.
+        """
+        rows = np.fromiter(paper.table.rows.values(), np.intp, len(paper.table.rows))
+        has_room = np.zeros(len(rows), np.bool_)
+        for needed in {frozenset(each.needs.items()): each.needs for each in members}.values():
+            has_room |= paper.free.capacity(needed, rows) > 0
+        for row in rows[~has_room].tolist():
+            if (node := paper.table.nodes[row]) is None:
+                continue
+            paper.check()
+            lower = [p for p in node.pods or () if p.priority < call.pod.peer.priority]
+            # kube-scheduler chooses among them: it may propose the one that has to stay.
+            if lower and not any(stays(node, pod) for pod in lower):
+                paper.last.add(row)
+                for pod in lower:
+                    paper.stand(pod, row, -1)
 
     def _tried(
         self, gang: KnownGang, members: Sequence[Member], paper: Paper, wished: int
