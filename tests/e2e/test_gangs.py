@@ -236,14 +236,14 @@ def test_others_beside_a_gang_that_waits(cluster: Cluster, gangs: GangServer) ->
 def test_a_workload_is_a_gang(
     plane: ControlPlane, cluster: Cluster, gangs: GangServer, kind: str
 ) -> None:
-    """By default all wanted replicas of a workload are placed together."""
+    """By default all wanted replicas of a workload are placed together, and the last of a Job."""
     cluster.create_nodes([node("n0", cpu="4")])
     if kind == "Job":
         job = controller(kind, "whole", cluster.namespace)
         job["apiVersion"] = "batch/v1"
         del job["spec"]["selector"]
         job["spec"]["template"]["spec"]["restartPolicy"] = "Never"
-        job["spec"] |= {"parallelism": 4, "completions": 4}
+        job["spec"] |= {"parallelism": 4, "completions": 5}
         path = f"/apis/batch/v1/namespaces/{cluster.namespace}/jobs"
         owner = Api(plane).request("POST", path, job)
     else:
@@ -258,6 +258,14 @@ def test_a_workload_is_a_gang(
     cluster.wait_refused("w-0", text="of 4 members exist")
     cluster.create_pods(members[3:])
     wait_whole(cluster, gangs, "w", size=4, seconds=15)
+    if kind == "Job":
+        api, base = Api(plane), f"/api/v1/namespaces/{cluster.namespace}/pods"
+        for number in range(4):
+            api.request("PATCH", f"{base}/w-{number}/status", {"status": {"phase": "Succeeded"}})
+        api.request("PATCH", f"{path}/whole/status", {"status": {"succeeded": 4}})
+        last = owned_by(owner, pod("w-last", cluster.namespace, {"app": "whole"}, cpu="1"))
+        cluster.create_pods([last])
+        cluster.wait_placed(["w-last"], 15)
 
 
 def test_a_strict_limit_of_a_gang(cluster: Cluster, gangs: GangServer) -> None:
