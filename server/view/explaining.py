@@ -75,7 +75,8 @@ class Explainer:
         self, namespace: str, name: str, node: str | None = None, reader: Reader = EVERYTHING
     ) -> Callable[[], PodExplanation]:
         """What makes the answer, in a thread. Raises HTTPException and EngineError."""
-        return await self._line.turn(self._explained(namespace, name, node, reader))
+        whose = "" if reader.namespaces is None else namespace
+        return await self._line.turn(self._explained(namespace, name, node, reader), whose)
 
     async def place(self, pod: NamedPod, node: str | None) -> Callable[[], PodExplanation]:
         """The same of a pod that is not in the cluster. Raises HTTPException and EngineError."""

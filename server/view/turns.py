@@ -1,7 +1,7 @@
 """Turns: who goes over a cluster on the event loop, and who waits for that.
 
 Work ends a step of the loop after some milliseconds. A line has the questions that are answered one
-after the other, and lets only some wait.
+after the other, in turns by namespace, and lets only some wait.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from typing import TypeVar
 from aiohttp import web
 
 from engine.cache.node_table import Snapshot
+from engine.fairness import FairQueue, FairShares
 from engine.objects.peer import Peer
 from engine.work import Work
 
 T = TypeVar("T")
-# Questions that wait for their turn, and the seconds of one.
-_MOST_WAITING, _MOST_SECONDS = 4, 20.0
+# More than connections of a view, so that none leaves the queue for another.
+_MOST_IN_QUEUE = 1000
+# Questions that wait for their turn, half of them of one namespace, and the seconds of one.
+_MOST_WAITING, _MOST_SECONDS = 8, 20.0
 # The longest step on the event loop of who only reads.
 STEP_SECONDS = 0.001
 
@@ -34,30 +37,63 @@ class Line:
 
     questions: str
     busy: str
-    _one: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
-    _waiting: int = field(default=0, init=False)
+    _shares: FairShares = field(default_factory=lambda: FairShares(_MOST_WAITING), init=False)
+    # One has the turn; others wait here.
+    _is_taken: bool = field(default=False, init=False)
+    _queue: FairQueue[asyncio.Future[None]] = field(
+        default_factory=lambda: FairQueue(_MOST_IN_QUEUE), init=False
+    )
 
     @asynccontextmanager
-    async def one(self) -> AsyncIterator[None]:
+    async def one(self, namespace: str = "") -> AsyncIterator[None]:
         """The turn of a question that is counted elsewhere. Raises TimeoutError."""
-        async with asyncio.timeout(_MOST_SECONDS), self._one:
-            yield
+        async with asyncio.timeout(_MOST_SECONDS):
+            await self._wait(namespace)
+            try:
+                yield
+            finally:
+                self._pass_on()
 
-    async def turn(self, answer: Coroutine[None, None, T]) -> T:
-        """The answer, when the others have ended. Raises HTTPException."""
-        if self._waiting >= _MOST_WAITING:
+    async def turn(self, answer: Coroutine[None, None, T], namespace: str = "") -> T:
+        """The answer, when the others have ended. Raises HTTPException.
+
+        `namespace` is that of who asks, empty for who may ask about all.
+        """
+        if not self._shares.has_room(namespace):
             answer.close()
             raise web.HTTPTooManyRequests(text=f"{self.busy}\n")
-        self._waiting += 1
+        self._shares.add(namespace, 1)
         try:
-            async with self.one():
+            async with self.one(namespace):
                 return await answer
         except TimeoutError:
             text = f"{self.questions} takes longer than {_MOST_SECONDS:.0f} s\n"
             raise web.HTTPServiceUnavailable(text=text) from None
         finally:
-            self._waiting -= 1
+            self._shares.add(namespace, -1)
             answer.close()
+
+    async def _wait(self, namespace: str) -> None:
+        if not self._is_taken:
+            self._is_taken = True
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._queue.put(namespace, turn)
+        try:
+            await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled():
+                # It came in the moment in which the question gave up.
+                self._pass_on()
+            raise
+
+    def _pass_on(self) -> None:
+        """Gives the turn to the next namespace that waits for one."""
+        while len(self._queue):
+            if not (turn := self._queue.take()).done():
+                turn.set_result(None)
+                return
+        self._is_taken = False
 
 
 async def done(work: Work[T], rest: float, clock: Callable[[], float], step: float = 0.0) -> T:
