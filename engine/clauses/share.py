@@ -9,8 +9,8 @@ from engine.counting.bounds import OFF, ON, GroupCounts, wanted_on
 from engine.program.policy_compiler import PolicyCompiler
 from engine.program.program import CountClause
 from grammar.clauses.share import Share
-from grammar.tree.ast import Chain, Expr
 from grammar.tree.printer import print_expression
+from grammar.tree.walk import conjuncts
 
 
 def _programs(clause: Share, compiler: PolicyCompiler) -> Iterator[CountClause]:
@@ -20,18 +20,8 @@ def _programs(clause: Share, compiler: PolicyCompiler) -> Iterator[CountClause]:
         bound=compiler.bound(clause.bound),
         groups_are="sides",
         place=compiler.compiled(clause.on),
-        conditions=tuple(map(print_expression, _all_of(clause.on))),
+        conditions=tuple(map(print_expression, conjuncts(clause.on))),
     )
-
-
-def _all_of(condition: Expr) -> Iterator[Expr]:
-    """The conditions that a condition joins by `&&`."""
-    match condition:
-        case Chain("&&", operands):
-            for each in operands:
-                yield from _all_of(each)
-        case _:
-            yield condition
 
 
 def _counted(clause: CountClause, counts: GroupCounts, group: int) -> CountEvidence:

@@ -16,14 +16,14 @@ from grammar.clauses.score import Score
 from grammar.meaning.constants import constants
 from grammar.meaning.costs import Estimator, expressions
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.rules.ranges import MIRRORED, NEGATED, Extent, conjuncts, extent, said, scale_of
+from grammar.rules.ranges import MIRRORED, NEGATED, Extent, extent, said, scale_of
 from grammar.rules.rule import Tree, finding, instead, on, rule
 from grammar.rules.words import compared, root_of, unwrapped
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bounds
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, QUANTITY
-from grammar.tree.walk import walk
+from grammar.tree.walk import conjuncts, walk
 from grammar.values.quantity import NANO, Quantity
 
 # ---- units

@@ -19,7 +19,6 @@ from grammar.rules.ranges import (
     NEGATED,
     PARTS_OF_TIME,
     Fact,
-    conjuncts,
     exclude_each_other,
     extent,
     fact,
@@ -32,7 +31,7 @@ from grammar.tree.policy import Count, Def, Group, Let, of_kind
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, NULL, QUANTITY, STRING
-from grammar.tree.walk import children, rewritten, walk
+from grammar.tree.walk import children, conjuncts, rewritten, walk
 
 # ---- absence
 

@@ -22,7 +22,7 @@ from grammar.meaning.constants import constants, literal
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix, Severity
 from grammar.messages.plain_words import DOMAINS
-from grammar.rules.ranges import MIRRORED, NEGATED, Fact, conjuncts
+from grammar.rules.ranges import MIRRORED, NEGATED, Fact
 from grammar.rules.rule import Tree, finding, instead, rule
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bound, ClauseThatCounts
@@ -30,7 +30,7 @@ from grammar.tree.policy import Policy, of_kind
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL
-from grammar.tree.walk import reads, walk
+from grammar.tree.walk import conjuncts, reads, walk
 from grammar.values.quantity import Quantity
 
 # ---- numbers

@@ -20,14 +20,14 @@ from grammar.meaning.access import Path, kept
 from grammar.meaning.environment import Environment
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Severity
-from grammar.rules.ranges import conjuncts, exclude_each_other
+from grammar.rules.ranges import exclude_each_other
 from grammar.rules.rule import Tree, finding, instead, on, rule, write_out
 from grammar.rules.words import compared, reads_field, unwrapped
 from grammar.tree import ast
 from grammar.tree.ast import Expr
 from grammar.tree.policy import Policy, of_kind
 from grammar.tree.source import Span
-from grammar.tree.walk import reads, walk
+from grammar.tree.walk import conjuncts, reads, walk
 
 # ---- which pods
 

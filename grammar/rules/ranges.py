@@ -17,26 +17,13 @@ from grammar.meaning.environment import inside
 from grammar.tree import ast
 from grammar.tree.printer import print_expression
 from grammar.tree.types import QUANTITY, TIMESTAMP
-from grammar.tree.walk import walk
+from grammar.tree.walk import conjuncts, walk
 
 # ---- facts
 
 # A relation with its sides exchanged, and the relation that is true where another one is false.
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
-
-
-def conjuncts(*exprs: ast.Expr) -> tuple[ast.Expr, ...]:
-    """The operands that must all be true for the expressions to be true."""
-    return tuple(
-        part
-        for expr in exprs
-        for part in (
-            conjuncts(*expr.operands)
-            if isinstance(expr, ast.Chain) and expr.op == "&&"
-            else (expr,)
-        )
-    )
 
 
 @dataclass(frozen=True, slots=True)

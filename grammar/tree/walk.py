@@ -20,6 +20,19 @@ from grammar.tree.types import Type
 T = TypeVar("T")
 
 
+def conjuncts(*exprs: ast.Expr) -> tuple[ast.Expr, ...]:
+    """The operands that must all be true for the expressions to be true."""
+    return tuple(
+        part
+        for expr in exprs
+        for part in (
+            conjuncts(*expr.operands)
+            if isinstance(expr, ast.Chain) and expr.op == "&&"
+            else (expr,)
+        )
+    )
+
+
 def children(node: object, *, skip: tuple[type, ...] = ()) -> list[ast.Expr]:
     """The expressions directly inside a node, in the order of its fields.
 

@@ -68,14 +68,15 @@ class History:
         self._replica = replica
         self._log = log
         self._clock = clock
-        self._path, self._kept = path, _Kept()
+        kept: _Kept | None = _Kept()
+        self._path = path
         try:
-            self._kept = _Kept() if path is None else _read(path)
-        except _DamagedError:
-            log.warning("the history `%s` is damaged: it begins anew", path)
+            if path is not None and (kept := _read(path)) is None:
+                log.warning("the history `%s` is damaged: it begins anew", path)
         except OSError as error:
             self._path, why = None, os_reason(error)
             log.warning("the history `%s` is not read or written: %s", path, why)
+        self._kept = kept or _Kept()
         # What was seen of policies last; None before the first look.
         self._seen: Mapping[str, str | bytes] | None = None
 
@@ -173,12 +174,8 @@ class History:
         return self._kept.edits[::-1]
 
 
-class _DamagedError(Exception):
-    """A damaged history: it has no content that can be read."""
-
-
-def _read(path: Path) -> _Kept:
-    """What was written last. Raises OSError for another file, and _DamagedError."""
+def _read(path: Path) -> _Kept | None:
+    """What was written last; None if that is damaged. Raises OSError for another file."""
 
     def content(visit: Visit) -> bytes:
         visit(path)
@@ -195,10 +192,8 @@ def _read(path: Path) -> _Kept:
         whole = reading.decompress(data.removeprefix(_MAGIC), _MOST_CONTENT)
         kept = msgspec.msgpack.decode(whole, type=_Kept)
     except (ValueError, zlib.error):
-        raise _DamagedError from None
-    if not reading.eof:
-        raise _DamagedError
-    return kept
+        return None
+    return kept if reading.eof else None
 
 
 def _write(path: Path, content: bytes) -> None:
