@@ -437,61 +437,68 @@ class GangOfPod:
     allowed: Collection[str] | None = ()
 
 
-def gang_of_pod(
+def explained(
     name: GangName,
     gang: KnownGang | None,
-    quorum: int | str,
     pod: Peer,
     bound: Iterable[tuple[str, Peer]],
     waiting: Iterable[Peer],
     now: float,
-    message: str,
-    *,
-    roles: Sequence[GangRole] = (),
-    lacks: str = "",
-    places: bool,
-) -> GangOfPod:
-    """The gang of a pod, none of whose members is bound; `gang` is None if it is not known yet.
+) -> GangExplanation:
+    """The gang of a pod with its members; how far it is was not tried yet.
 
-    `quorum` may be the reason why it cannot be told. `bound` are the members on nodes, each with
-    its node, also those that are held there. With `places` it was placed only for the question.
+    `bound` are the members on nodes, each with its node, also those that are held there. `gang` is
+    None if it is not known yet.
     """
     members = list(_members(gang, pod, bound, waiting, now))
     number = Counter(member.presence for member in members)
+    return GangExplanation(
+        policy=name.program.policy,
+        clause=name.program.name,
+        name=f"{name.namespace}/{_shared(name, pod)}",
+        message="",
+        quorum=None,
+        state="not tried",
+        text="whether it fits was not tried yet",
+        seconds=None,
+        againIn=None,
+        exist=len(members),
+        placed=number["placed"] + number["held"],
+        held=number["held"],
+        bound=number["bound"],
+        members=members[:_MOST_MEMBERS],
+    )
+
+
+def gang_of_pod(
+    program: GangProgram,
+    gang: KnownGang | None,
+    told: GangExplanation,
+    pod: Peer,
+    lacks: str,
+    now: float,
+    *,
+    places: bool,
+) -> GangOfPod:
+    """The gang of a pod, of which so much is `told`, with what it `lacks`, and how far it is.
+
+    With `places` it was placed only for the question.
+    """
 
     def found(
         state: GangProgress,
         text: str,
-        refusal: str,
+        refusal: str = "",
         allowed: Collection[str] | None = (),
-        seconds: float | None = None,
-        again: float | None = None,
+        **more: float | None,
     ) -> GangOfPod:
-        told = GangExplanation(
-            name.program.policy,
-            name.program.name,
-            f"{name.namespace}/{_shared(name, pod)}",
-            message,
-            quorum if isinstance(quorum, int) else None,
-            state,
-            text,
-            seconds,
-            again,
-            len(members),
-            number["placed"] + number["held"],
-            number["held"],
-            number["bound"],
-            members[:_MOST_MEMBERS],
-            roles,
-        )
-        return GangOfPod(name.program, told, refusal, allowed)
+        said = msgspec.structs.replace(told, state=state, text=text, **more)
+        return GangOfPod(program, said, refusal or text, allowed)
 
-    if on_nodes := number["bound"]:
-        text = f"{on_nodes} of its members {'is' if on_nodes == 1 else 'are'} on nodes"
+    if told.bound:
+        text = f"{told.bound} of its members {'is' if told.bound == 1 else 'are'} on nodes"
         return found("begun", text, ELSEWHERE, None)
-    if isinstance(quorum, str):
-        return found("waiting", quorum, quorum)
-    if gang is not None and gang.gathers:
+    if gang is not None and gang.gathers and told.quorum is not None:
         node = gang.places.get(pod.uid)
         refusal, allowed = (ENOUGH, ()) if node is None else (ELSEWHERE, (node,))
         if places:
@@ -499,12 +506,11 @@ def gang_of_pod(
         text = f"{len(gang.holds)} of {gang.quorum} members are here"
         return found("gathering", text, refusal, allowed, seconds=round(now - gang.began, 1))
     if lacks:
-        return found("waiting", lacks, lacks)
+        return found("waiting", lacks)
     if gang is None or not gang.text:
-        text = "whether it fits was not tried yet"
-        return found("not tried", text, text, None)
+        return found("not tried", told.text, allowed=None)
     again = round(max(0.0, gang.not_before - now), 1) if gang.state == "given up" else None
-    return found(gang.state, gang.text, gang.text, again=again)
+    return found(gang.state, gang.text, againIn=again)
 
 
 def _members(

@@ -53,6 +53,7 @@ from engine.gangs.gang import (
     Hold,
     KnownGang,
     Members,
+    explained,
     gang_of_pod,
 )
 from engine.gangs.gathering import FIRST_PAUSE_SECONDS, KnownGangs, Tries
@@ -396,22 +397,15 @@ class Gangs(DecisionPart):
         gang, message = self.known.find(name), name.program.message(call.evaluation)
         there = {each.uid: each for each in (pod, *waiting, *(each for _, each in bound))}
         roles, now = self._quorums.roles(call, name, there.values()), self._clock()
-        found = gang_of_pod(
-            name,
-            gang,
-            quorum,
-            pod,
-            bound,
-            waiting,
-            now,
-            message,
+        told = msgspec.structs.replace(
+            explained(name, gang, pod, bound, waiting, now),
+            message=message,
+            quorum=quorum if isinstance(quorum, int) else None,
             roles=roles,
-            lacks=self._quorums.lacks(call, name, len(there), quorum, roles),
-            places=places,
+            podGroup=self._otherwise(call, name),
         )
-        found = replace(
-            found, told=msgspec.structs.replace(found.told, podGroup=self._otherwise(call, name))
-        )
+        lacks = self._quorums.lacks(call, name, len(there), quorum, roles)
+        found = gang_of_pod(name.program, gang, told, pod, lacks, now, places=places)
         if not placed:
             return found
         rows = np.fromiter(snapshot.table.rows.values(), np.intp, len(snapshot.table.rows))

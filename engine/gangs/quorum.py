@@ -113,10 +113,13 @@ class Quorums:
         quorum: int | str,
         roles: Sequence[GangRole],
     ) -> str:
-        """What a gang lacks of which too few members exist, and why the others do not come."""
-        text = "" if isinstance(quorum, str) else lacking(exist, quorum, roles)
-        if not text:
-            return ""
+        """What a gang lacks of which too few members exist, and why the others do not come.
+
+        Where it cannot be told how many are needed, that is what it lacks.
+        """
+        text = quorum if isinstance(quorum, str) else lacking(exist, quorum, roles)
+        if not text or isinstance(quorum, str):
+            return text
         gated = self._members.gated(name, call.snapshot)
         gates = {gate for uid in gated for gate in _gates(call.cluster.pods.body(uid))}
         coming = self.coming(call, name)
