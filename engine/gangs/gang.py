@@ -204,6 +204,31 @@ class Hold:
     end: EndOfHold
 
 
+@dataclass(slots=True)
+class Slots:
+    """Slots of an attempt: how many members more have a place when all that are needed have one.
+
+    So many of `roles` must be among them, by the number of the role.
+    """
+
+    left: int
+    roles: dict[int | None, int] = field(default_factory=dict)
+
+    def take(self, role: int | None) -> bool:
+        """Has one less for a member of this role; whether there was one."""
+        has = self.has(role)
+        self.left -= has
+        if has and self.roles.get(role):
+            self.roles[role] -= 1
+        return has
+
+    def has(self, role: int | None) -> bool:
+        return self.left > (0 if self.roles.get(role) else sum(self.roles.values()))
+
+    def copied(self) -> Slots:
+        return Slots(self.left, self.roles.copy())
+
+
 # For how long an attempt need not be made again while nothing has changed.
 _COVERS_SECONDS = 10.0
 # What a text has that says how many members fit, and for how long rejections keep one.

@@ -27,7 +27,7 @@ from engine.decision.placement import Placement
 from engine.decision.plugin_filters import PluginFilters
 from engine.decision.verb_call import VerbCall
 from engine.errors import BadObjectError, EngineError
-from engine.gangs.gang import GangName, KnownGang
+from engine.gangs.gang import GangName, KnownGang, Slots
 from engine.gangs.refusals import Refusals
 from engine.objects.eligibility import clash
 from engine.objects.peer import HostPort, Peer
@@ -133,31 +133,6 @@ class Member:
     @property
     def uid(self) -> str:
         return self.call.pod.uid
-
-
-@dataclass(slots=True)
-class Slots:
-    """Slots of an attempt: how many members more have a place when all that are needed have one.
-
-    So many of `roles` must be among them, by the number of the role.
-    """
-
-    left: int
-    roles: dict[int | None, int] = field(default_factory=dict)
-
-    def take(self, role: int | None) -> bool:
-        """Has one less for a member of this role; whether there was one."""
-        has = self.has(role)
-        self.left -= has
-        if has and self.roles.get(role):
-            self.roles[role] -= 1
-        return has
-
-    def has(self, role: int | None) -> bool:
-        return self.left > (0 if self.roles.get(role) else sum(self.roles.values()))
-
-    def copied(self) -> Slots:
-        return Slots(self.left, self.roles.copy())
 
 
 @dataclass(slots=True)
@@ -628,10 +603,7 @@ class Attempts:
     def _to_place(
         self, gang: KnownGang, call: VerbCall, waiting: Mapping[str, Peer], only: NodeRows | None
     ) -> Iterator[Sequence[Member]]:
-        """As many members as are still needed, the asked pod among them; then others as well.
-
-        Those that come first are preferred.
-        """
+        """As many members as are still needed, the preferred ones; then others as well."""
         needed, found = gang.quorum - len(gang.stay), [Member.of(gang, call, only)]
         others = [pod for uid, pod in waiting.items() if uid != call.pod.uid]
         if gang.gathers:
