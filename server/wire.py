@@ -38,11 +38,6 @@ PREEMPT: Shape = {
 BIND: Shape = {"PodName": None, "PodNamespace": None, "PodUID": None, "Node": None}
 
 
-def spelled(text: str) -> str:
-    """The text of an answer without `%`, since kube-scheduler takes it as a format (C23)."""
-    return text.replace(" %", "%").replace("%", " percent")
-
-
 def respell(value: bytes, shape: Shape) -> bytes:
     """The same JSON with canonical keys where `shape` names them; values keep their bytes.
 

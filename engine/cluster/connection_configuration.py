@@ -126,9 +126,9 @@ def _current(files: Iterable[Mapping[str, Any]]) -> str:
     return next((str(c) for file in files if (c := file.get("current-context"))), "")
 
 
-def _read(files: str) -> list[Mapping[str, Any]]:
+def _read(files: str) -> list[Mapping[Any, Any]]:
     """The kubeconfigs that say anything. Raises ClusterConfigurationError."""
-    read = []
+    read = list[Mapping[Any, Any]]()
     for path in _present(files):
         try:
             found = documents.read(contents(path).decode())
@@ -200,7 +200,8 @@ def _named(read: Iterable[Mapping[Any, Any]], kind: str, name: str, what: str) -
         for item in _items([file], f"{kind}s"):
             match item:
                 case {"name": str() | int() as other, **rest} if str(other) == name:
-                    made = {key: each for key, each in (rest.get(kind) or {}).items() if each}
+                    fields: Any = rest.get(kind) or {}
+                    made = {key: each for key, each in fields.items() if each}
                     _make_absolute(made, file[_FOLDER])
                     return made
                 case _:

@@ -16,7 +16,8 @@ from grammar.values.named_formats import is_label, is_subdomain
 from server.call import CallRecord
 from server.errors import CallFailure, Outcome, RequestError
 from server.verbs.answering import Answer
-from server.wire import BIND, decode, spelled
+from server.verbs.filter import spelled
+from server.wire import BIND, decode
 
 
 class PodBinder(Protocol):

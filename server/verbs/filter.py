@@ -28,7 +28,7 @@ from engine.errors import BriefWaitError
 from server.call import CallRecord
 from server.errors import CallFailure
 from server.verbs.answering import Answer, Decider, DecisionQueue
-from server.wire import ExtenderArgs, decode_args, spelled
+from server.wire import ExtenderArgs, decode_args
 
 # The pause before each further look of a call, and the most looks. kube-scheduler asks about no
 # other pod meanwhile, so all calls together wait for a tenth of the time at most.
@@ -263,6 +263,11 @@ def echoed(names: ListedNames) -> bytes:
 def encode_filter_error(text: str) -> bytes:
     """The answer without a decision: kube-scheduler tries again later (C30)."""
     return filtered(b"null", (), (), error=msgspec.json.encode(spelled(text)))
+
+
+def spelled(text: str) -> str:
+    """The text of an answer without `%`, since kube-scheduler takes it as a format (C23)."""
+    return text.replace(" %", "%").replace("%", " percent")
 
 
 def filtered(

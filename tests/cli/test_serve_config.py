@@ -86,7 +86,7 @@ def test_the_schema_that_ships_has_all_fields() -> None:
 
 
 def test_the_schema_takes_what_is_valid_and_no_misspelt_field(placet: Placet) -> None:
-    validator = jsonschema_rs.validator_for(schema())
+    validator = jsonschema_rs.validator_for(dict(schema()))
     page = section("operations", "The configuration of placet serve")
     page_of_schema = section("operations", "The schema for editors")
     (text,) = re.findall(r"(?ms)^```yaml\n(.*?)^```$", page)
@@ -102,7 +102,7 @@ def test_the_schema_takes_what_is_valid_and_no_misspelt_field(placet: Placet) ->
 
 def test_the_schema_refuses_no_value_that_is_taken(file: Path) -> None:
     """And refuses most of the others: a type, a unit or a choice."""
-    validator = jsonschema_rs.validator_for(schema())
+    validator = jsonschema_rs.validator_for(dict(schema()))
     head = yaml.safe_load(HEAD)
     seen = {(taken, valid): 0 for taken in (True, False) for valid in (True, False)}
     for flag in FIELDS:

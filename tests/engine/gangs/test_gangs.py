@@ -442,7 +442,8 @@ def test_what_has_changed_is_seen_before_a_release(
     hold_all(world, ["a0", "a1"])
     moved = world.on()["a1"]
     if isinstance(change, dict):
-        world.cache.put_node(node_of(builders.node(moved, **{"cpu": "1"} | change)))
+        fields: Any = {"cpu": "1"} | change
+        world.cache.put_node(node_of(builders.node(moved, **fields)))
     else:
         world.create("b0", "b1", job="", cpu="0", on=moved)
     if not waits and change != "two pods of others":

@@ -243,7 +243,7 @@ FAILED = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota
 def test_controllers_that_do_not_make_all_pods(kind: str, spec: Any, status: Any, why: str) -> None:
     world = World({"n1": "4"}, gang='gang "g" { of replicas at least 3 }')
     world.create("db-0", owner=make(world, kind, spec, **status))
-    said = world.ask("db-0")
+    said = str(world.ask("db-0"))
     assert "1 of 3 members exist" in said
     assert said.endswith(why or "exist")
     shown = world.gangs.of_pod(world.engine.opened(builders.raw(world.pods["db-0"]))[0])
@@ -269,7 +269,7 @@ def test_members_that_never_come(more: Any, said: str) -> None:
     made = world.pods["a1"]
     made["spec"] |= more
     world.watch("a1")
-    assert world.ask("a0").endswith(f"1 of 2 members exist: {said}")
+    assert str(world.ask("a0")).endswith(f"1 of 2 members exist: {said}")
     assert world.told == []
     for name in more:
         del made["spec"][name]
@@ -283,7 +283,7 @@ def test_a_leader_that_runs_first() -> None:
     world.create("a0")
     world.pods["a0"]["metadata"]["labels"] |= {"spark-role": "driver"}
     world.watch("a0")
-    assert world.ask("a0").endswith("exist: a0 may have to run before the others are made")
+    assert str(world.ask("a0")).endswith("exist: a0 may have to run before the others are made")
 
 
 def test_two_schedulers_that_ask() -> None:
