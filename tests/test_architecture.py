@@ -30,8 +30,6 @@ STARTS = {
     "cli/live.py: ensure_future in LiveCluster._data.start": "a source of one command, which waits "
     "for all of them with a limit",
     "server/supervisor.py: create_task in Supervisor.start": "the supervisor itself",
-    "server/http/sockets.py: create_task in Listener.open": "accepts while the server lives; "
-    "every exception is reported to the event loop, and the next connection is accepted",
     "server/http/sockets.py: create_task in Listener._begin": "one connection, which "
     "`_connected` reports",
     "server/http/sockets.py: Thread in health_server": "an event loop of its own; its "

@@ -110,13 +110,13 @@ def test_what_a_gang_that_waits_costs() -> None:
 
 def test_a_look_that_takes_too_long_is_left_to_filter() -> None:
     """kube-scheduler is to ask about one member now and then, and not about each of them."""
-    world, tick = full(), 0.0005
+    world, tick = full(), 0.0004
 
     def clock() -> float:
         world.now += tick
         return world.now
 
-    times = PolicyTimes(clock, lambda: 0.0, lambda _: None, lambda *_: None, lambda: 1)
+    times = PolicyTimes(clock, lambda: world.now, lambda _: None, lambda *_: None, lambda: 1)
     time_of = DecisionTime(clock, policies=times)
     engine = Engine(
         registry_of(world.text), Known(world.cache), CODEC, world.observer, time=time_of
