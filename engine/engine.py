@@ -10,7 +10,6 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -218,13 +217,12 @@ class Engine:
         uids = {node: each.uids for node, each in victims.items()}
         is_placed = self._cluster.pods.may_wait(call.pod)
         for part in self.parts if is_placed else ():
-            if spared := part.make_way(uids):
-                victims = {node: each for node, each in victims.items() if node not in spared}
+            nodes = part.make_way(call, uids)
+            victims = {node: each for node, each in victims.items() if node in nodes}
         selection = call.plan.selection
         if selection.unselectable:
             return {}
         programs = selection.enforced
-        victims = self._spared(call, victims)
         mutual = call.plan.counts.mutual
         judging = (*selection.of(FilterProgram), *selection.of(PreemptProgram))
         if not (mutual or judging or any(p.counts for p in programs)):
@@ -233,24 +231,10 @@ class Engine:
                 return on_their_nodes(victims, call.snapshot.table)
             return victims
         self.placement.check(call)
-        by_counts = partial(self.placement.allows, call)
-        preemption = Preemption(programs, call.snapshot.table, call.evaluation, by_counts)
-        kept = preemption.kept(victims)
+        kept = Preemption(call, self.placement).kept(victims)
         if is_placed:
             self._after.preempted(call, victims, kept)
         return kept
-
-    def _spared(self, call: VerbCall, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
-        """The victims on nodes where the parts let pods be evicted for the pod of the call."""
-        if not call.plan.of_parts or call.known is None:
-            return victims
-        programs, table = call.plan.selection.enforced, call.snapshot.table
-        by_counts = partial(self.placement.allows, call)
-        stays = Preemption(programs, table, call.evaluation, by_counts).stays
-        for part in self.parts:
-            if (nodes := part.evicts(call, stays)) is not None:
-                victims = {node: each for node, each in victims.items() if node in nodes}
-        return victims
 
     def admit(self, pod: bytes, node: str, deadline: float) -> Admission:
         """The last check before a pod is bound: `bind` clauses and strict counts on the node.

@@ -22,7 +22,7 @@ from engine.cluster.events import PodEvent, Regarding
 from engine.errors import ApiError
 from engine.objects.peer import Peer
 
-# Most gangs are bound before this time.
+# Most pods are bound before this time.
 _SHOWN_SECONDS = 2.0
 _PER_SECOND, _BURST = 20.0, 50
 _NOT_FOUND, _CONFLICT = 404, 409
@@ -43,7 +43,7 @@ class _Version(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: str = ""
 
 
-class _Place(msgspec.Struct, frozen=True, rename="camel"):
+class _OnNode(msgspec.Struct, frozen=True, rename="camel"):
     node_name: str = ""
 
 
@@ -53,7 +53,7 @@ class _Nomination(msgspec.Struct, frozen=True, rename="camel"):
 
 class _ShownPod(msgspec.Struct, frozen=True):
     metadata: _Version = _Version()
-    spec: _Place = _Place()
+    spec: _OnNode = _OnNode()
     status: _Nomination = _Nomination()
 
 

@@ -65,10 +65,6 @@ class PartSite:
     woken: WokenPods
 
 
-# Whether a pod on a node must not be evicted for the pod of a call.
-Stays = Callable[[NodeWithPods, Peer], bool]
-
-
 @dataclass(frozen=True, slots=True)
 class Breach:
     """Breach of a rule about pods that belong together: those on nodes that break it, if any.
@@ -91,16 +87,13 @@ class DecisionPart:
         """The decision of filter as far as the part allows it; `rows` are those of the cache."""
         return decided
 
-    def make_way(self, victims: Mapping[str, Collection[str]]) -> Collection[str]:  # noqa: ARG002
-        """The nodes where nobody is to be evicted; `victims` are uids by node."""
-        return ()
-
-    def evicts(self, call: VerbCall, stays: Stays) -> Collection[str] | None:  # noqa: ARG002
-        """The nodes where pods may be evicted for the pod of a call, None for all.
-
-        `stays` tells the pods that policies protect.
-        """
-        return None
+    def make_way(
+        self,
+        call: VerbCall,  # noqa: ARG002
+        victims: Mapping[str, Collection[str]],
+    ) -> Collection[str]:
+        """Those of the nodes where pods may be evicted for a pod; `victims` are uids by node."""
+        return victims.keys()
 
     def admit(self, call: VerbCall, node: str) -> bool:  # noqa: ARG002
         """Whether the binding of a pod to a node has to wait until the part lets it go."""

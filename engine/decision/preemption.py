@@ -6,19 +6,19 @@ that the policies keep the pod off.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from engine.cache.node_table import NodeTable, NodeWithPods, without
 from engine.decision import filtering
+from engine.decision.placement import Placement
+from engine.decision.verb_call import VerbCall
 from engine.objects.peer import Peer
-from engine.program.frame import Evaluate, Evaluation
+from engine.program.frame import Evaluate
 from engine.program.operations import magnitude
-from engine.program.program import FilterProgram, PreemptProgram, Program
+from engine.program.program import FilterProgram, PreemptProgram
 from grammar.values.errors import EvaluationError, MissingError
-
-# Whether strict counts allow the pod on a node, with some pods gone, which are not on it any more.
-Allowed = Callable[[NodeWithPods, Collection[Peer]], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +68,14 @@ def on_their_nodes(proposed: Mapping[str, Victims], table: NodeTable) -> Mapping
 class Preemption:
     """Preemption decides one preempt call."""
 
-    def __init__(
-        self,
-        programs: Sequence[Program],
-        table: NodeTable,
-        evaluation: Evaluation,
-        by_counts: Allowed,
-    ) -> None:
-        """`programs` are the policies that apply to the pod."""
+    def __init__(self, call: VerbCall, placement: Placement) -> None:
+        programs, evaluation = call.plan.selection.enforced, call.evaluation
         self._filters = [clause for program in programs for clause in program.of(FilterProgram)]
-        self._table = table
+        self._table = call.snapshot.table
         self._frame = evaluation.frame()
         self._evaluation = evaluation
         self._report = evaluation.report
-        self._by_counts = by_counts
+        self._by_counts = partial(placement.allows, call)
         preempts = (clause for program in programs for clause in program.of(PreemptProgram))
         # A `when` reads the pod. A clause whose `when` cannot be evaluated applies.
         self._preempts = [

@@ -505,9 +505,9 @@ def gang_of_pod(
     *,
     places: bool,
 ) -> GangOfPod:
-    """The gang of a pod, of which so much is `told`, with what it `lacks`, and how far it is.
+    """How far the gang of a pod is, and what it `lacks`.
 
-    With `places` it was placed only for the question.
+    So much is `told` of it already. With `places` it was placed only for the question.
     """
 
     def found(

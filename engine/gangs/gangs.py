@@ -38,7 +38,7 @@ import numpy as np
 from engine.cache.node_table import NodeRows, Snapshot
 from engine.clauses.gang import GangProgram
 from engine.decision.moves import BrokenRule
-from engine.decision.part import Breach, DecisionPart, EndOfHold, PartSite, Stays
+from engine.decision.part import Breach, DecisionPart, EndOfHold, PartSite
 from engine.decision.plan import Plan
 from engine.decision.registry import Registry
 from engine.decision.verb_call import VerbCall
@@ -339,12 +339,12 @@ class Gangs(DecisionPart):
             if is_gone or gang.asked_at < lately:
                 self.known.forget(gang)
 
-    def make_way(self, victims: Mapping[str, Collection[str]]) -> Collection[str]:
+    def make_way(self, call: VerbCall, victims: Mapping[str, Collection[str]]) -> Collection[str]:
         """Gives up the gang of lowest priority among those that have held members as victims.
 
-        `victims` are uids by node. Returns the nodes with such victims, and with those of a gang
-        that was given up a moment ago: nobody is to be evicted there, because their room is free as
-        soon as kube-scheduler has the answers of bind.
+        Nobody is to be evicted on nodes with such victims, nor with those of a gang that was given
+        up a moment ago: their room is free as soon as kube-scheduler has the answers of bind. For a
+        member there is one node: where the whole gang fits once all are gone that may go.
         """
         held = {
             node: gangs
@@ -356,20 +356,14 @@ class Gangs(DecisionPart):
             lowest = min(every.values(), key=lambda gang: (gang.priority, -gang.began))
             self.known.give_up(lowest, "preempted", "a pod of higher priority needs its place")
         let_go = {node for node, uids in victims.items() if any(map(self.known.was_let_go, uids))}
-        return held.keys() | let_go
-
-    def evicts(self, call: VerbCall, stays: Stays) -> Collection[str] | None:
-        """The node of a member where the whole gang fits once all pods are gone that may go.
-
-        kube-scheduler asks about each member without room. None once a member is on a node.
-        """
-        name = self._members.of(call)
+        left = victims.keys() - held.keys() - let_go
+        name = self._members.of(call) if call.known is not None else None
         if name is None or self._on_nodes(call, name):
-            return None
+            return left
         gang = self._gang(call, name)
         if isinstance(gang, str) or gang.gathers:
             return ()
-        return self._tries.with_evictions(gang, call, stays)
+        return left.intersection(self._tries.with_evictions(gang, call))
 
     # ---- what people see
 

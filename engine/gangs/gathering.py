@@ -18,7 +18,8 @@ from weakref import ref
 
 from engine.cache.node_table import NodeRows
 from engine.clauses.gang import GangProgram
-from engine.decision.part import PartSite, Stays
+from engine.decision.part import PartSite
+from engine.decision.preemption import Preemption
 from engine.decision.verb_call import Occurrence, VerbCall
 from engine.errors import DeadlineExceededError
 from engine.gangs.gang import GangName, Hold, KnownGang, Members, Try, given_up
@@ -238,7 +239,7 @@ class Tries:
         self._known = known
         self._members = members
         self._attempts = attempts
-        self._in_flight = site.placing.placement.in_flight
+        self._placement = site.placing.placement
         self._clock = site.clock
         # By namespace: until when none of its waiting gangs is tried again.
         self._tried_until: dict[str, float] = {}
@@ -347,7 +348,7 @@ class Tries:
             if isinstance(places, str):
                 continue
             for uid in places:
-                self._in_flight.refuse(uid)
+                self._placement.in_flight.refuse(uid)
             for other in freed:
                 text = "a gang of higher priority needs its place"
                 self._known.give_up(other, "preempted", text)
@@ -356,31 +357,23 @@ class Tries:
             self._rest(gang, began)
         return False
 
-    def with_evictions(self, gang: KnownGang, call: VerbCall, stays: Stays) -> Collection[str]:
+    def with_evictions(self, gang: KnownGang, call: VerbCall) -> Collection[str]:
         """The node where pods may go for the pod of the call, so that the whole gang fits.
 
-        Members that were given one keep it. There is none where the gang would not fit even then,
-        nor for a member that has room without.
+        There is none where the gang would not fit even then, nor for a member with room without.
         """
-        uid, gathering = call.pod.uid, self._known.gathering()
-        lower = [other for other in gathering if other.priority < gang.priority]
-        others = [other for other in gathering if other.priority >= gang.priority]
-        members = self._placeable(gang, call)
-        if self._clock() >= gang.makes_room_until:
-            gang.makes_room = {}
-        gang.makes_room = {each: on for each, on in gang.makes_room.items() if each in members}
-        if (before := gang.makes_room.get(uid)) is not None:
-            return [before]
-        try:
-            asked = gang, call, members, stays, others, lower
-            node = self._attempts.place_with_evictions(*asked)
-        finally:
-            call.evaluation.time.rest()
-        if not node:
-            return ()
-        gang.makes_room[uid] = node
-        gang.makes_room_until = self._clock() + _MAKES_ROOM_SECONDS
-        return [node]
+        members, now = self._placeable(gang, call), self._clock()
+        is_known = now < gang.makes_room_until and gang.makes_room.keys() <= members.keys()
+        if not (gang.makes_room and is_known):
+            others = [each for each in self._known.gathering() if each.priority >= gang.priority]
+            stays = Preemption(call, self._placement).stays
+            try:
+                found = self._attempts.place(gang, call, members, None, others, stays=stays)
+            finally:
+                call.evaluation.time.rest()
+            gang.makes_room = {} if isinstance(found, str) else dict(found)
+            gang.makes_room_until = now + _MAKES_ROOM_SECONDS
+        return {node for uid, node in gang.makes_room.items() if uid == call.pod.uid}
 
     def _try_rivals(self, gang: KnownGang, call: VerbCall) -> None:
         """Tries the gangs that go before this one and have not been tried since then."""

@@ -19,10 +19,10 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable, NodeWithPods
+from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods
 from engine.clauses.gang import GangProgram
 from engine.counting.domains import Domains, shared
-from engine.decision.part import PartSite, Stays, Suits
+from engine.decision.part import PartSite, Suits
 from engine.decision.placement import Placement
 from engine.decision.plugin_filters import PluginFilters
 from engine.decision.verb_call import VerbCall
@@ -39,6 +39,8 @@ from engine.program.columns import Freshness, grown
 from engine.program.frame import Frame
 from grammar.values.errors import MissingError
 
+# Whether a pod on a node must not be evicted for the pod of a call.
+Stays = Callable[[NodeWithPods, Peer], bool]
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
@@ -396,35 +398,24 @@ class Attempts:
 
     def within(self, name: GangName, call: VerbCall, rows: NodeRows, placed: Iterable[str]) -> Mask:
         """Which of the rows have a value that one of these nodes has, too."""
-        if (domains := self._domains_of(name)) is None:
-            return np.ones(len(rows), np.bool_)
-        table, check = call.snapshot.table, call.evaluation.time.check
-        numbers = domains.of(table, check)
+        table = call.snapshot.table
+        numbers, _ = self._values(name, table, call.evaluation.time.check)
         return shared(numbers, rows, table.find(list(placed)))
 
     def share(self, gang: KnownGang, table: NodeTable, nodes: Iterable[str]) -> bool:
         """Whether these nodes share a value of `within`, if there is one. Raises EngineError."""
-        if (domains := self._domains_of(gang.name)) is None:
-            return True
-        numbers = domains.of(table, lambda: None)
+        numbers, _ = self._values(gang.name, table, lambda: None)
         values = set(numbers[table.find(list(nodes))].tolist())
         return len(values) == 1 and min(values) >= 0
 
     def otherwise(self, name: GangName, group: PodGroup, call: VerbCall) -> bool:
         """Whether a `within` has another value on some node than the topology of a PodGroup."""
-        if name.program.domain is None or not group.topology:
-            return False
-        table, domains = call.snapshot.table, self._domains_of(name)
-        assert domains is not None, "the clause has a `within`"
-        numbers = domains.of(table, call.evaluation.time.check)
-        labels = (
-            (row, node.labels.get(group.topology))
-            for node in table.nodes
-            if node is not None and (row := table.rows.get(node.name)) is not None
-        )
-        return any(
-            (domains.texts[n] if (n := numbers[row]) >= 0 else None) != label
-            for row, label in labels
+        table = call.snapshot.table
+        numbers, texts = self._values(name, table, call.evaluation.time.check)
+        return name.program.domain is not None and any(
+            (texts[number] if number >= 0 else None) != node.labels.get(group.topology)
+            for node, number in zip(table.nodes, numbers.tolist(), strict=False)
+            if node is not None and group.topology
         )
 
     def fits_elsewhere(self, gang: KnownGang, call: VerbCall) -> bool:
@@ -432,25 +423,22 @@ class Attempts:
 
         Nodes that such a pod has refused do not count.
         """
-        if (domains := self._domains_of(gang.name)) is None or not gang.holds:
-            return False
         table, check = call.snapshot.table, call.evaluation.time.check
-        numbers, needed = domains.of(table, check), needs(call.pod.peer.requests)
+        (numbers, _), needed = self._values(gang.name, table, check), needs(call.pod.peer.requests)
         rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
         held = table.find([gang.places[uid] for uid in gang.holds])
         refused = table.find(list(self.refusals.nodes(call.pod)))
         left = (numbers[rows] >= 0) & ~np.isin(numbers[rows], numbers[held])
         rows = rows[left & ~np.isin(rows, refused)]
         room = np.minimum(self._room.columns(table, needed, check).capacity(needed, rows), _ENOUGH)
-        return bool((np.bincount(numbers[rows], room) >= gang.quorum).any())
+        fits = (np.bincount(numbers[rows], room) >= gang.quorum).any()
+        return bool(gang.holds) and bool(fits)
 
     def apart(self, name: GangName, pods: Sequence[Peer], call: VerbCall) -> Sequence[Peer]:
         """The pods on nodes with another value than that of most of them."""
-        if (domains := self._domains_of(name)) is None:
-            return ()
         table, check = call.snapshot.table, call.evaluation.time.check
         rows = table.find([pod.nodeName for pod in pods])
-        values = domains.of(table, check)[rows].tolist()
+        values = self._values(name, table, check)[0][rows].tolist()
         ((most, _),) = Counter(values).most_common(1)
         return [pod for pod, value in zip(pods, values, strict=True) if value != most]
 
@@ -462,13 +450,15 @@ class Attempts:
         only: NodeRows | None,
         others: Iterable[KnownGang],
         freed: Iterable[KnownGang] = (),
+        stays: Stays | None = None,
     ) -> Mapping[str, str] | str:
         """The nodes of the members that are still needed, by uid, the asked pod among them.
 
         They stay in flight there. If they do not fit beside the places of the others, the text says
         how many do. What is held of `freed` gangs counts as free. `waiting` are the members without
         a node, and `only` the rows that kube-scheduler asks about for the pod of the call, None for
-        all. Raises EngineError, and then nothing has changed.
+        all. With `stays`, the nodes are those on which pods have to go first, all that need not
+        stay, and nobody is in flight. Raises EngineError, and then nothing has changed.
         """
         call.evaluation.time.charge(gang.clause.policy)
         table, gang.stay = call.snapshot.table, self.refusals.stay(gang, call.pod.uid)
@@ -485,71 +475,23 @@ class Attempts:
                 if (row := table.rows.get(gang.places[uid])) is not None:
                     paper.stand(call.cluster.pods.pod(gang.keys[uid]), row)
             for other in freed:
-                self._leave(paper, other, call)
+                for uid in other.holds:
+                    if (row := table.rows.get(other.places[uid])) is not None:
+                        paper.stand(call.cluster.pods.pod(other.keys[uid]), row, -1)
+            if stays is not None:
+                self._evict(paper, members, call, stays)
             for value, fitting in self._tried(gang, members, paper, len(waiting)):
                 if fitting + held == gang.quorum:
                     names = {row: name for name, row in table.rows.items()}
-                    return {uid: names[row] for uid, row in paper.places.items()}
+                    places = paper.places.copy()
+                    if stays is not None:
+                        paper.undo(members)
+                        places = {u: row for u, row in places.items() if row in paper.last}
+                    return {uid: names[row] for uid, row in places.items()}
                 if fitting > best:
                     best, where = fitting, value
         in_one = f", in {where}" if where else ""
         return f"{best + held} of {gang.quorum} members fit{in_one}"
-
-    def place_with_evictions(
-        self,
-        gang: KnownGang,
-        call: VerbCall,
-        waiting: Mapping[str, Peer],
-        stays: Stays,
-        others: Iterable[KnownGang],
-        freed: Iterable[KnownGang],
-    ) -> str | None:
-        """The node of the asked pod if the gang fits once pods that need not stay are gone.
-
-        Members keep the places that `makes_room` has of them. Nothing stays in flight.
-        """
-        table, pins = call.snapshot.table, gang.makes_room
-        for members in self._to_place(gang, call, waiting, None):
-            paper = self._paper(members, table, call, others)
-            for other in freed:
-                self._leave(paper, other, call)
-            pinned = [each for each in members if each.uid in pins]
-            rows = table.find([pins[each.uid] for each in pinned])
-            slots = Slots(gang.quorum, dict(gang.roles))
-            for member, row in zip(pinned, rows.tolist(), strict=True):
-                paper.stand(member.call.pod.peer, row)
-                slots.take(member.role)
-            self._evict(paper, members, call, stays)
-            # Each member that is asked about would take the room that there is, else.
-            rest = [each for each in members if each.uid not in pins]
-            rest.sort(key=lambda each: each.uid == call.pod.uid)
-            try:
-                for there in self._sets_with(rows, gang, paper):
-                    if paper.choose(rest, slots, there) == slots.left:
-                        row = paper.places.get(call.pod.uid, UNKNOWN_ROW)
-                        node = table.nodes[row]
-                        return node.name if row in paper.last and node is not None else ""
-            finally:
-                paper.undo(members)
-        return None
-
-    def _sets_with(self, used: NodeRows, gang: KnownGang, paper: Paper) -> Iterator[NodeRows]:
-        """The sets of rows that members may share, all with the used ones."""
-        rows = np.fromiter(paper.table.rows.values(), np.intp, len(paper.table.rows))
-        if (domains := self._domains_of(gang.name)) is None:
-            yield rows
-            return
-        numbers = domains.of(paper.table, paper.check)
-        for number in np.unique(numbers[used if len(used) else rows]).tolist():
-            there = rows[numbers[rows] == number]
-            if number >= 0 and np.isin(used, there).all():
-                yield there
-
-    def _leave(self, paper: Paper, gang: KnownGang, call: VerbCall) -> None:
-        """Takes the held members of a gang off a paper."""
-        for uid in gang.holds:
-            if (row := paper.table.rows.get(gang.places[uid])) is not None:
-                paper.stand(call.cluster.pods.pod(gang.keys[uid]), row, -1)
 
     def _evict(self, paper: Paper, members: Sequence[Member], call: VerbCall, stays: Stays) -> None:
         """Takes the pods that may go from the nodes without room for a member.
@@ -651,9 +593,7 @@ class Attempts:
         table, needed = paper.table, gang.quorum - len(gang.stay)
         wished = max(wished, needed)
         rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
-        if (domains := self._domains_of(gang.name)) is None:
-            return [("", rows)]
-        numbers = domains.of(table, paper.check)
+        numbers, texts = self._values(gang.name, table, paper.check)
         rows = rows[numbers[rows] >= 0]
         if gang.stay:
             held = table.find([gang.places[uid] for uid in gang.stay])
@@ -661,35 +601,39 @@ class Attempts:
             is_one = len(np.unique(numbers[held])) == 1
             rows = rows[shared(numbers, rows, held) & is_one]
         room = np.minimum(paper.capacity(members, rows), _ENOUGH)
-        sums = np.bincount(numbers[rows], room, len(domains.texts))
+        sums = np.bincount(numbers[rows], room, len(texts))
         fresh = np.where(paper.refused(members, rows), 0, room)
-        left = np.bincount(numbers[rows], fresh, len(domains.texts))
+        left = np.bincount(numbers[rows], fresh, len(texts))
         there = np.unique(numbers[rows]).tolist()
-        there.sort(key=lambda number: (sums[number], domains.texts[number]))
+        there.sort(key=lambda number: (sums[number], texts[number]))
         last = there[-1:]
         whole = [number for number in there if sums[number] >= wished]
         there.sort(key=lambda number: -sums[number])
         tried = [*whole, *(number for number in there if needed <= sums[number] < wished)] or last
         tried.sort(key=lambda number: left[number] < needed)
-        return ((domains.texts[number], rows[numbers[rows] == number]) for number in tried)
+        return ((texts[number], rows[numbers[rows] == number]) for number in tried)
 
-    def _domains_of(self, name: GangName) -> Domains | None:
-        """What members share: `within`, else the topology of their PodGroup; None for neither."""
+    def _values(
+        self, name: GangName, table: NodeTable, check: Callable[[], None]
+    ) -> tuple[Ints, Sequence[str]]:
+        """Numbers by row of what members share, below 0 where nothing is, and its texts by number.
+
+        That is `within`, else the topology of their PodGroup; for neither all rows have one value.
+        """
         key, domain = "", name.program.domain
         if domain is None and isinstance(name.value, GroupName):
             group = self._placement.pods.group(name.namespace, name.value)
             key = group.topology if group is not None else ""
         if domain is None and not key:
-            return None
+            return np.zeros(len(table.nodes), np.int64), ("",)
         found = self._domains.get((name.program, key))
         if found is None:
             if len(self._domains) >= _MOST_DOMAINS:
                 del self._domains[next(iter(self._domains))]
             frame = Frame(None, self._calls.now(), slots=self._calls.registry.slots)
-            found = self._domains[name.program, key] = Domains(
-                domain or partial(_label, key), frame
-            )
-        return found
+            found = Domains(domain or partial(_label, key), frame)
+            self._domains[name.program, key] = found
+        return found.of(table, check), found.texts
 
 
 def _label(key: str, frame: Frame) -> object:

@@ -20,7 +20,7 @@ from engine.clauses.gang import GangProgram
 from engine.decision.part import PartSite
 from engine.decision.verb_call import VerbCall
 from engine.fairness import MOST_HELD_OF_NAMESPACE
-from engine.gangs.gang import GangName, GangRole, KnownGang, Members, Said, lacking
+from engine.gangs.gang import GangName, GangRole, KnownGang, Members, lacking
 from engine.gangs.paper import Attempts
 from engine.objects.api_types import mapping, mappings
 from engine.objects.peer import DEFAULT_SCHEDULER, FAILED, Peer, key_of
@@ -83,7 +83,9 @@ class Quorums:
         clause = gang.clause
         if callable(clause.number) or any(callable(each.number) for each in clause.roles):
             keys = {uid: key_of(pod) for uid, pod in waiting.items()}
-            gang.numbers = self._numbers(gang, keys, partial(self._attempts.beside, call=call))
+            there = {uid for uid in keys if self._pods.body(uid) is not None}
+            gang.numbers = {uid: said for uid, said in gang.numbers.items() if uid in there}
+            self._read(gang, keys, partial(self._attempts.beside, call=call))
         else:
             gang.numbers = dict.fromkeys(waiting, ((), said))
         told = {uid: number for uid, (_, number) in gang.numbers.items()} | {call.pod.uid: said}
@@ -115,7 +117,7 @@ class Quorums:
     ) -> str:
         """What a gang lacks of which too few members exist, and why the others do not come.
 
-        Where it cannot be told how many are needed, that is what it lacks.
+        It lacks its number where that cannot be told.
         """
         text = quorum if isinstance(quorum, str) else lacking(exist, quorum, roles)
         if not text or isinstance(quorum, str):
@@ -172,7 +174,7 @@ class Quorums:
         That is an empty text where a member is in no gang any more. Raises EngineError where there
         is no decision.
         """
-        gang.numbers |= self._numbers(gang, gang.keys, self._attempts.aside)
+        self._read(gang, gang.keys, self._attempts.aside)
         told = [gang.numbers[uid][1] for uid in gang.keys if uid in gang.numbers]
         if texts := [number for number in told if isinstance(number, str)]:
             return min(texts)
@@ -280,18 +282,15 @@ class Quorums:
     def _value_of_succeeded(self, program: GangProgram, pod: Peer) -> Hashable:
         return None if pod.phase == FAILED else self._members.value(program, pod)
 
-    def _numbers(
-        self,
-        gang: KnownGang,
-        keys: Mapping[str, str],
-        opened: Callable[[str], VerbCall | None],
-    ) -> dict[str, Said]:
-        """What members say, by uid; it is read again only after something has changed.
+    def _read(
+        self, gang: KnownGang, keys: Mapping[str, str], opened: Callable[[str], VerbCall | None]
+    ) -> None:
+        """Reads what members say; each is read again only after something has changed.
 
-        `keys` are the names of the members, and `opened` makes a call about one; without its JSON
-        there is none, and it says nothing.
+        `keys` are their names by uid, and `opened` makes a call about one; without its JSON there
+        is none, and it says nothing. What was read stays when the time of the call is over.
         """
-        pods, calls, read = self._pods, self._calls, dict[str, Said]()
+        pods, calls = self._pods, self._calls
         for uid, key in keys.items():
             body, peer, known = pods.body(uid), pods.pod(key), gang.numbers.get(uid)
             if body is None or peer is None:
@@ -304,8 +303,7 @@ class Quorums:
                 is_member = call is not None and gang.clause in call.plan.of_parts
                 number = self.said(call, gang.name) if call is not None and is_member else ""
                 known = read_of, number
-            read[uid] = known
-        return read
+            gang.numbers[uid] = known
 
 
 def _gates(body: bytes | None) -> Iterable[str]:
