@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import resource
 import socket
 from dataclasses import dataclass
@@ -179,19 +178,6 @@ def raise_open_files() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY:
         resource.setrlimit(resource.RLIMIT_NOFILE, (open_files(), hard))
-
-
-# The parameter of mallopt, and the size from which a block is the kernel's own.
-_MMAP_THRESHOLD, _LARGE_BLOCK = -3, 128 << 10
-
-
-def give_back_large_blocks() -> None:
-    """Has what was a large block go back to the kernel when it is free.
-
-    glibc would raise the size of large blocks as they come, and keep the memory.
-    """
-    if (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
-        mallopt(_MMAP_THRESHOLD, _LARGE_BLOCK)
 
 
 def too_few_files(settings: Settings) -> str:

@@ -42,7 +42,6 @@ from server.settings import (
     SettingsError,
     TlsFiles,
     exposure,
-    give_back_large_blocks,
     raise_open_files,
     too_few_files,
 )
@@ -123,7 +122,6 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
     Disk().run(partial(_check_data, options))
     log = start_logging(args.log_format, verbose=args.verbose)
     raise_open_files()
-    give_back_large_blocks()
     if warning := too_few_files(options):
         log.warning("%s", warning)
     metrics = Metrics(CollectorRegistry(), version(), CAPABILITY_METRICS)
