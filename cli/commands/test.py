@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from cli.command import CommandError, Exit, flags_of
-from cli.policy_tests.coverage import Coverage
 from cli.policy_tests.runner import Outcome, Runner, Suite, TestOutcome, collect
 from cli.render import REPORT, Finding, ReportCase, print_error, put_note, put_report, wants_colour
 from cli.streams import beneath
@@ -22,19 +20,9 @@ from policies.validation import Validator
 EXAMPLES = """\
 examples:
   placet test
-  placet test --threshold 90 -o junit policies/ > results.xml
+  placet test -o junit policies/ > results.xml
   placet test -v -k spot policies/
 """
-
-
-def _percent(text: str) -> float:
-    try:
-        number = float(text.removesuffix("%"))
-    except ValueError:
-        number = math.nan
-    if not 0 <= number <= 100:
-        raise argparse.ArgumentTypeError(f"`{text}` is not a percentage from 0 to 100")
-    return number
 
 
 ARGUMENTS = flags_of(
@@ -46,12 +34,7 @@ ARGUMENTS = flags_of(
 {REPORT}
   -v --verbose
     one line for each test
-  --coverage
-    also list the branches that no test has taken
-  --threshold PERCENT
-    the minimum coverage; implies --coverage
-""",
-    {"PERCENT": _percent},
+"""
 )
 
 
@@ -84,21 +67,10 @@ def run(args: argparse.Namespace) -> int:
     findings += [(d, result.suite.source) for result in results for d in result.diagnostics]
     more = {"tests": [result.as_json for result in results]}
     put_report(findings, args.output, _cases(suites, results), more)
-    if args.coverage or args.threshold is not None:
-        for line in _uncovered(runner.coverage):
-            put_note(line, args.output)
-        put_note("", args.output)
     put_note(_summary(suites, results, time.perf_counter() - started), args.output)
-    percent, threshold = runner.coverage.percent, args.threshold
-    is_covered = threshold is None or percent >= threshold
-    if not is_covered:
-        print_error(
-            f"the coverage is {percent:.4g}%, which is less than {threshold:g}%",
-            "write tests for the branches that no test has taken",
-        )
     if collection.problems:
         return Exit.ERROR
-    return Exit.FINDINGS if findings or not is_covered else Exit.OK
+    return Exit.FINDINGS if findings else Exit.OK
 
 
 _SIGNS: dict[Outcome, str] = {"passed": ".", "failed": "F", "error": "E"}
@@ -147,16 +119,6 @@ def _cases(suites: Iterable[Suite], results: Sequence[TestOutcome]) -> Iterator[
             yield ReportCase(name, result.test.name, found, seconds=result.seconds)
         if not own:
             yield ReportCase(name, name, suite.errors)
-
-
-def _uncovered(coverage: Coverage) -> Iterator[str]:
-    """Each branch that no test has taken, with its place, and the percentage of the others."""
-    for branch in coverage.missed:
-        line, column = branch.source.position(branch.span.start)
-        yield f"{branch.source.name}:{line}:{column}: {branch.never} in a test"
-    total = len(coverage.branches)
-    taken = total - len(coverage.missed)
-    yield f"coverage {coverage.percent:.4g}%: {taken} of {counted(total, 'branch', 'branches')}"
 
 
 def _summary(suites: Sequence[Suite], results: Sequence[TestOutcome], seconds: float) -> str:

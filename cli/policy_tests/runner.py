@@ -19,7 +19,6 @@ from typing import assert_never
 
 import msgspec
 
-from cli.policy_tests.coverage import Coverage
 from cli.render import Finding
 from cli.world import undeclared
 from cli.written_objects import (
@@ -297,13 +296,12 @@ class TestOutcome:
 
 
 class Runner:
-    """A runner of the tests of a collection, which records their coverage."""
+    """A runner of the tests of a collection."""
 
     def __init__(self, collection: Collection, schema: Schema) -> None:
         policies = [p for suite in collection.suites for p in suite.policies]
         self._codec = ObjectCodec(schema, needs_of(policies).annotations)
         self._fixtures = FixtureBuilder(schema, self._codec)
-        self.coverage = Coverage(collection.files)
 
     def run(self, suite: Suite, tests: Iterable[Test]) -> Iterator[TestOutcome]:
         """The result of each test, as soon as it has ended."""
@@ -312,8 +310,6 @@ class Runner:
                 yield TestOutcome(suite, test, "error", (), 0.0)
             return
         programs = [compile_policy(checked) for checked in suite.policies]
-        for checked, program in zip(suite.policies, programs, strict=True):
-            self.coverage.watch(checked, program)
         registry = Registry(programs)
         for test in tests:
             started = time.perf_counter()
@@ -331,10 +327,6 @@ class Runner:
             expectations = _expectations(test, fixture, programs)
             engine = FixtureEngine(registry, fixture, self._codec)
             found = [f for e in expectations if (f := _failure(e, engine)) is not None]
-            self.coverage.record(engine.inspection(fixture.nodes), programs)
-            self.coverage.record_holds(engine.holds)
-            for said in engine.said_by_parts():
-                self.coverage.record_verdicts(said, map(engine.verdict, fixture.nodes))
         except BadTestError as error:
             return "error", [error.diagnostic]
         except EngineError as error:
@@ -374,7 +366,7 @@ class FixtureEngine:
         self._registry = registry
         self._codec = codec
         self._verdicts: dict[str, Answer] = {}
-        self.holds: dict[str, _Objection] = {}
+        self._holds: dict[str, _Objection] = {}
 
     def _made(self) -> Engine:
         return offline_engine(
@@ -400,18 +392,12 @@ class FixtureEngine:
 
         Raises EngineError, also where it is not to be bound there.
         """
-        if node not in self.holds:
+        if node not in self._holds:
             engine, body = self._made(), self._fixture.pod.body
             engine.filter(body, [node], None, math.inf)
             pod = self._fixture.cluster.pods.pod(self._fixture.pod.key)
-            self.holds[node] = _hold(engine, pod.uid if pod is not None else "", body, node)
-        return self.holds[node]
-
-    def said_by_parts(self) -> Iterator[Rejected]:
-        """What parts of decisions say of the pod by their clauses. Raises EngineError."""
-        engine = self._made()
-        call, _ = engine.opened(self._fixture.pod.body)
-        return (said for part in engine.parts if (said := part.says(call)) is not None)
+            self._holds[node] = _hold(engine, pod.uid if pod is not None else "", body, node)
+        return self._holds[node]
 
     @cached_property
     def feasible(self) -> list[str]:

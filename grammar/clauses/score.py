@@ -31,7 +31,6 @@ class Score(AnyClause):
     verb = "prioritize"
     missing_gives = frozenset[MissingGives]({"points"})
     scheduler_needs = frozenset[SchedulerNeed]({"scores"})
-    tested = "value"
     weight_may_be_negative = True
     range: Bounds | Order | None = None
 

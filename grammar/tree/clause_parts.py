@@ -168,8 +168,6 @@ class AnyClause:
     may_sum: ClassVar[bool] = False
     # Whether a negative weight turns its points around.
     weight_may_be_negative: ClassVar[bool] = False
-    # What of it tests cover: that it accepts and rejects nodes, or that it has a value.
-    tested: ClassVar[OneOf["verdict", "value"] | None] = None
 
     @property
     def keyword(self) -> str:
@@ -271,7 +269,6 @@ class ClauseThatRejects(AnyClause):
     _: KW_ONLY
     message: Template | None = None
     detail: Template | None = None
-    tested = "verdict"
 
     @property
     def texts(self) -> tuple[tuple[str, Template | None], ...]:

@@ -160,27 +160,3 @@ def test_results_as_json_have_each_test(placet: Placet, shop: Path) -> None:
         ("all is wrong", "failed"),
     ]
     assert [each["line"] for each in found["diagnostics"]] == [5, 6, 7, 8, 9]
-
-
-def test_coverage_lists_branches_that_no_test_takes(placet: Placet, shop: Path) -> None:
-    done = placet("test", "--coverage")
-    assert (done.code, done.err) == (0, "")
-    assert 'shop.policy:3:3: filter "zone" never rejected a node in a test\n' in done.out
-    assert "coverage 80%: 4 of 5 branches\n" in done.out
-
-
-@pytest.mark.parametrize(("threshold", "code"), [("80", 0), ("80.5%", 1)])
-def test_threshold_is_the_least_that_is_enough(
-    placet: Placet, shop: Path, threshold: str, code: int
-) -> None:
-    done = placet("test", "--threshold", threshold)
-    assert done.code == code
-    assert "coverage 80%" in done.out
-    assert ("the coverage is 80%, which is less than 80.5%" in done.err) == bool(code)
-
-
-@pytest.mark.parametrize("threshold", ["much", "-1", "101"])
-def test_threshold_is_a_percentage(placet: Placet, shop: Path, threshold: str) -> None:
-    done = placet("test", f"--threshold={threshold}")
-    assert (done.code, done.out) == (2, "")
-    assert f"`{threshold}` is not a percentage from 0 to 100" in done.err

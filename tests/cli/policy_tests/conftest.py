@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from cli.policy_tests.coverage import Coverage
 from cli.policy_tests.runner import Runner, TestOutcome, collect
 from grammar.meaning.schema import load_schema
 from policies.validation import Validator
@@ -15,12 +14,11 @@ SCHEMA = load_schema()
 RunTest = Callable[..., TestOutcome]
 
 
-def run(*paths: Path) -> tuple[list[TestOutcome], Coverage]:
-    """The results of all tests of some files, and their coverage."""
+def run(*paths: Path) -> list[TestOutcome]:
+    """The results of all tests of some files."""
     collection = collect(paths, Validator(SCHEMA))
     runner = Runner(collection, SCHEMA)
-    results = [r for suite in collection.suites for r in runner.run(suite, suite.tests)]
-    return results, runner.coverage
+    return [r for suite in collection.suites for r in runner.run(suite, suite.tests)]
 
 
 @pytest.fixture
@@ -30,7 +28,7 @@ def run_test(tmp_path: Path) -> RunTest:
     def run_one(policies: str, items: str) -> TestOutcome:
         file = tmp_path / "some.policy"
         file.write_text(f'{policies}\ntest "it" {{ {items} }}\n', encoding="utf-8")
-        (result,), _ = run(file)
+        (result,) = run(file)
         assert result.suite.errors == ()
         return result
 

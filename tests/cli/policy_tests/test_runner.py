@@ -150,7 +150,7 @@ def test_policies_of_other_files_do_not_decide(tmp_path: Path) -> None:
     (tmp_path / "shop.policy").write_text(never % ("shop", "f"), encoding="utf-8")
     (tmp_path / "shop_test.policy").write_text(test, encoding="utf-8")
     for paths in ([tmp_path], [tmp_path / "shop_test.policy"]):
-        (result,), _ = run(*paths)
+        (result,) = run(*paths)
         assert result.diagnostics == ()
 
 
@@ -175,7 +175,7 @@ def test_cluster_file_is_found_beside_the_policy(tmp_path: Path) -> None:
         + ' pod "shop/web" on "n-3" expect pass "n-1" expect reject "n-2" by "age" }',
         encoding="utf-8",
     )
-    results, _ = run(tmp_path)
+    results = run(tmp_path)
     assert [(r.outcome, r.diagnostics) for r in results] == [("passed", ())] * 2
 
 
@@ -196,7 +196,7 @@ def test_invalid_cluster_file_is_an_error(
     (tmp_path / "some.policy").write_text(
         COUNTS + 'test "it" { cluster "cluster.json" pod "a" expect pass "n" }', encoding="utf-8"
     )
-    (result,), _ = run(tmp_path)
+    (result,) = run(tmp_path)
     assert result.outcome == "error"
     (found,) = result.diagnostics
     assert found.message.startswith(message.format(tmp_path / "cluster.json"))
@@ -222,7 +222,7 @@ def test_manifests_are_tested_by_the_file_beside_them(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     for paths in ([tmp_path], [tmp_path / "web_test.policy"]):
-        (result,), _ = run(*paths)
+        (result,) = run(*paths)
         assert result.diagnostics == ()
 
 
