@@ -154,7 +154,7 @@ DICTIONARIES = {
     ),
     TERMINAL: (
         "cli/language_server/server.py: PolicyServer._validators",
-        "cli/policy_tests/runner.py: FixtureEngine.holds",
+        "cli/policy_tests/runner.py: FixtureEngine._holds",
         "cli/policy_tests/runner.py: FixtureEngine._verdicts",
         "cli/written_objects.py: ObjectBuilder._workloads",
     ),

@@ -236,17 +236,17 @@ class DecisionQueue:
         if not self._by_address[client]:
             del self._by_address[client]
 
-    async def begin(self, deadline: float | None, client: str = "") -> None:
+    async def begin(self, deadline: float, client: str = "") -> None:
         """Waits for the turn of a call. What follows until `end` must not wait.
 
-        Raises DeadlineExceededError where the turn comes after a deadline.
+        Raises DeadlineExceededError where the turn comes too late.
         """
         if self._is_taken or self._rests or self._waiting:
             await self._turn(deadline, client)
         self._is_taken = True
         self._began = self._clock()
 
-    async def _turn(self, deadline: float | None, client: str) -> None:
+    async def _turn(self, deadline: float, client: str) -> None:
         turn = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(client, deque()).append(turn)
         try:

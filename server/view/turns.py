@@ -15,12 +15,13 @@ from typing import TypeVar
 from aiohttp import web
 
 from engine.cache.node_table import Snapshot
-from engine.fairness import FairShares
+from engine.fairness import FairQueue, FairShares
 from engine.objects.peer import Peer
 from engine.work import Work
-from server.verbs.answering import DecisionQueue
 
 T = TypeVar("T")
+# More than connections of a view, so that none leaves the queue for another.
+_MOST_IN_QUEUE = 1000
 # Questions that wait for their turn, half of them of one namespace, and the seconds of one.
 _MOST_WAITING, _MOST_SECONDS = 8, 20.0
 # The longest step on the event loop of who only reads.
@@ -37,18 +38,21 @@ class Line:
     questions: str
     busy: str
     _shares: FairShares = field(default_factory=lambda: FairShares(_MOST_WAITING), init=False)
-    # Who answers has the turn of a decision.
-    _queue: DecisionQueue = field(default_factory=lambda: DecisionQueue(_MOST_WAITING), init=False)
+    # One has the turn; others wait here.
+    _is_taken: bool = field(default=False, init=False)
+    _queue: FairQueue[asyncio.Future[None]] = field(
+        default_factory=lambda: FairQueue(_MOST_IN_QUEUE), init=False
+    )
 
     @asynccontextmanager
     async def one(self, namespace: str = "") -> AsyncIterator[None]:
         """The turn of a question that is counted elsewhere. Raises TimeoutError."""
         async with asyncio.timeout(_MOST_SECONDS):
-            await self._queue.begin(None, namespace)
+            await self._wait(namespace)
             try:
                 yield
             finally:
-                self._queue.end()
+                self._pass_on()
 
     async def turn(self, answer: Coroutine[None, None, T], namespace: str = "") -> T:
         """The answer, when the others have ended. Raises HTTPException.
@@ -68,6 +72,28 @@ class Line:
         finally:
             self._shares.add(namespace, -1)
             answer.close()
+
+    async def _wait(self, namespace: str) -> None:
+        if not self._is_taken:
+            self._is_taken = True
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._queue.put(namespace, turn)
+        try:
+            await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled():
+                # It came in the moment in which the question gave up.
+                self._pass_on()
+            raise
+
+    def _pass_on(self) -> None:
+        """Gives the turn to the next namespace that waits for one."""
+        while len(self._queue):
+            if not (turn := self._queue.take()).done():
+                turn.set_result(None)
+                return
+        self._is_taken = False
 
 
 async def done(work: Work[T], rest: float, clock: Callable[[], float], step: float = 0.0) -> T:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.fake_clock
 
 
 async def test_namespaces_take_turns_and_one_leaves_room_for_others() -> None:
-    """Also when a question gives up before its turn comes."""
+    """Also when a question gives up in the moment in which its turn comes."""
     line, order = Line("the answer", "several have not ended"), list[str]()
 
     async def answer(name: str) -> None:
@@ -32,6 +32,6 @@ async def test_namespaces_take_turns_and_one_leaves_room_for_others() -> None:
                 await line.turn(answer("late"), owner)
     asked["a0"].cancel()
     await asyncio.gather(*asked.values(), return_exceptions=True)
-    assert order == ["a1", "b4", "a2", "b5", "a3"]
+    assert order == ["b4", "a1", "b5", "a2", "a3"]
     await line.turn(answer("next"), "a")
     assert order[-1] == "next"
