@@ -43,7 +43,7 @@ class Ends:
         self._attempts = attempts
         self._quorums = quorums
         self.table: Sequence[tuple[str, Find]] = (
-            ("late", self._late),
+            ("late", lambda gang, _: gang.came if self._clock() >= gang.until else ""),
             ("node lost", _lost),
             ("no node", self._without_room),
             ("member left", self._left),
@@ -119,11 +119,6 @@ class Ends:
         ignored = unknown_resources(pod.pod, table)
         reasons = unfit(pod.pod, without(view, [there]))
         return next((each for each in reasons if each not in ignored), "")
-
-    def _late(self, gang: KnownGang, _snapshot: Snapshot) -> str:
-        if self._clock() < gang.until:
-            return ""
-        return f"{len(gang.holds)} of {gang.quorum} members came in time"
 
     def _without_room(self, gang: KnownGang, snapshot: Snapshot) -> str:
         """A member that no node has room for: kube-scheduler does not ask about it any more."""

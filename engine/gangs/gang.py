@@ -42,17 +42,13 @@ class GangName:
     value: Hashable
 
 
-# What stands before the value of members with scheduling gates.
-_GATED = "gated"
-
-
 class Members:
     """Members of each gang: the waiting pods, kept event by event, and the numbers on nodes."""
 
     def __init__(self, slots: Callable[[], int]) -> None:
         self._slots = slots
         self._frames: dict[GangProgram, Frame] = {}
-        # By clause and namespace: the waiting pods by value and uid, those with gates apart.
+        # By clause and namespace: the pods without a node by value and uid.
         self._waiting: dict[tuple[GangProgram, str], dict[Hashable, dict[str, Peer]]] = {}
 
     def name_of(self, program: GangProgram, pod: Peer) -> GangName | None:
@@ -69,13 +65,10 @@ class Members:
 
     def waiting(self, name: GangName, snapshot: Snapshot) -> Mapping[str, Peer]:
         """The members without a node that kube-scheduler may place, by uid."""
-        return self._of(name, snapshot).get(name.value, {})
+        return {uid: p for uid, p in self.unbound(name, snapshot).items() if not p.is_gated}
 
-    def gated(self, name: GangName, snapshot: Snapshot) -> Mapping[str, Peer]:
-        """The members with scheduling gates, by uid."""
-        return self._of(name, snapshot).get((_GATED, name.value), {})
-
-    def _of(self, name: GangName, snapshot: Snapshot) -> Mapping[Hashable, dict[str, Peer]]:
+    def unbound(self, name: GangName, snapshot: Snapshot) -> Mapping[str, Peer]:
+        """The same with those that have scheduling gates."""
         place = name.program, name.namespace
         found = self._waiting.get(place)
         if found is None:
@@ -85,7 +78,7 @@ class Members:
                     value = self.value(name.program, pod)
                     if value is not None:
                         self._add(place, pod, value)
-        return found
+        return found.get(name.value, {})
 
     def bound(
         self, name: GangName, gang: KnownGang | None, pods: Cache, check: Callable[[], None]
@@ -166,16 +159,14 @@ class Members:
 
     def _add(self, place: tuple[GangProgram, str], pod: Peer, value: Hashable) -> None:
         if not pod.nodeName:
-            of = (_GATED, value) if pod.is_gated else value
-            self._waiting[place].setdefault(of, {})[pod.uid] = pod
+            self._waiting[place].setdefault(value, {})[pod.uid] = pod
 
     def _remove(self, place: tuple[GangProgram, str], pod: Peer, value: Hashable) -> None:
-        of = (_GATED, value) if pod.is_gated else value
-        members = self._waiting[place].get(of)
+        members = self._waiting[place].get(value)
         if members is not None:
             members.pop(pod.uid, None)
             if not members:
-                del self._waiting[place][of]
+                del self._waiting[place][value]
 
 
 # What a member says of its number, with the objects that say it; or why it is not told, an empty
@@ -273,10 +264,10 @@ class KnownGang:
     of these; `offers` are those that were not taken yet. The members in `stay` keep their places
     while others are placed anew. The `absent` members were not held when it was given up.
     `reserved` is for how many there is room. `bars` are the cordons and taints of its nodes when it
-    was placed. It is known `since` a time; it `began` to gather at another one, and is given up at
-    `until`; its members are woken again at `remind_at`. The first in `order` goes first. `text`
-    says the reason to wait, and `told` is the reason that kube-scheduler knows. It is not tried
-    before the time `not_before`; `tried` is the last attempt that failed.
+    was placed. It is known `since` a time, and `began` to gather at another one; its members are
+    woken again at `remind_at`. The first in `order` goes first. `text` says the reason to wait, and
+    `told` is the reason that kube-scheduler knows. It is not tried before the time `not_before`;
+    `tried` is the last attempt that failed.
 
     So many of each of the `roles` are among the members that are bound together, and `role_of` has
     the roles of waiting members by uid. `makes_room` has the nodes where pods are evicted for
@@ -307,7 +298,6 @@ class KnownGang:
     reserved: int = 0
     bars: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
     began: float = 0.0
-    until: float = math.inf
     remind_at: float = math.inf
     text: str = ""
     told: str = ""
@@ -339,6 +329,15 @@ class KnownGang:
     @property
     def gathers(self) -> bool:
         return bool(self.places)
+
+    @property
+    def until(self) -> float:
+        """When it is given up, if it gathers."""
+        return self.began + self.clause.seconds
+
+    @property
+    def came(self) -> str:
+        return f"{len(self.holds)} of {self.quorum} members came in time"
 
     @property
     def has_enough(self) -> bool:
@@ -459,93 +458,67 @@ class GangOfPod:
     program: GangProgram
     told: GangExplanation
     refusal: str
-    allowed: Collection[str] | None = ()
+    allowed: Collection[str] | None
 
 
 def explained(
     name: GangName,
     gang: KnownGang | None,
     pod: Peer,
-    bound: Iterable[tuple[str, Peer]],
-    waiting: Iterable[Peer],
+    members: Sequence[GangMember],
+    lacks: str,
     now: float,
+    *,
+    places: bool,
 ) -> GangExplanation:
-    """The gang of a pod with its members; how far it is was not tried yet.
+    """How far the gang of a pod is that has these members and `lacks` something, or nothing.
 
-    `bound` are the members on nodes, each with its node, also those that are held there. `gang` is
-    None if it is not known yet.
+    `gang` is None if it is not known yet. With `places` it was placed only for the question.
     """
-    members = list(_members(gang, pod, bound, waiting, now))
     number = Counter(member.presence for member in members)
+    state: GangProgress = "not tried"
+    text, seconds, again = "whether it fits was not tried yet", None, None
+    if bound := number["bound"]:
+        state, text = "begun", f"{bound} of its members {'is' if bound == 1 else 'are'} on nodes"
+    elif gang is not None and gang.gathers and places:
+        state, text = "fits", "it fits now"
+    elif gang is not None and gang.gathers:
+        state, seconds = "gathering", round(now - gang.began, 1)
+        text = f"{len(gang.holds)} of {gang.quorum} members are here"
+    elif lacks:
+        state, text = "waiting", lacks
+    elif gang is not None and gang.text:
+        state, text = gang.state, gang.text
+        again = round(max(0.0, gang.not_before - now), 1) if state == "given up" else None
     return GangExplanation(
         policy=name.program.policy,
         clause=name.program.name,
         name=f"{name.namespace}/{_shared(name, pod)}",
         message="",
         quorum=None,
-        state="not tried",
-        text="whether it fits was not tried yet",
-        seconds=None,
-        againIn=None,
+        state=state,
+        text=text,
+        seconds=seconds,
+        againIn=again,
         exist=len(members),
         placed=number["placed"] + number["held"],
         held=number["held"],
-        bound=number["bound"],
+        bound=bound,
         members=members[:_MOST_MEMBERS],
     )
 
 
-def gang_of_pod(
-    program: GangProgram,
-    gang: KnownGang | None,
-    told: GangExplanation,
-    pod: Peer,
-    lacks: str,
-    now: float,
-    *,
-    places: bool,
-) -> GangOfPod:
-    """How far the gang of a pod is, and what it `lacks`.
-
-    So much is `told` of it already. With `places` it was placed only for the question.
-    """
-
-    def found(
-        state: GangProgress,
-        text: str,
-        refusal: str = "",
-        allowed: Collection[str] | None = (),
-        **more: float | None,
-    ) -> GangOfPod:
-        said = msgspec.structs.replace(told, state=state, text=text, **more)
-        return GangOfPod(program, said, refusal or text, allowed)
-
-    if told.bound:
-        text = f"{told.bound} of its members {'is' if told.bound == 1 else 'are'} on nodes"
-        return found("begun", text, ELSEWHERE, None)
-    if gang is not None and gang.gathers and told.quorum is not None:
-        node = gang.places.get(pod.uid)
-        refusal, allowed = (ENOUGH, ()) if node is None else (ELSEWHERE, (node,))
-        if places:
-            return found("fits", "it fits now", refusal, allowed)
-        text = f"{len(gang.holds)} of {gang.quorum} members are here"
-        return found("gathering", text, refusal, allowed, seconds=round(now - gang.began, 1))
-    if lacks:
-        return found("waiting", lacks)
-    if gang is None or not gang.text:
-        return found("not tried", told.text, allowed=None)
-    again = round(max(0.0, gang.not_before - now), 1) if gang.state == "given up" else None
-    return found(gang.state, gang.text, againIn=again)
-
-
-def _members(
+def members_of(
     gang: KnownGang | None,
     pod: Peer,
     bound: Iterable[tuple[str, Peer]],
     waiting: Iterable[Peer],
     now: float,
 ) -> Iterator[GangMember]:
-    """The members on nodes, those with a place, and then the others by name."""
+    """The members on nodes, those with a place, and then the others by name.
+
+    Also the held ones are `bound` as given, each with its node.
+    """
     places: Mapping[str, str] = gang.places if gang is not None else {}
     named = set[str]()
     for node, each in bound:

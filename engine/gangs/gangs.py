@@ -54,7 +54,7 @@ from engine.gangs.gang import (
     KnownGang,
     Members,
     explained,
-    gang_of_pod,
+    members_of,
 )
 from engine.gangs.gathering import FIRST_PAUSE_SECONDS, KnownGangs, Tries
 from engine.gangs.paper import Attempts, Mask
@@ -248,11 +248,9 @@ class Gangs(DecisionPart):
         return max(0.0, gang.until - now)
 
     def give_up(self, uid: str, *, is_late: bool = True) -> None:
-        gang = self.known.placed(uid)
-        if gang is not None and is_late:
-            self.known.give_up_late(gang)
-        elif gang is not None:
-            self.known.give_up(gang, "client gone", "kube-scheduler has ended a call of bind")
+        if (gang := self.known.placed(uid)) is not None:
+            gone = "client gone", "kube-scheduler has ended a call of bind"
+            self.known.give_up(gang, *(("late", gang.came) if is_late else gone))
 
     def says(self, call: VerbCall) -> Rejected | None:
         found = self.of_pod(call)
@@ -388,24 +386,28 @@ class Gangs(DecisionPart):
         bound = [*self._members.on_nodes(name, placed, snapshot)]
         quorum = self._quorums.of(call, name, [each for _, each in bound])
         waiting = [*self._quorums.coming(call, name).values()]
-        gang, message = self.known.find(name), name.program.message(call.evaluation)
+        gang, now = self.known.find(name), self._clock()
         there = {each.uid: each for each in (pod, *waiting, *(each for _, each in bound))}
-        roles, now = self._quorums.roles(call, name, there.values()), self._clock()
+        roles = self._quorums.roles(call, name, there.values())
+        lacks = self._quorums.lacks(call, name, len(there), quorum, roles)
+        members = [*members_of(gang, pod, bound, waiting, now)]
         told = msgspec.structs.replace(
-            explained(name, gang, pod, bound, waiting, now),
-            message=message,
+            explained(name, gang, pod, members, lacks, now, places=places),
+            message=name.program.message(call.evaluation),
             quorum=quorum if isinstance(quorum, int) else None,
             roles=roles,
             podGroup=self._otherwise(call, name),
         )
-        lacks = self._quorums.lacks(call, name, len(there), quorum, roles)
-        found = gang_of_pod(name.program, gang, told, pod, lacks, now, places=places)
-        if not placed:
-            return found
-        rows = np.fromiter(snapshot.table.rows.values(), np.intp, len(snapshot.table.rows))
-        open_ = self._attempts.within(name, call, rows, placed).tolist()
-        nodes = zip(snapshot.table.rows, open_, strict=True)
-        return replace(found, allowed={node for node, is_open in nodes if is_open})
+        refusal, allowed = told.text, () if told.state != "not tried" else None
+        if placed:
+            rows = np.fromiter(snapshot.table.rows.values(), np.intp, len(snapshot.table.rows))
+            open_ = self._attempts.within(name, call, rows, placed).tolist()
+            nodes = zip(snapshot.table.rows, open_, strict=True)
+            refusal, allowed = ELSEWHERE, {node for node, is_open in nodes if is_open}
+        elif gang is not None and gang.gathers:
+            allowed = tuple(node for uid, node in gang.places.items() if uid == pod.uid)
+            refusal = ELSEWHERE if allowed else ENOUGH
+        return GangOfPod(name.program, told, refusal, allowed)
 
     def not_on_paper(self, call: VerbCall) -> Sequence[str]:
         """What members have that kube-scheduler looks at, and no attempt on paper, for people."""

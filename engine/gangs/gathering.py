@@ -118,7 +118,6 @@ class KnownGangs:
         gang.reserved = gang.quorum
         if not gang.gathers:
             gang.began = self._clock()
-            gang.until = gang.began + gang.clause.seconds
             gang.remind_at = gang.began + _REMIND_SECONDS
             self._tell(gang, "gathering", ())
         gang.bars = {**bars, **gang.bars}
@@ -169,7 +168,7 @@ class KnownGangs:
         self.held.add(gang.name.namespace, -gang.reserved)
         gang.places, gang.keys, gang.holds, gang.bars, gang.seen = {}, {}, {}, {}, {}
         gang.reserved, gang.offers = 0, {}
-        gang.until, gang.why_given_up = math.inf, text
+        gang.why_given_up = text
         gang.say(given_up(text), now)
         gang.not_before = now + FIRST_PAUSE_SECONDS
         if reason in _OWN_REASONS:
@@ -180,10 +179,6 @@ class KnownGangs:
         self._tell(gang, "given up", holds, reason, text)
         for hold in holds:
             hold.end(f"policy {gang.clause.policy}: {gang.clause.name}: given up: {text}")
-
-    def give_up_late(self, gang: KnownGang) -> None:
-        held = len(gang.holds)
-        self.give_up(gang, "late", f"{held} of {gang.quorum} members came in time")
 
     def _tell(
         self,
@@ -341,10 +336,7 @@ class Tries:
         higher = [other for other in gathering if other.priority >= gang.priority]
         for number in range(1, min(len(lower), _MOST_RIVALS) + 1):
             freed, others = lower[:number], higher + lower[number:]
-            try:
-                places = self._attempts.place(gang, call, waiting, None, others, freed)
-            finally:
-                call.evaluation.time.rest()
+            places = self._attempts.place(gang, call, waiting, None, others, freed)
             if isinstance(places, str):
                 continue
             for uid in places:
@@ -367,10 +359,7 @@ class Tries:
         if not (gang.makes_room and is_known):
             others = [each for each in self._known.gathering() if each.priority >= gang.priority]
             stays = Preemption(call, self._placement).stays
-            try:
-                found = self._attempts.place(gang, call, members, None, others, stays=stays)
-            finally:
-                call.evaluation.time.rest()
+            found = self._attempts.place(gang, call, members, None, others, stays=stays)
             gang.makes_room = {} if isinstance(found, str) else dict(found)
             gang.makes_room_until = now + _MAKES_ROOM_SECONDS
         return {node for uid, node in gang.makes_room.items() if uid == call.pod.uid}
@@ -411,10 +400,7 @@ class Tries:
             gang.say("too many binds are held", began)
             return False
         others = [other for other in self._known.gathering() if other is not gang]
-        try:
-            places = self._attempts.place(gang, call, waiting, only, others)
-        finally:
-            call.evaluation.time.rest()
+        places = self._attempts.place(gang, call, waiting, only, others)
         if isinstance(places, str):
             self._rest(gang, began)
             gang.say(places, self._clock())

@@ -460,36 +460,28 @@ class Attempts:
         all. With `stays`, the nodes are those on which pods have to go first, all that need not
         stay, and nobody is in flight. Raises EngineError, and then nothing has changed.
         """
-        call.evaluation.time.charge(gang.clause.policy)
-        table, gang.stay = call.snapshot.table, self.refusals.stay(gang, call.pod.uid)
+        gang.stay, best, where = self.refusals.stay(gang, call.pod.uid), 0, ""
         held = len(gang.stay)
-        for uid in gang.places.keys() - gang.stay:
-            # They are placed anew.
-            self._placement.in_flight.forget(uid)
-        best, where = 0, ""
-        for members in self._to_place(gang, call, waiting, only):
-            if len(members) + held < gang.quorum:
-                return f"{len(members) + held} of {gang.quorum} members are known"
-            paper = self._paper(members, table, call, others)
-            for uid in gang.stay - gang.holds.keys():
-                if (row := table.rows.get(gang.places[uid])) is not None:
-                    paper.stand(call.cluster.pods.pod(gang.keys[uid]), row)
-            for other in freed:
-                for uid in other.holds:
-                    if (row := table.rows.get(other.places[uid])) is not None:
-                        paper.stand(call.cluster.pods.pod(other.keys[uid]), row, -1)
-            if stays is not None:
-                self._evict(paper, members, call, stays)
-            for value, fitting in self._tried(gang, members, paper, len(waiting)):
-                if fitting + held == gang.quorum:
-                    names = {row: name for name, row in table.rows.items()}
-                    places = paper.places.copy()
-                    if stays is not None:
-                        paper.undo(members)
-                        places = {u: row for u, row in places.items() if row in paper.last}
-                    return {uid: names[row] for uid, row in places.items()}
-                if fitting > best:
-                    best, where = fitting, value
+        with call.evaluation.time.charged(gang.clause.policy):
+            for uid in gang.places.keys() - gang.stay:
+                # They are placed anew.
+                self._placement.in_flight.forget(uid)
+            for members in self._to_place(gang, call, waiting, only):
+                if len(members) + held < gang.quorum:
+                    return f"{len(members) + held} of {gang.quorum} members are known"
+                paper = self._paper(members, gang, call, others, freed)
+                if stays is not None:
+                    self._evict(paper, members, call, stays)
+                for value, fitting in self._tried(gang, members, paper, len(waiting)):
+                    if fitting + held == gang.quorum:
+                        places = paper.places.copy()
+                        if stays is not None:
+                            paper.undo(members)
+                            places = {u: row for u, row in places.items() if row in paper.last}
+                        names = {row: name for name, row in paper.table.rows.items()}
+                        return {uid: names[row] for uid, row in places.items()}
+                    if fitting > best:
+                        best, where = fitting, value
         in_one = f", in {where}" if where else ""
         return f"{best + held} of {gang.quorum} members fit{in_one}"
 
@@ -562,23 +554,26 @@ class Attempts:
     def _paper(
         self,
         members: Sequence[Member],
-        table: NodeTable,
+        gang: KnownGang,
         call: VerbCall,
         others: Iterable[KnownGang],
+        freed: Iterable[KnownGang],
     ) -> Paper:
-        """What is left beside the places of all others."""
-        check, pods = call.evaluation.time.check, call.cluster.pods
+        """What is left beside the places of all others, and of members that stay."""
+        table, check, pods = call.snapshot.table, call.evaluation.time.check, call.cluster.pods
         resources = set[str]().union(*(member.needs for member in members))
         free = self._room.columns(table, resources, check)
         paper = Paper(
             table, free, self._placement, self._plugins, self._suits, check, self.refusals
         )
-        for other in others:
-            for uid, node in other.places.items():
-                row = table.rows.get(node)
-                # What is held counts on its node already.
-                if uid not in other.holds and row is not None:
-                    paper.stand(pods.pod(other.keys[uid]), row)
+        # What is held counts on its node already.
+        taken = [(other, other.places.keys() - other.holds, 1) for other in others]
+        taken += [(gang, gang.stay - gang.holds.keys(), 1)]
+        taken += [(other, other.holds.keys(), -1) for other in freed]
+        for other, uids, times in taken:
+            for uid in uids:
+                if (row := table.rows.get(other.places[uid])) is not None:
+                    paper.stand(pods.pod(other.keys[uid]), row, times)
         return paper
 
     def _sets_of_rows(

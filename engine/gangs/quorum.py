@@ -122,11 +122,11 @@ class Quorums:
         text = quorum if isinstance(quorum, str) else lacking(exist, quorum, roles)
         if not text or isinstance(quorum, str):
             return text
-        gated = self._members.gated(name, call.snapshot)
+        coming, unbound = self.coming(call, name), self._members.unbound(name, call.snapshot)
+        gated = [uid for uid, each in unbound.items() if each.is_gated]
         gates = {gate for uid in gated for gate in _gates(call.cluster.pods.body(uid))}
-        coming = self.coming(call, name)
-        waiting = self._members.waiting(name, call.snapshot).items()
-        others = Counter(p.schedulerName for uid, p in waiting if uid not in coming)
+        rest = (each for uid, each in unbound.items() if uid not in coming and uid not in gated)
+        others = Counter(each.schedulerName for each in rest)
         why = [f"{n} more {_are(n)} of the scheduler `{s}`" for s, n in sorted(others.items())]
         if gated:
             by = named([f"`{gate}`" for gate in sorted(gates)], 2) or "a scheduling gate"
@@ -140,12 +140,8 @@ class Quorums:
 
     def _withheld(self, call: VerbCall, name: GangName) -> Sequence[str]:
         """The known workloads of a gang that do not make all of their pods, and why not."""
-        members, snapshot, pods = self._members, call.snapshot, call.cluster.pods
-        waiting = (
-            *members.waiting(name, snapshot).values(),
-            *members.gated(name, snapshot).values(),
-        )
-        uids = {each.workload.uid for each in waiting if each.workload is not None}
+        unbound, pods = self._members.unbound(name, call.snapshot), call.cluster.pods
+        uids = {each.workload.uid for each in unbound.values() if each.workload is not None}
         known = (found for uid in sorted(uids) if (found := pods.controller(uid)) is not None)
         return [f"{each.workload.title} {each.withholds}" for each in known if each.withholds][:2]
 
@@ -226,14 +222,12 @@ class Quorums:
     ) -> int | str:
         """A number of a clause in percent of the replicas, or why it cannot be told."""
         if callable(number):
-            call.evaluation.time.charge(program.policy)
             try:
-                number = number(call.evaluation.frame())
+                with call.evaluation.time.charged(program.policy):
+                    number = number(call.evaluation.frame())
             except EvaluationError as error:
                 call.evaluation.report(program.policy, program.name, error)
                 return "its number of members cannot be evaluated"
-            finally:
-                call.evaluation.time.rest()
         assert replicas is not None, "a percentage is of the replicas"
         return max(0, math.ceil(float(number) * replicas / 100))  # type: ignore[arg-type]
 

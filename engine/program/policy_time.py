@@ -270,6 +270,15 @@ class CallTime(msgspec.Struct, eq=False):
         self.policy, self._began = policy, self.times.work()
         self._policy_ends = self._began + left
 
+    @contextmanager
+    def charged(self, policy: str) -> Iterator[None]:
+        """A time that a policy uses. Raises what `charge` does."""
+        self.charge(policy)
+        try:
+            yield
+        finally:
+            self.rest()
+
     def rest(self) -> None:
         """From now on no policy uses the time."""
         if (policy := self.policy) and self.times is not None:
