@@ -294,6 +294,8 @@ def in_place(found: Diagnostic, name: str, where: str, expr: ast.Expr) -> Diagno
         return _with(found, expr, f"node.pods.exists(peer, {print_expression(expr)})")
     if name == "pod" and where.startswith("`pods where`"):
         return _with(found, expr, print_expression(_renamed(expr, "pod", "peer")))
+    if name == "pod" and where.endswith("only the peer"):
+        return replace(found, hint="write `peer` instead of `pod`")
     if name == "node" and where.startswith("`pods where`"):
         hint = (
             "it counts pods wherever they are; a share counts those `on nodes where …`, and"
@@ -301,8 +303,7 @@ def in_place(found: Diagnostic, name: str, where: str, expr: ast.Expr) -> Diagno
         )
         return replace(found, hint=hint)
     if name == "node" and where.startswith("`for`"):
-        hint = "it selects pods; write the condition on nodes into a `filter`"
-        return replace(found, hint=hint)
+        return replace(found, hint="it selects pods; write the condition on nodes into a `filter`")
     if name == "node" and where.startswith("the `when`"):
         hint = "write the condition on nodes into a `filter`, whose `when` reads the node"
         return replace(found, hint=hint)

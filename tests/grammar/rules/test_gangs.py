@@ -12,7 +12,8 @@ from policies.validation import Validator, check_source
 from tests.grammar.rules import helpers
 
 BY = 'of pods by peer.labels["job"]'
-ROLE = 'at least 1 of pods where peer.labels["role"] == "chief"'
+IS_CHIEF = 'where peer.labels["role"] == "chief"'
+ROLE = f"at least 1 of pods {IS_CHIEF}"
 
 
 def said(items: str) -> list[str]:
@@ -177,6 +178,14 @@ MEMBERS = f"{BY} at least 2"
         (gang('topologyKey: "rack"'), gang('within node.labels["rack"]')),
         (gang('by peer.labels["job"] at least 2'), gang(MEMBERS)),
         (gang('of pods peer.labels["job"] at least 2'), gang(MEMBERS)),
+        (gang(f"{BY} at least 1 pods {IS_CHIEF}"), gang(f"{BY} {ROLE}")),
+        (gang(f"{BY} at least 1 {IS_CHIEF}"), gang(f"{BY} {ROLE}")),
+        (gang(f"{BY} at least 1 of peers {IS_CHIEF}"), gang(f"{BY} {ROLE}")),
+        (gang(f"{BY} at least 1 of the pods {IS_CHIEF}"), gang(f"{BY} {ROLE}")),
+        (gang(f"{BY} at least 1 for pods {IS_CHIEF}"), gang(f"{BY} {ROLE}")),
+        (gang(f"{BY} at least 1 of pods with {IS_CHIEF[6:]}"), gang(f"{BY} {ROLE}")),
+        (gang(f"{BY} at least 1 when {IS_CHIEF[6:]}"), gang(f"{BY} {ROLE}")),
+        (gang(f"{BY} {ROLE} and at least 3"), gang(f"{BY} {ROLE} at least 3")),
         ('podGroup "g" { at least 8 }', gang("at least 8")),
         ('bind "b" { wait until node.ready }', wait("node.ready")),
         ('bind "b" { wait until node.ready for "1m" }', wait("node.ready")),
@@ -196,8 +205,18 @@ def test_what_others_write_has_a_remedy(wrong: str, mended: str) -> None:
     assert not check_source(Source("p.policy", made), load_schema()).diagnostics
 
 
-def test_a_filter_cannot_wait() -> None:
-    """Only a binding can."""
-    text = 'cluster policy p { filter "f" { wait until node.ready for at most 1m } }'
+@pytest.mark.parametrize(
+    ("items", "hint"),
+    [
+        (
+            'filter "f" { wait until node.ready for at most 1m }',
+            "write it in a `bind` clause: only a binding waits",
+        ),
+        (gang("of pods by pod.labels['a'] at least 2"), "write `peer` instead of `pod`"),
+        (gang("at least 1 of pods where has(pod.labels.a)"), "write `peer` instead of `pod`"),
+    ],
+)
+def test_a_part_in_the_wrong_place_has_a_hint(items: str, hint: str) -> None:
+    text = f"cluster policy p {{ {items} }}"
     (found,) = check_source(Source("p.policy", text), load_schema()).diagnostics
-    assert found.hint == "write it in a `bind` clause: only a binding waits"
+    assert found.hint == hint
