@@ -398,7 +398,8 @@ class Gangs(DecisionPart):
             roles=roles,
             podGroup=self._otherwise(call, name),
         )
-        refusal, allowed = told.text, () if told.state != "not tried" else None
+        refusal = told.text
+        allowed: Collection[str] | None = () if told.state != "not tried" else None
         if placed:
             rows = np.fromiter(snapshot.table.rows.values(), np.intp, len(snapshot.table.rows))
             open_ = self._attempts.within(name, call, rows, placed).tolist()

@@ -567,7 +567,9 @@ class Attempts:
             table, free, self._placement, self._plugins, self._suits, check, self.refusals
         )
         # What is held counts on its node already.
-        taken = [(other, other.places.keys() - other.holds, 1) for other in others]
+        taken: list[tuple[KnownGang, Iterable[str], int]] = [
+            (other, other.places.keys() - other.holds, 1) for other in others
+        ]
         taken += [(gang, gang.stay - gang.holds.keys(), 1)]
         taken += [(other, other.holds.keys(), -1) for other in freed]
         for other, uids, times in taken:

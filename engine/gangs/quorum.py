@@ -83,8 +83,8 @@ class Quorums:
         clause = gang.clause
         if callable(clause.number) or any(callable(each.number) for each in clause.roles):
             keys = {uid: key_of(pod) for uid, pod in waiting.items()}
-            there = {uid for uid in keys if self._pods.body(uid) is not None}
-            gang.numbers = {uid: said for uid, said in gang.numbers.items() if uid in there}
+            known_json = {uid for uid in keys if self._pods.body(uid) is not None}
+            gang.numbers = {u: each for u, each in gang.numbers.items() if u in known_json}
             self._read(gang, keys, partial(self._attempts.beside, call=call))
         else:
             gang.numbers = dict.fromkeys(waiting, ((), said))
