@@ -48,7 +48,7 @@ DICTIONARIES = {
         "engine/decision/moves.py: MovedPods._views",
         "engine/gangs/paper.py: Paper._masks",
         "engine/gangs/paper.py: Paper._totals",
-        "engine/gangs/gang.py: Slots.roles",
+        "engine/gangs/paper.py: Slots.roles",
         "engine/simulation/cycle.py: Simulation._outcomes",
         "engine/counting/node_groups.py: CallGroups._followed",
         "engine/counting/node_groups.py: CallGroups._numbers",

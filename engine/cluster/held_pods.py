@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -20,6 +21,7 @@ from engine.cache.cache import Cache
 from engine.cluster.client import CORE, Api, TokenBucket, path_of
 from engine.cluster.events import PodEvent, Regarding
 from engine.errors import ApiError
+from engine.objects.api_types import mapping
 from engine.objects.peer import Peer
 
 # Most pods are bound before this time.
@@ -36,25 +38,6 @@ class HeldPod:
     node: str
     since: float
     why: Callable[[], str]
-
-
-class _Version(msgspec.Struct, frozen=True, rename="camel"):
-    uid: str = ""
-    resource_version: str = ""
-
-
-class _OnNode(msgspec.Struct, frozen=True, rename="camel"):
-    node_name: str = ""
-
-
-class _Nomination(msgspec.Struct, frozen=True, rename="camel"):
-    nominated_node_name: str = ""
-
-
-class _ShownPod(msgspec.Struct, frozen=True):
-    metadata: _Version = _Version()
-    spec: _OnNode = _OnNode()
-    status: _Nomination = _Nomination()
 
 
 class HeldPods:
@@ -95,14 +78,14 @@ class HeldPods:
                 continue
             if (body := self._cache.body(uid)) is not None and self._bucket.try_take():
                 event = _event(each)
-                await self._begin(uid, each, msgspec.json.decode(body, type=_ShownPod))
+                await self._begin(uid, each, msgspec.json.decode(body))
                 if uid in self.shown:
                     tell(event)
 
-    async def _begin(self, uid: str, held: HeldPod, known: _ShownPod) -> None:
+    async def _begin(self, uid: str, held: HeldPod, known: Mapping[str, Any]) -> None:
         """Shows a pod, unless another component does, or there is a newer version."""
-        if self._held.get(uid) is not held or known.status.nominated_node_name:
-            is_set = known.status.nominated_node_name == held.node and uid in self.shown
+        if self._held.get(uid) is not held or _shown(known):
+            is_set = _shown(known) == held.node and uid in self.shown
         else:
             # Whatever becomes of the request, the node may be there afterwards.
             self.shown[uid] = held, False
@@ -114,21 +97,24 @@ class HeldPods:
 
     async def _end(self, uid: str, held: HeldPod) -> None:
         """Removes what is shown of a pod that has no node."""
-        known = None
+        path = path_of(CORE, "pods", held.pod.namespace, held.pod.name)
         try:
-            path = path_of(CORE, "pods", held.pod.namespace, held.pod.name)
-            known = msgspec.json.decode(await self._api.request("GET", path), type=_ShownPod)
+            known = msgspec.json.decode(await self._api.request("GET", path))
         except ApiError as error:
             if error.status != _NOT_FOUND:
                 raise
-        is_there = known is not None and known.metadata.uid == uid and not known.spec.node_name
-        is_ours = known is not None and known.status.nominated_node_name == held.node
-        if known is None or not (is_there and is_ours) or await self._set(held.pod, known, None):
+            known = {}
+        is_there = mapping(known, "metadata").get("uid") == uid
+        waits = is_there and not mapping(known, "spec").get("nodeName")
+        if not (waits and _shown(known) == held.node) or await self._set(held.pod, known, None):
             self.shown.pop(uid, None)
 
-    async def _set(self, pod: Peer, known: _ShownPod, node: str | None) -> bool:
+    async def _set(self, pod: Peer, known: Mapping[str, Any], node: str | None) -> bool:
         """Sets the node of one version of a pod; False if there is a newer one."""
-        version = {"uid": pod.uid, "resourceVersion": known.metadata.resource_version}
+        version = {
+            "uid": pod.uid,
+            "resourceVersion": mapping(known, "metadata").get("resourceVersion"),
+        }
         patch: Mapping[str, object] = {"metadata": version, "status": {"nominatedNodeName": node}}
         try:
             await self._api.request(
@@ -142,6 +128,11 @@ class HeldPods:
                 raise
             return False
         return True
+
+
+def _shown(pod: Mapping[str, Any]) -> object:
+    """The node that the API server shows of a pod that waits; empty for none."""
+    return mapping(pod, "status").get("nominatedNodeName", "")
 
 
 def _event(held: HeldPod) -> PodEvent:

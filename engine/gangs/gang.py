@@ -25,9 +25,12 @@ from engine.cache.tallies import Scope
 from engine.clauses.gang import GangProgram
 from engine.counting.domains import shared_value
 from engine.decision.part import EndOfHold
+from engine.decision.plugin_filters import PluginFilters
 from engine.decision.verb_call import VerbCall
 from engine.facts import Cause, ExplainedPart, NamedClause
 from engine.objects.peer import ORDERED, Peer, key_of
+from engine.objects.remembered import Remembered
+from engine.objects.request_pod import RequestPod
 from engine.program.frame import Frame
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
@@ -195,31 +198,6 @@ class Hold:
     end: EndOfHold
 
 
-@dataclass(slots=True)
-class Slots:
-    """Slots of an attempt: how many members more have a place when all that are needed have one.
-
-    So many of `roles` must be among them, by the number of the role.
-    """
-
-    left: int
-    roles: dict[int | None, int] = field(default_factory=dict)
-
-    def take(self, role: int | None) -> bool:
-        """Has one less for a member of this role; whether there was one."""
-        has = self.has(role)
-        self.left -= has
-        if has and self.roles.get(role):
-            self.roles[role] -= 1
-        return has
-
-    def has(self, role: int | None) -> bool:
-        return self.left > (0 if self.roles.get(role) else sum(self.roles.values()))
-
-    def copied(self) -> Slots:
-        return Slots(self.left, self.roles.copy())
-
-
 # For how long an attempt need not be made again while nothing has changed.
 _COVERS_SECONDS = 10.0
 # What a text has that says how many members fit, and for how long rejections keep one.
@@ -361,6 +339,81 @@ class KnownGang:
         """Its name for people: what the members share, or one of them."""
         value = self.name.value
         return f"{self.name.namespace}/{value[1]}" if isinstance(value, tuple) else self.sample
+
+
+# A pod that is asked about again after so long has not taken what it was offered before.
+_CYCLE_SECONDS = 0.005
+# For how long a pod is probably on its way to the place that it was offered.
+_ON_ITS_WAY_SECONDS = 1.0
+# For how long a refusal counts.
+_KEPT_SECONDS = 1800.0
+# The bytes of all that is kept; a node takes some 100.
+_MOST_BYTES, _NODE_BYTES = 4 << 20, 100
+
+
+class Refusals:
+    """Refusals by template: places that members were offered and did not take, each with the time.
+
+    They are tried last from then on. Somebody behind Placet refuses them: a second extender,
+    volumes, devices, affinity. None of them says so, and their reasons may go.
+    """
+
+    def __init__(self, clock: Callable[[], float], plugins: PluginFilters) -> None:
+        self._clock = clock
+        self._plugins = plugins
+        self._known: Remembered[Template, Mapping[str, float]] = Remembered(
+            _MOST_BYTES, lambda template, nodes: len(template[1]) + _NODE_BYTES * len(nodes)
+        )
+
+    def offered(self, gang: KnownGang, pod: RequestPod) -> None:
+        """Takes the news that a member is offered its place."""
+        template = pod.namespace, self._plugins.kind(pod)
+        gang.offers[pod.uid] = Offer(template, gang.places[pod.uid], self._clock())
+
+    def has_refused(self, gang: KnownGang, pod: RequestPod) -> bool:
+        """Whether a member that is asked about again did not take its place.
+
+        kube-scheduler may ask several times in one cycle about a pod of a group of its own.
+        """
+        offer = gang.offers.get(pod.uid)
+        if offer is None or offer.node != gang.places[pod.uid] or pod.own_group:
+            return False
+        if self._clock() < offer.at + _CYCLE_SECONDS:
+            return False
+        self._add(offer)
+        return True
+
+    def stay(self, gang: KnownGang, uid: str) -> frozenset[str]:
+        """The members that are held or on their way to their places, without one that is asked."""
+        since = self._clock() - _ON_ITS_WAY_SECONDS
+        new = (other for other, offer in gang.offers.items() if offer.at > since)
+        return frozenset(gang.holds).union(new) - {uid}
+
+    def came(self, gang: KnownGang, uid: str) -> None:
+        """Takes the news that a member has come to its place."""
+        if (offer := gang.offers.pop(uid, None)) is not None:
+            nodes = self._lately(offer.template)
+            if offer.node in nodes:
+                left = {name: at for name, at in nodes.items() if name != offer.node}
+                self._known.put(offer.template, left)
+
+    def end(self, gang: KnownGang) -> None:
+        """Takes the news that the others did not come in time."""
+        for offer in gang.offers.values():
+            self._add(offer)
+
+    def nodes(self, pod: RequestPod) -> Collection[str]:
+        """The nodes that are tried last for a pod."""
+        return self._lately((pod.namespace, self._plugins.kind(pod))) if len(self._known) else ()
+
+    def _add(self, offer: Offer) -> None:
+        nodes = {**self._lately(offer.template), offer.node: self._clock()}
+        self._known.put(offer.template, nodes)
+
+    def _lately(self, template: Template) -> Mapping[str, float]:
+        since = self._clock() - _KEPT_SECONDS
+        nodes = self._known.get(template) or {}
+        return {name: at for name, at in nodes.items() if at > since}
 
 
 def lacking(exist: int, quorum: int, roles: Iterable[GangRole]) -> str:

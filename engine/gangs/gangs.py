@@ -22,7 +22,7 @@ What holds:
 - No two half gangs: a gang is placed beside the places of the gangs that gather. Where
   two do not fit together, that of higher priority goes first, then the older gang.
 
-A gang that is given up (`ends.py` says when) goes behind all others of its priority, and waits.
+A gang that is given up (Ends say when) goes behind all others of its priority, and waits.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ from engine.decision.registry import Registry
 from engine.decision.verb_call import VerbCall
 from engine.decision.verdict import Decision, Rejected
 from engine.errors import BriefWaitError, EngineError, RefusedError, own_text
-from engine.gangs.ends import Ends
 from engine.gangs.gang import (
     ELSEWHERE,
     ENOUGH,
@@ -56,7 +55,7 @@ from engine.gangs.gang import (
     explained,
     members_of,
 )
-from engine.gangs.gathering import FIRST_PAUSE_SECONDS, KnownGangs, Tries
+from engine.gangs.gathering import FIRST_PAUSE_SECONDS, Ends, KnownGangs, Tries
 from engine.gangs.paper import Attempts, Mask
 from engine.gangs.quorum import Quorums
 from engine.objects.api_types import mapping
@@ -143,10 +142,13 @@ class Gangs(DecisionPart):
 
     def _still_waits(self, call: VerbCall) -> _Asked | None:
         """The member of a call as it was asked about last, if nothing has changed since then."""
-        asked = self._asked.get(call.pod.uid)
-        if asked is None or not asked.revision == call.pod.revision > 0:
-            return None
-        return asked if asked.plan is call.plan and self._tries.stands(asked.gang) else None
+        asked = self._unchanged(call.pod)
+        return asked if asked is not None and asked.plan is call.plan else None
+
+    def _unchanged(self, pod: RequestPod) -> _Asked | None:
+        asked = self._asked.get(pod.uid)
+        is_same = asked is not None and asked.revision == pod.revision > 0
+        return asked if is_same and asked is not None and self._tries.stands(asked.gang) else None
 
     def _allowed(
         self, call: VerbCall, name: GangName, rows: NodeRows, feasible: Mask
@@ -192,10 +194,8 @@ class Gangs(DecisionPart):
 
         That is told without a call: there may be thousands of members to look at each second.
         """
-        asked = self._asked.get(pod.uid)
-        if asked is None or asked.revision != pod.revision or not pod.revision:
-            return False
-        return self._clock() < asked.at + _UNSEEN_SECONDS and self._tries.stands(asked.gang)
+        asked = self._unchanged(pod)
+        return asked is not None and self._clock() < asked.at + _UNSEEN_SECONDS
 
     def would_pass(self, call: VerbCall) -> bool:
         """Whether the gang of a pod lets it pass now: it may begin to gather for that."""

@@ -27,8 +27,7 @@ from engine.decision.placement import Placement
 from engine.decision.plugin_filters import PluginFilters
 from engine.decision.verb_call import VerbCall
 from engine.errors import BadObjectError, EngineError
-from engine.gangs.gang import GangName, KnownGang, Slots
-from engine.gangs.refusals import Refusals
+from engine.gangs.gang import GangName, KnownGang, Refusals
 from engine.objects.eligibility import clash
 from engine.objects.peer import HostPort, Peer
 from engine.objects.pod_group import GroupName, PodGroup
@@ -135,6 +134,31 @@ class Member:
     @property
     def uid(self) -> str:
         return self.call.pod.uid
+
+
+@dataclass(slots=True)
+class Slots:
+    """Slots of an attempt: how many members more have a place when all that are needed have one.
+
+    So many of `roles` must be among them, by the number of the role.
+    """
+
+    left: int
+    roles: dict[int | None, int] = field(default_factory=dict)
+
+    def take(self, role: int | None) -> bool:
+        """Has one less for a member of this role; whether there was one."""
+        has = self.has(role)
+        self.left -= has
+        if has and self.roles.get(role):
+            self.roles[role] -= 1
+        return has
+
+    def has(self, role: int | None) -> bool:
+        return self.left > (0 if self.roles.get(role) else sum(self.roles.values()))
+
+    def copied(self) -> Slots:
+        return Slots(self.left, self.roles.copy())
 
 
 @dataclass(slots=True)
@@ -602,12 +626,17 @@ class Attempts:
         fresh = np.where(paper.refused(members, rows), 0, room)
         left = np.bincount(numbers[rows], fresh, len(texts))
         there = np.unique(numbers[rows]).tolist()
-        there.sort(key=lambda number: (sums[number], texts[number]))
-        last = there[-1:]
-        whole = [number for number in there if sums[number] >= wished]
-        there.sort(key=lambda number: -sums[number])
-        tried = [*whole, *(number for number in there if needed <= sums[number] < wished)] or last
-        tried.sort(key=lambda number: left[number] < needed)
+        tried = [number for number in there if sums[number] >= needed]
+        tried.sort(
+            key=lambda number: (
+                left[number] < needed,
+                sums[number] < wished,
+                sums[number] if sums[number] >= wished else -sums[number],
+                texts[number],
+            )
+        )
+        # The text says of the largest how many fit.
+        tried = tried or sorted(there, key=lambda number: (sums[number], texts[number]))[-1:]
         return ((texts[number], rows[numbers[rows] == number]) for number in tried)
 
     def _values(

@@ -26,7 +26,7 @@ POD: Names = frozenset({"pod", "namespaceObject", "now"})
 LASTING = POD - {"now"}
 NODE: Names = frozenset({"node"})
 PLACE = POD | NODE
-# What a pod adds to a sum is the same whichever pod is asked about, and so is its gang.
+# What a pod adds to a sum is the same whichever pod is asked about, and so is whom it belongs to.
 PEER_ALONE: Names = frozenset({"peer"})
 # Where tables can be read: what is evaluated there is forgotten when they change.
 WITH_DATA: Names = frozenset({DATA})

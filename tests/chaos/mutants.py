@@ -137,14 +137,14 @@ MUTANTS: Sequence[Mutant] = (
     ),
     Mutant(
         "a gang is held whatever its members say of their number",
-        "engine/gangs/ends.py",
+        "engine/gangs/gathering.py",
         '            ("number", self._number),\n',
         "",
         binds=True,
     ),
     Mutant(
         "a gang is held beside a member that somebody else has bound",
-        "engine/gangs/ends.py",
+        "engine/gangs/gathering.py",
         "        return gang.has_enough or bool(self.bound(gang))\n",
         "        return gang.has_enough\n",
         binds=True,
