@@ -117,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
         return _convert(source, args, extenders, binds=binds)
     name = args.scheduler_name or ""
     whole = configuration(extenders, name, args.scheduler_kubeconfig or "")
-    refuse_unsound(yaml_of(whole), args.http_timeout)
+    refuse_unsound(yaml_of(whole), args.http_timeout, extenders[0]["urlPrefix"])
     put_text(yaml_of(section(extenders) if args.section else whole))
     for line in _placets_side(name, binds=binds, has_gate=args.gate):
         print(line, file=sys.stderr)

@@ -63,10 +63,10 @@ def examine(
     return sorted(findings, key=lambda f: (f[1].line, f[0].severity))
 
 
-def refuse_unsound(text: str, http_timeout: float) -> None:
-    """Raises CommandError for a generated configuration with an error."""
+def refuse_unsound(text: str, http_timeout: float, url: str) -> None:
+    """Raises CommandError for a configuration with an error, generated for Placet at the URL."""
     (configuration,) = configurations([("the configuration", text)], lambda _path: None)
-    chosen = placets(configuration.extenders)
+    chosen = placets(configuration.extenders, url)
     context = ConfigurationContext(configuration, *chosen, http_timeout)
     context = replace(context, binds=context.entry_of("bind") is not None)
     for diagnostic, _ in examine(context):

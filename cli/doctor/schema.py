@@ -336,17 +336,22 @@ def placets(
     be of another extender, and advice for Placet would break it.
     """
     port, path = f":{OUR_PORT}", OUR_PATH
-    rules: tuple[tuple[str, Callable[[str], bool]], ...] = (
-        ("it has the URL of `--url`", lambda e: url is not None and e == url.rstrip("/")),
-        (f"its URL has `{port}` and `{path}`", lambda e: port in e and path in e),
-        (f"its URL has `{path}`", lambda e: path in e),
-        (f"its URL has `{port}`", lambda e: port in e),
-        ("its URL has the name", lambda e: "placet" in e),
+    rules: tuple[tuple[str, Callable[[ExtenderEntry], bool]], ...] = (
+        ("it has the URL of `--url`", lambda e: url is not None and e.has_url(url)),
+        (
+            f"its URL has `{port}` and `{path}`",
+            lambda e: port in e.url_prefix and path in e.url_prefix,
+        ),
+        (f"its URL has `{path}`", lambda e: path in e.url_prefix),
+        (f"its URL has `{port}`", lambda e: port in e.url_prefix),
+        ("its URL has the name", lambda e: "placet" in e.url_prefix),
+        ("it has the verb `preempt`", lambda e: e.verbs["preempt"] == "preempt"),
     )
     for because, is_placet in rules:
-        found = [each for each in extenders if is_placet(each.url_prefix.rstrip("/"))]
+        found = [each for each in extenders if is_placet(each)]
         if found and all(each.has_url(found[0].url_prefix) for each in found):
-            return tuple(sorted(found, key=lambda each: not each.filter_verb)), because
+            ours = (each for each in extenders if each.has_url(found[0].url_prefix))
+            return tuple(sorted(ours, key=lambda each: not each.filter_verb)), because
     return (), ""
 
 

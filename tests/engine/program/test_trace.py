@@ -172,7 +172,7 @@ WEB = 'pods where peer.labels["app"] == "web"'
         ),
         pytest.param('gang "g" { }', True, id="a gang of a workload"),
         pytest.param(
-            'gang "g" { of pods by peer.labels["job"] at least 2 }', False, id="a gang by a label"
+            'gang "g" { of pods by peer.labels["job"] at least 2 }', True, id="a gang by a label"
         ),
         pytest.param(
             f'limit "l" {{ {WEB} per node at most 1 strict }}', False, id="a limit of pods"
