@@ -9,7 +9,7 @@ label. A cluster may serve none of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
@@ -84,19 +84,9 @@ def group_name(group: SchedulingGroup | None, labels: Mapping[str, str]) -> Grou
     return GroupName(COSCHEDULING, named) if named else None
 
 
-class Grouped(Protocol):
-    """Grouped: a pod that may name a group."""
-
-    @property
-    def namespace(self) -> str: ...
-    @property
-    def group(self) -> GroupName | None: ...
-
-
-def own_group(pod: Grouped) -> str:
+def own_group(namespace: str, group: GroupName | None) -> str:
     """The group of Kubernetes that a pod names, as `namespace/name`; empty without one."""
-    group = pod.group
-    return f"{pod.namespace}/{group.name}" if group is not None and group.api == KUBERNETES else ""
+    return f"{namespace}/{group.name}" if group is not None and group.api == KUBERNETES else ""
 
 
 def decode_group(data: bytes | msgspec.Raw) -> PodGroup:

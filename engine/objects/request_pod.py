@@ -263,7 +263,7 @@ class RequestPod:
         self.scheduler = spec.schedulerName or ""
         self.node = spec.nodeName or ""
         self.group = group_name(spec.schedulingGroup, self.labels)
-        self.own_group = own_group(self)
+        self.own_group = own_group(self.namespace, self.group)
         self._created = metadata.creationTimestamp
         self._codec = codec
         self._shape: tuple[PodShapes, bytes] | None = None

@@ -199,8 +199,7 @@ def test_the_largest_number_that_a_member_says_counts() -> None:
     world.create(*names("a", 4), members=5)
     world.create("b0", members=3)
     world.create("c0", members=3, job="c")
-    world.pods["c0"]["metadata"]["labels"] = {"job": "a"}
-    world.watch("c0")
+    world.relabel("c0", {"job": "a"})
     world.delete("b0")
     world.delete("a3")
     assert world.ask("c0") == "policy p: together: 4 of 5 members exist"

@@ -20,7 +20,7 @@ def world_of(count: int, members: int) -> World:
 
 
 def gang(world: World, name: str, *, places: bool = False) -> GangOfPod:
-    found = world.gangs.of_pod(world.engine.opened(raw(world.pods[name]))[0], places=places)
+    found = world.gang(name, places=places)
     assert found is not None
     return found
 
@@ -86,12 +86,6 @@ def test_what_is_not_on_paper_is_said() -> None:
     call = world.engine.opened(raw(world.pods["a0"]))[0]
     said = ["pod anti-affinity (1 member)", "volume claims (1 member)"]
     assert world.gangs.not_on_paper(call) == said
-
-
-def test_a_pod_without_a_value_is_in_no_gang() -> None:
-    world = world_of(0, 3)
-    world.create("alone", job="")
-    assert world.gangs.of_pod(world.engine.opened(raw(world.pods["alone"]))[0]) is None
 
 
 def test_a_command_places_the_gang_first() -> None:

@@ -70,18 +70,24 @@ def test_groups_of_one_name_of_two_apis_are_two_gangs() -> None:
     assert {gang.shown for gang in world.gangs.known} == {"shop/g"}
 
 
-def test_the_clause_may_say_another_number() -> None:
-    world, group = World({"n1": "4"}, "at least 2", gang=DEFAULT), GroupName(KUBERNETES, "g")
-    create(world, group, "a0")
-    assert world.ask("a0") == "policy p: together: 1 of 2 members exist"
+BASIC: Any = {"schedulingPolicy": {"basic": {}}}
 
 
-def test_a_group_without_a_number() -> None:
-    """One that is no gang, as `basic` of Kubernetes."""
-    world, group = World({"n1": "4"}, gang=DEFAULT), GroupName(KUBERNETES, "g")
-    create(world, group, "a0")
-    world.cache.put_group("shop", group, decoded({"schedulingPolicy": {"basic": {}}}))
-    assert world.ask("a0") == "policy p: together: PodGroup g says no number of members"
+@pytest.mark.parametrize(
+    ("parts", "group", "text"),
+    [
+        ("at least 2", None, "1 of 2 members exist"),
+        ("", BASIC, "PodGroup g says no number of members"),
+        # The pods of a workload are the gang then, whatever group they name.
+        ("at least 100%", None, "the number of its members is not known"),
+    ],
+)
+def test_where_the_number_is_from(parts: str, group: Any, text: str) -> None:
+    world, name = World({"n1": "4"}, parts, gang=DEFAULT), GroupName(KUBERNETES, "g")
+    create(world, name, "a0")
+    if group is not None:
+        world.cache.put_group("shop", name, decoded(group))
+    assert world.ask("a0") == f"policy p: together: {text}"
 
 
 def test_policies_read_the_group() -> None:
@@ -99,18 +105,11 @@ def test_policies_read_the_group() -> None:
     assert world.ask("plain") == "policy p: is small"
 
 
-def test_a_percentage_is_of_replicas() -> None:
-    """The pods of a workload are the gang then, whatever group they name."""
-    world, group = World({"n1": "4"}, "at least 100%", gang=DEFAULT), GroupName(KUBERNETES, "g")
-    create(world, group, "a0")
-    assert world.ask("a0") == "policy p: together: the number of its members is not known"
-
-
 @pytest.mark.parametrize(
     ("spec", "number"),
     [
         (OF_KUBERNETES, 3),
-        ({"schedulingPolicy": {"basic": {}}}, None),
+        (BASIC, None),
         ({"minMember": 5, "scheduleTimeoutSeconds": 10}, 5),
         ({"minMember": 0}, None),
         ({}, None),
@@ -123,8 +122,7 @@ def test_the_number_of_a_group(spec: dict[str, Any], number: int | None) -> None
 def test_the_group_of_kubernetes_goes_before_the_label() -> None:
     world = World({"n1": "4"}, gang=DEFAULT)
     create(world, GroupName(KUBERNETES, "g"), "a0")
-    world.pods["a0"]["metadata"]["labels"] = {LABEL: "other"}
-    world.watch("a0")
+    world.relabel("a0", {LABEL: "other"})
     pod = world.cache.pod("shop/a0")
     assert pod is not None
     assert pod.group == GroupName(KUBERNETES, "g")
@@ -197,8 +195,7 @@ def test_a_group_is_placed_by_its_topology_in_a_cycle_of_placements(order: str) 
 )
 def test_what_a_group_says_otherwise(parts: str, more: dict[str, Any], text: str) -> None:
     world = in_one_rack(parts, **more)
-    call, _ = world.engine.opened(builders.raw(world.pods["m0"]))
-    found = world.gangs.of_pod(call)
+    found = world.gang("m0")
     assert found is not None
     assert found.told.podGroup == text
     assert (text in part_of(found.told, "shop/m0", alone=True).texts) == bool(text)

@@ -104,8 +104,8 @@ def test_the_last_pod_of_a_job_comes_alone(gang: str) -> None:
 def test_pods_without_a_known_workload() -> None:
     """Those that succeeded count as having come, and those that failed do not."""
     world = Ending({"n1": "4"}, gang=BY_LABEL)
-    world.create("a0", "other", "b0")
-    world.pods["other"]["metadata"]["labels"] = {"job": "b"}
+    world.create("a0", "b0")
+    world.create("other", job="b")
     world.end("a0", "Failed")
     world.end("other")
     assert waits(world, "b0")
@@ -133,11 +133,7 @@ def test_a_run_that_begins_again_is_a_new_one() -> None:
 def test_the_pods_of_a_group_that_succeeded_have_come() -> None:
     world, group = Ending({"n1": "4"}, gang=NAMED), GroupName(COSCHEDULING, "g")
     world.cache.put_group("shop", group, PodGroup("g", 2))
-    labels = {LABEL: "g"}
-    world.create("a0", "a1")
-    for name in ("a0", "a1"):
-        world.pods[name]["metadata"]["labels"] = labels
-        world.watch(name)
+    world.create("a0", "a1", labels={LABEL: "g"})
     assert isinstance(world.ask("a0"), list)
     world.end("a0")
     world.gangs.review()
@@ -182,11 +178,9 @@ def test_roles(parts: str, roles: str, said: str) -> None:
     """A member has the first role that is its own, and counts for no other one."""
     world, names = World({"n1": "4"}, parts, gang=ROLES), {"c": "chief", "w": "worker", "x": "x"}
     for number, role in enumerate(roles):
-        world.create(f"a{number}")
-        world.pods[f"a{number}"]["metadata"]["labels"]["role"] = names[role]
-        world.watch(f"a{number}")
+        world.create(f"a{number}", labels={"role": names[role]})
     answer = world.ask(last := f"a{len(roles) - 1}")
-    shown = world.gangs.of_pod(world.engine.opened(builders.raw(world.pods[last]))[0])
+    shown = world.gang(last)
     assert shown is not None
     assert [each.exist for each in shown.told.roles] == [roles.count("c"), roles.count("w")]
     assert said in shown.told.text
@@ -203,10 +197,8 @@ def test_roles(parts: str, roles: str, said: str) -> None:
 
 def test_a_gang_with_roles_goes_on_with_those_that_are_left() -> None:
     world = Ending({"n1": "4"}, gang=ROLES.replace("PARTS", ""))
-    for name, role in (("a0", "chief"), ("a1", "worker"), ("a2", "worker")):
-        world.create(name)
-        world.pods[name]["metadata"]["labels"]["role"] = role
-        world.watch(name)
+    world.create("a0", labels={"role": "chief"})
+    world.create("a1", "a2", labels={"role": "worker"})
     world.end("a0")
     assert isinstance(world.ask("a1"), list)
 
@@ -246,7 +238,7 @@ def test_controllers_that_do_not_make_all_pods(kind: str, spec: Any, status: Any
     said = str(world.ask("db-0"))
     assert "1 of 3 members exist" in said
     assert said.endswith(why or "exist")
-    shown = world.gangs.of_pod(world.engine.opened(builders.raw(world.pods["db-0"]))[0])
+    shown = world.gang("db-0")
     assert shown is not None
     assert shown.told.text in said
     cause = part_of(shown.told, "shop/db-0", alone=True).cause
@@ -280,9 +272,7 @@ def test_members_that_never_come(more: Any, said: str) -> None:
 
 def test_a_leader_that_runs_first() -> None:
     world = World({"n1": "4"}, gang=BY_LABEL)
-    world.create("a0")
-    world.pods["a0"]["metadata"]["labels"] |= {"spark-role": "driver"}
-    world.watch("a0")
+    world.create("a0", labels={"spark-role": "driver"})
     assert str(world.ask("a0")).endswith("exist: a0 may have to run before the others are made")
 
 
