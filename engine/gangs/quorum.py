@@ -17,6 +17,7 @@ import msgspec
 
 from engine.cache.tallies import Scope
 from engine.clauses.gang import GangProgram
+from engine.counting.bounds import number_of
 from engine.decision.part import PartSite
 from engine.decision.verb_call import VerbCall
 from engine.fairness import MOST_HELD_OF_NAMESPACE
@@ -188,7 +189,8 @@ class Quorums:
         if texts := [each for each in of_roles if isinstance(each, str)]:
             return texts[0]
         least = sum(each for each in of_roles if isinstance(each, int))
-        of_all = self._said_of_all(call, name) if program.number is not None or not least else least
+        is_own = program.number is not None or not program.roles
+        of_all = self._said_of_all(call, name) if is_own else max(1, least)
         if isinstance(of_all, str):
             return of_all
         most = MOST_HELD_OF_NAMESPACE
@@ -224,12 +226,13 @@ class Quorums:
         if callable(number):
             try:
                 with call.evaluation.time.charged(program.policy):
-                    number = number(call.evaluation.frame())
+                    found = number(call.evaluation.frame())
+                number = number_of(found, percent=program.percent)
             except EvaluationError as error:
                 call.evaluation.report(program.policy, program.name, error)
                 return "its number of members cannot be evaluated"
         assert replicas is not None, "a percentage is of the replicas"
-        return max(0, math.ceil(float(number) * replicas / 100))  # type: ignore[arg-type]
+        return math.ceil(float(number) * replicas / 100)  # type: ignore[arg-type]
 
     def _still_wanted(
         self, call: VerbCall, name: GangName, number: int, held: Iterable[Peer] = ()

@@ -195,6 +195,30 @@ def test_roles(parts: str, roles: str, said: str) -> None:
         assert placed.total() == gang.quorum
 
 
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        ("0", ""),
+        ("-1", ""),
+        ("2.0", "1 of 2 members exist"),
+        ("1.5", "its number of members cannot be evaluated"),
+        ("NaN", "its number of members cannot be evaluated"),
+        ("Infinity", "its number of members cannot be evaluated"),
+        ("1e15", "more than"),
+    ],
+)
+@pytest.mark.parametrize("role", ["", " of pods where has(peer.name)"])
+def test_numbers_that_are_computed(role: str, number: str, said: str) -> None:
+    """One member at least is placed; a number that is none is told."""
+    clause = f'gang "g" {{ of pods by peer.labels["job"] at least double(pod.labels["n"]){role} }}'
+    world = World({"n1": "4"}, gang=clause)
+    world.create("a0")
+    world.pods["a0"]["metadata"]["labels"]["n"] = number
+    world.watch("a0")
+    answer = world.ask("a0")
+    assert said in answer if said else answer == ["n1"]
+
+
 def test_a_gang_with_roles_goes_on_with_those_that_are_left() -> None:
     world = Ending({"n1": "4"}, gang=ROLES.replace("PARTS", ""))
     world.create("a0", labels={"role": "chief"})
