@@ -277,7 +277,7 @@ class Gangs(DecisionPart):
 
     def pod_changed(self, old: Peer | None, new: Peer | None, _revision: int) -> None:
         """Takes a new state of a pod from the cache; it is a PodEventHandler."""
-        touched = self._members.pod_changed(old, new)
+        touched, role_of = self._members.pod_changed(old, new), self._members.role_of
         if touched and not _differ_in_conditions(old, new):
             for name in touched:
                 if (known := self.known.find(name)) is not None:
@@ -288,6 +288,8 @@ class Gangs(DecisionPart):
             self.known.give_up(gang, "member deleted", f"member {old.name} was deleted")
         elif new.is_gated or self._members.name_of(gang.clause, new) != gang.name:
             self.known.give_up(gang, "member left", f"member {old.name} has left it")
+        elif role_of(gang.clause, old) != role_of(gang.clause, new):
+            self.known.give_up(gang, "member left", f"member {old.name} has another role now")
 
     def adopted(self) -> None:
         """Other policies are in force from now on. A clause that means the same keeps its gangs."""

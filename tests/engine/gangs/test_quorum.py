@@ -219,6 +219,17 @@ def test_numbers_that_are_computed(role: str, number: str, said: str) -> None:
     assert said in answer if said else answer == ["n1"]
 
 
+def test_a_held_member_with_another_role_ends_its_gang() -> None:
+    """The gang would be bound without a chief, else."""
+    world = World({"n1": "4"}, gang=ROLES)
+    for name, role in (("a0", "chief"), ("a1", "worker"), ("a2", "worker")):
+        world.create(name, labels={"role": role})
+    assert world.place("a0")
+    world.relabel("a0", {"job": "a", "role": "x"})
+    assert "member a0 has another role now" in world.ended["a0"]
+    assert "0 of 1 members with" in world.ask("a2")
+
+
 def test_a_gang_with_roles_goes_on_with_those_that_are_left() -> None:
     world = Ending({"n1": "4"}, gang=ROLES.replace("PARTS", ""))
     world.create("a0", labels={"role": "chief"})
