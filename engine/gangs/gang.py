@@ -44,6 +44,12 @@ class GangName:
     namespace: str
     value: Hashable
 
+    def shown(self, pod: Peer) -> str:
+        """The gang for people, with what its pods have in common; `pod` is one of them."""
+        if isinstance(self.value, tuple):
+            return f"{self.namespace}/{self.value[1]}"
+        return f"{self.namespace}/{pod.workload.name if pod.workload is not None else pod.name}"
+
 
 class Members:
     """Members of each gang: the waiting pods, kept event by event, and the numbers on nodes."""
@@ -251,16 +257,15 @@ class KnownGang:
     the roles of waiting members by uid. `makes_room` has the nodes where pods are evicted for
     members, by uid, until a time.
     `is_settled`: the reason is known, and stays so until a pod of the gang changes.
-    `stands_until`: the end of that where too few members exist. `long_until`: before this time no
-    look tries it, because an attempt took too long. `sent_at`: when kube-scheduler was last told to
-    ask about a member instead.
+    `stands_until`: the end of that where too few members exist. `is_long`: an attempt of a look
+    took too long. `sent_at`: when kube-scheduler was last told to ask about a member instead.
     """
 
     name: GangName
     quorum: int
     order: tuple[int, float, int]
     asked_at: float
-    sample: str
+    shown: str
     since: float = 0.0
     priority: int = 0
     places: dict[str, str] = field(default_factory=dict)
@@ -285,7 +290,7 @@ class KnownGang:
     makes_room: dict[str, str] = field(default_factory=dict)
     makes_room_until: float = 0.0
     is_settled: bool = False
-    long_until: float = -math.inf
+    is_long: bool = False
     sent_at: float = -math.inf
     pause: float = 0.0
     why_given_up: str = ""
@@ -333,12 +338,6 @@ class KnownGang:
     @property
     def clause(self) -> GangProgram:
         return self.name.program
-
-    @property
-    def shown(self) -> str:
-        """Its name for people: what the members share, or one of them."""
-        value = self.name.value
-        return f"{self.name.namespace}/{value[1]}" if isinstance(value, tuple) else self.sample
 
 
 # A pod that is asked about again after so long has not taken what it was offered before.
@@ -546,7 +545,7 @@ def explained(
     return GangExplanation(
         policy=name.program.policy,
         clause=name.program.name,
-        name=f"{name.namespace}/{_shared(name, pod)}",
+        name=name.shown(pod),
         message="",
         quorum=None,
         state=state,
@@ -587,13 +586,6 @@ def members_of(
                 yield GangMember(gang.keys[uid], "held", node, now - hold.since)
     others = {key_of(each) for each in (*waiting, pod)}
     yield from (GangMember(key, "waiting") for key in sorted(others - named))
-
-
-def _shared(name: GangName, pod: Peer) -> str:
-    """What the pods of a gang have in common; `pod` is one of them."""
-    if isinstance(name.value, tuple):
-        return str(name.value[1])
-    return pod.workload.name if pod.workload is not None else pod.name
 
 
 # ---- the gang in an explanation

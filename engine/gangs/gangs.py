@@ -511,7 +511,8 @@ class Gangs(DecisionPart):
         if gang is None:
             created = pod.created
             order = -self._priority(call, name), 0.0, created.nanos if created is not None else 0
-            gang = KnownGang(name, said, order, now, pod.key, now)
+            shown = name.shown(call.context(call.snapshot).peer())
+            gang = KnownGang(name, said, order, now, shown, now)
             self.known.add(gang)
             self._quorums.note(call, name)
         gang.asked_at, gang.priority = now, max(gang.priority, self._priority(call, name))

@@ -222,9 +222,8 @@ class KnownGangs:
 _COST_FACTOR, _LEAST_PAUSE_SECONDS = 19.0, 0.5
 # The time in which kube-scheduler hears of places that were given up for a gang.
 _HEARS_SECONDS = 0.1
-# For how long no look tries a gang that took too long for one, and how often kube-scheduler asks
-# about one of its members instead.
-_LONG_SECONDS, _SENT_SECONDS = 60.0, 5.0
+# For how long no look tries a gang of which kube-scheduler was told to ask about a member instead.
+_SENT_SECONDS = 5.0
 # For how long members keep the nodes where pods are evicted for them.
 _MAKES_ROOM_SECONDS = 60.0
 # The waiting gangs that are tried before a gang behind them, at each attempt.
@@ -276,22 +275,20 @@ class Tries:
     def look(self, gang: KnownGang, call: VerbCall) -> bool:
         """Whether the gang fits, or a call of filter about the pod of the call is to tell that.
 
-        A look has little time. Where an attempt takes more, a call of filter makes it, about one
-        member now and then. Raises what the time of the call does; the next look does not try then.
+        A look has little time. Where an attempt takes more, the next look leaves it to filter, and
+        no further one tries for some seconds. Raises what the time of the call does.
         """
         now = self._clock()
-        if now >= gang.long_until:
-            try:
-                return self.gather(gang, call, None) is not None
-            except DeadlineExceededError:
-                gang.long_until = now + _LONG_SECONDS
-                raise
-        known = self._what_is_known(gang, call, self._placeable(gang, call), None)
-        is_known = gang.tried is not None and gang.tried.covers(known)
-        if is_known or self._rests(gang) or now < gang.sent_at + _SENT_SECONDS:
+        if now < gang.sent_at + _SENT_SECONDS:
             return False
-        gang.sent_at = now
-        return True
+        if gang.is_long:
+            gang.is_long, gang.sent_at = False, now
+            return True
+        try:
+            return self.gather(gang, call, None) is not None
+        except DeadlineExceededError:
+            gang.is_long = True
+            raise
 
     def stands(self, gang: KnownGang) -> bool:
         """Whether a gang still waits for the same, so that nobody has to look again."""

@@ -52,7 +52,9 @@ def gang(name: str, state: str, policy: str = "shop/web") -> tuple[KnownGang, fl
         domain=None,
         seconds=60.0,
     )
-    found = KnownGang(GangName(program, "shop", ("string", name)), 2, (0, 0.0, 0), 0.0, name)
+    found = KnownGang(
+        GangName(program, "shop", ("string", name)), 2, (0, 0.0, 0), 0.0, f"shop/{name}"
+    )
     if state == "gathering":
         found.places["uid"] = "n1"
     if state == "given up":
