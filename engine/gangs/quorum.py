@@ -91,9 +91,11 @@ class Quorums:
             gang.numbers = dict.fromkeys(waiting, ((), said))
         told = {uid: number for uid, (_, number) in gang.numbers.items()} | {call.pod.uid: said}
         known = [number for number in told.values() if isinstance(number, int)]
-        gang.quorum = self._still_wanted(call, gang.name, max(known))
+        gang.quorum = self._still_wanted(call, gang.name, largest := max(known))
         there = [waiting[uid] for uid, number in told.items() if number and uid in waiting]
-        roles = self.roles(call, gang.name, there)
+        by = next(uid for uid, number in told.items() if number == largest)
+        says = call if said == largest else self._attempts.beside(by, call)
+        roles = self.roles(says or call, gang.name, there)
         gang.roles = {number: role.needed for number, role in enumerate(roles)}
         if roles:
             role_of = self._members.role_of
@@ -168,8 +170,8 @@ class Quorums:
     def of_gathering(self, gang: KnownGang) -> int | str:
         """How many are placed together as members with places say it now, or why it is not told.
 
-        That is an empty text where a member is in no gang any more. Raises EngineError where there
-        is no decision.
+        With fewer members, fewer of a role may be needed, too. An empty text says that a member is
+        in no gang any more. Raises EngineError where there is no decision.
         """
         self._read(gang, gang.keys, self._attempts.aside)
         told = [gang.numbers[uid][1] for uid in gang.keys if uid in gang.numbers]
@@ -179,8 +181,13 @@ class Quorums:
         known = [number for number in told if isinstance(number, int)]
         if not known or (call := next((c for c in calls if c is not None), None)) is None:
             return gang.quorum
-        pods = [self._pods.pod(gang.keys[uid]) for uid in gang.holds]
-        return self._still_wanted(call, gang.name, max(known), [p for p in pods if p is not None])
+        pods = [pod for key in gang.keys.values() if (pod := self._pods.pod(key)) is not None]
+        held = [pod for pod in pods if pod.uid in gang.holds]
+        number = self._still_wanted(call, gang.name, max(known), held)
+        if number < gang.quorum:
+            roles = enumerate(self.roles(call, gang.name, pods))
+            gang.roles = {role: min(gang.roles[role], each.needed) for role, each in roles}
+        return number
 
     def said(self, call: VerbCall, name: GangName) -> int | str:
         """The number that the pod of a call says, or why that cannot be told."""

@@ -219,6 +219,33 @@ def test_numbers_that_are_computed(role: str, number: str, said: str) -> None:
     assert said in answer if said else answer == ["n1"]
 
 
+def test_the_member_that_says_the_largest_number_says_the_roles() -> None:
+    """Whoever is asked about."""
+    number = 'at least int(pod.labels["n"]) of pods where peer.labels["role"] == "worker"'
+    chief = 'at least 1 of pods where peer.labels["role"] == "chief"'
+    world = World(
+        {"n1": "8"}, gang=f'gang "g" {{ of pods by peer.labels["job"] {chief} {number} }}'
+    )
+    for name, role, n in (("a0", "chief", "1"), ("a1", "worker", "3"), ("a2", "x", "1")):
+        world.create(name, labels={"role": role, "n": n})
+    world.create("a3", labels={"role": "x", "n": "1"})
+    assert all("1 of 3 members with" in world.ask(name) for name in ("a0", "a1", "a2"))
+
+
+def test_fewer_of_a_role_are_needed_while_members_are_held() -> None:
+    """So the gang is complete."""
+    number = 'at least int(pod.labels["n"]) of pods where peer.labels["role"] == "worker"'
+    world = World({"n1": "8"}, gang=f'gang "g" {{ of pods by peer.labels["job"] {number} }}')
+    labels = {"job": "a", "role": "worker", "n": "3"}
+    world.create("a0", "a1", "a2", labels=labels)
+    assert world.place("a0")
+    assert world.place("a1")
+    for name in ("a0", "a1", "a2"):
+        world.relabel(name, {**labels, "n": "2"})
+    world.gangs.review()
+    assert world.ended == {"a0": "", "a1": ""}
+
+
 def test_a_held_member_with_another_role_ends_its_gang() -> None:
     """The gang would be bound without a chief, else."""
     world = World({"n1": "4"}, gang=ROLES)
