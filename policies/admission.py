@@ -6,7 +6,7 @@ process of its own; `Examiner` then compares the result with the other policies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -124,8 +124,6 @@ class _Head(msgspec.Struct):
     refused: str = ""
 
 
-# The enforcement modes whose pods do not wait for a valid version.
-MILD = ("Audit", "BestEffort")
 _MORE_ROOM = "delete policies or ConfigMaps of the namespace, or make them smaller"
 # The most bytes of what a refused object says besides its rules.
 _MOST_OF_HEAD = 4096
@@ -155,7 +153,7 @@ def refusal(raw: bytes) -> str:
 def check_stored(name: str, raw: bytes, schema: Schema, *, has_hints: bool = True) -> StoredObject:
     """Checks the JSON of a stored object as `check_object` does."""
     if why := refusal(raw):
-        return unchecked_object(name, raw, schema, why, _MORE_ROOM, MILD)
+        return unchecked_object(name, raw, schema, why, _MORE_ROOM)
     checked = check_object(name, raw, schema, stored=True, has_hints=has_hints)
     if checked.manifest is None or checked.holds:
         return StoredObject(checked)
@@ -208,11 +206,12 @@ def of_another(name: str, raw: bytes, other: StoredObject) -> StoredObject | Non
 
 
 def unchecked_object(
-    name: str, raw: bytes, schema: Schema, message: str, hint: str, mild: Collection[str]
+    name: str, raw: bytes, schema: Schema, message: str, hint: str, *, is_late: bool = False
 ) -> StoredObject:
     """A stored object whose check was stopped: its rules are not read, and have an error.
 
-    The pods of a policy wait for it, unless that ignores failures or has one of the `mild` modes.
+    The pods of a policy wait for it, unless that ignores failures or has a mild mode. While a check
+    `is_late`, best effort is none.
     """
     value = msgspec.json.decode(raw)
     match value:
@@ -226,10 +225,10 @@ def unchecked_object(
     if manifest is None:
         return stopped
     spec = manifest.spec
+    mild = ("Audit",) if is_late else ("Audit", "BestEffort")
     is_mild = spec.failurePolicy == "Ignore" or spec.enforcementMode in mild
     refusing = () if is_mild else _policies(name, selecting(manifest), schema)
     file = replace(stopped.checked.file, refusing=refusing)
-    is_late = "BestEffort" not in mild
     return _with_remembered(name, CheckedObject(manifest, file, is_late), manifest, schema)
 
 

@@ -19,8 +19,10 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from itertools import chain
 from typing import Any, Literal
@@ -93,13 +95,14 @@ def same_answers(exchanges: Sequence[Exchange], _: Sequence[ReceivedBinding]) ->
 
 
 def known_names(each: Exchange) -> Iterator[str]:
-    """Accepted names are names of the request (C19)."""
-    return _strangers(each, accepted(each), "accepted")
-
-
-def known_failed(each: Exchange) -> Iterator[str]:
-    """Rejected names are names of the request."""
-    return _strangers(each, rejected(each.value), "rejected")
+    """The names in an answer are names of the request (C19)."""
+    known = set(requested(each.request))
+    hosts = [host for host, _ in _scores(each.value)]
+    parts = {"accepted": accepted(each), "rejected": rejected(each.value), "a host": hosts}
+    for what, names in parts.items():
+        for name in names:
+            if name not in known:
+                yield f"`{name}` is {what} and is not in the request"
 
 
 def same_objects(each: Exchange) -> Iterator[str]:
@@ -173,11 +176,6 @@ def in_range(each: Exchange) -> Iterator[str]:
     for host, score in _scores(each.value):
         if not 0 <= (score or 0) <= _MOST_POINTS:
             yield f"the score of `{host}` is {score}"
-
-
-def known_hosts(each: Exchange) -> Iterator[str]:
-    """Hosts are nodes of the request."""
-    return _strangers(each, (host for host, _ in _scores(each.value)), "a host")
 
 
 def every_host_once(each: Exchange) -> Iterator[str]:
@@ -321,12 +319,6 @@ def _name_of(node: Json) -> str:
     return str(member(member(node, "metadata"), "name"))
 
 
-def _strangers(each: Exchange, names: Iterable[str], what: str) -> Iterator[str]:
-    """The names in an answer that the request does not have."""
-    known = set(requested(each.request))
-    return (f"`{name}` is {what} and is not in the request" for name in names if name not in known)
-
-
 def _difference(sent: Any, back: Any, path: str = "") -> str:
     """The path of the first field that differs; absent, empty and zero are the same, as in Go."""
     if _is_zero(sent) and _is_zero(back):
@@ -401,8 +393,8 @@ def refused(exchanges: Sequence[Exchange], _: Sequence[ReceivedBinding]) -> Iter
 
 
 _OF_EACH = (
-    *(answered, no_error, known_names, known_failed, same_objects, accepted_are_named, disjoint),
-    *(complete, reasons, unresolvable, in_range, known_hosts, every_host_once),
+    *(answered, no_error, known_names, same_objects, accepted_are_named, disjoint),
+    *(complete, reasons, unresolvable, in_range, every_host_once),
     *(meta_victims, known_candidates, no_nulls, victims_left, victims_in_order, violations_kept),
 )
 _OF_ALL: Sequence[tuple[str, Expectation]] = (
@@ -430,12 +422,10 @@ _ANSWERS = "C1"
 class CaseResult:
     """Result of a case, and why it did not hold."""
 
-    name: str
-    verb: str
+    case: Case
     result: Result
-    pod: str = ""
     reason: str = ""
-    why: str = ""
+    pod: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,17 +452,17 @@ class ContractResult:
         """A case of a report for each case, or one for the line."""
         for case in self.cases:
             lacks = case.reason if case.result == "not applicable" else ""
-            name = f"{case.name} ({case.pod})" if case.pod else case.name
+            name = f"{case.case.name} ({case.pod})" if case.pod else case.case.name
             yield ReportCase(f"{self.id} {self.says}", name, self._findings(case, url), lacks)
         if not self.cases:
             yield ReportCase(f"{self.id} {self.says}", self.says, skipped=self.reason)
 
-    def _findings(self, case: CaseResult, url: str) -> list[FieldFinding]:
-        if case.result not in _SEVERITIES:
+    def _findings(self, found: CaseResult, url: str) -> list[FieldFinding]:
+        if (severity := _SEVERITIES.get(found.result)) is None:
             return []
-        message = f"{case.name}: {case.reason}"
-        found = Diagnostic(self.id, _SEVERITIES[case.result], message, NO_SPAN, notes=(case.why,))
-        return [(found, FieldPlace(url, 0, f"{case.verb} about {case.pod}"))]
+        case, message = found.case, f"{found.case.name}: {found.reason}"
+        said = Diagnostic(self.id, severity, message, NO_SPAN, notes=(case.why,))
+        return [(said, FieldPlace(url, 0, f"{case.ask} about {found.pod}"))]
 
 
 def counts(results: Iterable[ContractResult]) -> str:
@@ -507,7 +497,7 @@ class Conformance:
         for verb in self.caller.paths:
             if verb != "bind":
                 plainest = Case("plain", verb, (), "")
-                request = body(plainest, self.cluster, self.cluster.pods[0], names=self.names)
+                request = self._body(plainest, self.cluster.pods[0])
                 problems = answered(await self.caller.ask(verb, request))
                 self._unanswered[verb] = next(problems, None)
         if only and any(self._unanswered.values()):
@@ -528,7 +518,7 @@ class Conformance:
             if contract.id != _ANSWERS and self._unanswered.get(case.ask):
                 reason = f"`{case.ask}` is not answered, see {_ANSWERS}"
             if reason:
-                found.append(CaseResult(case.name, case.ask, "not applicable", reason=reason))
+                found.append(CaseResult(case, "not applicable", reason))
                 continue
             pods = self.cluster.pods if case.way in ("once", "repeated", "apart") else ()
             found += [await self._judged(case, pod) for pod in pods or self.cluster.pods[:1]]
@@ -556,14 +546,8 @@ class Conformance:
         # What Go does not decode fails the call, whatever the case is about.
         severity = "fail" if any(each.malformed for each in exchanges) else case.otherwise
         metadata = pod["metadata"]
-        return CaseResult(
-            case.name,
-            case.ask,
-            severity if reason else "pass",
-            f"{metadata.get('namespace', 'default')}/{metadata['name']}",
-            reason,
-            case.why if reason else "",
-        )
+        name = f"{metadata.get('namespace', 'default')}/{metadata['name']}"
+        return CaseResult(case, severity if reason else "pass", reason, name)
 
     async def _exchanges(
         self, case: Case, pod: Json
@@ -571,31 +555,26 @@ class Conformance:
         """The calls of a case, and the Bindings that came meanwhile."""
         if case.ask == "bind":
             return await self._bind(case, pod)
-        ask = self.caller.ask
-        request = body(case, self.cluster, pod, names=self.names)
-        match case.way:
-            case "once":
-                return [await ask(case.ask, request)], ()
-            case "repeated":
-                return [await ask(case.ask, request) for _ in range(case.times)], ()
-            case "apart":
-                every = [request, *_one_by_one(request)]
-                return [await ask(case.ask, each) for each in every], ()
-            case "at-once":
-                calls = (ask(case.ask, request) for _ in range(case.times))
-                return list(await asyncio.gather(*calls)), ()
-            case "text":
-                await ask(case.ask, case.text.encode())
-                return [await ask(case.ask, request)], ()
-            case "slow":
-                async with slow_clients(self.caller, case.ask, request):
-                    return [await ask(case.ask, request)], ()
-            case "broken":
-                await broken_clients(self.caller, case.ask, request)
-                return [await ask(case.ask, request)], ()
-            case "idle":
-                seconds = self.idle_seconds
-                return [await idle_client(self.caller, case.ask, request, seconds)], ()
+        ask, request = partial(self.caller.ask, case.ask), self._body(case, pod)
+        requests = [request]
+        if case.way in ("repeated", "at-once"):
+            requests *= case.times
+        elif case.way == "apart":
+            requests += _one_by_one(request)
+        elif case.way == "text":
+            await ask(case.text.encode())
+        elif case.way == "broken":
+            await broken_clients(self.caller, case.ask, request)
+        elif case.way == "idle":
+            return [await idle_client(self.caller, case.ask, request, self.idle_seconds)], ()
+        if case.way == "at-once":
+            return await asyncio.gather(*map(ask, requests)), ()
+        slow = slow_clients(self.caller, case.ask, request) if case.way == "slow" else nullcontext()
+        async with slow:
+            return [await ask(each) for each in requests], ()
+
+    def _body(self, case: Case, pod: Json) -> Json:
+        return body(case, self.cluster, pod, names=self.names)
 
     async def _bind(
         self, case: Case, like: Json
@@ -613,7 +592,7 @@ class Conformance:
         self.api.add_pod({"kind": "Pod", "apiVersion": "v1", **pod})
         await asyncio.sleep(self.seen_seconds)
         before = len(self.api.bindings)
-        request = body(case, self.cluster, pod, names=self.names)
+        request = self._body(case, pod)
         requests = [request] * (case.times if case.way == "repeated" else 1)
         if case.way == "apart":
             other = self.cluster.first(2)[1]["metadata"]["name"]
@@ -628,9 +607,8 @@ class Conformance:
 
 def _one_by_one(request: Json) -> Iterator[Json]:
     """The request about each of its nodes alone."""
-    if request["NodeNames"] is not None:
-        for name in request["NodeNames"]:
-            yield request | {"NodeNames": [name]}
-    else:
-        for node in request["Nodes"]["items"]:
-            yield request | {"Nodes": request["Nodes"] | {"items": [node]}}
+    nodes = request["Nodes"]
+    for name in request["NodeNames"] or ():
+        yield request | {"NodeNames": [name]}
+    for node in nodes["items"] if nodes is not None else ():
+        yield request | {"Nodes": nodes | {"items": [node]}}

@@ -38,7 +38,6 @@ from grammar.messages.texts import named, shown
 from grammar.tree.policy import Policy
 from grammar.tree.source import Source
 from policies.admission import (
-    MILD,
     StoredObject,
     check_stored,
     likeness,
@@ -157,8 +156,6 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 300.0
 _WAITING = "its turn to be checked has not come yet"
 _BUSY = "wait: this namespace or the cluster has many changed policies"
 _AGAIN = "wait: it is checked again"
-# The enforcement mode whose pods do not wait for a version that is late; see MILD.
-_LATE_MILD = ("Audit",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,8 +391,8 @@ class Objects(Checks[bytes, StoredObject]):
     ) -> tuple[StoredObject, bool]:
         schema = self._process.schema
         try:
-            mild = _LATE_MILD if is_late else MILD
-            reading = unchecked_object, name, text, schema, message, hint, mild
+            check = partial(unchecked_object, is_late=is_late)
+            reading = check, name, text, schema, message, hint
             return self._process.run(_CHECK_SECONDS, *reading), True
         except CheckLimitError:
             return stopped_object(name, message, hint), True

@@ -120,7 +120,7 @@ async def test_a_defect_is_found(
 ) -> None:
     found = await held(aiohttp_server, names=names, only=[line], defects=defects)
     assert faulty(found) == {line: result}
-    assert all(case.reason and case.why for case in found[line].cases if case.result == result)
+    assert all(case.reason and case.case.why for case in found[line].cases if case.result == result)
 
 
 @pytest.mark.parametrize(
