@@ -34,13 +34,11 @@ import msgspec
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
-    PublicFormat,
     load_pem_private_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -135,13 +133,9 @@ def _pair(certificates: Sequence[x509.Certificate], pem: bytes) -> _Pair | None:
         return None
     if not certificates or not isinstance(key, ec.EllipticCurvePrivateKey):
         return None
-    if _public(key.public_key()) != _public(certificates[0].public_key()):
+    if key.public_key() != certificates[0].public_key():
         return None
     return _Pair(certificates[0], key)
-
-
-def _public(key: CertificatePublicKeyTypes) -> bytes:
-    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
 def _names(certificate: x509.Certificate) -> set[str]:
@@ -179,49 +173,45 @@ def _new_ca(now: datetime) -> _Pair:
     key = ec.generate_private_key(ec.SECP256R1())
     # Clients tell CAs of one bundle apart by their names.
     name = _named(f"placet-ca-{now:%Y%m%d%H%M%S}")
-    builder = (
-        _builder(name, name, key.public_key(), now, now + CA_LIFE)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False
-        )
-    )
-    return _Pair(builder.sign(key, SHA256()), key)
+    usual = _builder(key, key, now, now + CA_LIFE, is_ca=True)
+    return _Pair(usual.subject_name(name).issuer_name(name).sign(key, SHA256()), key)
 
 
 def _new_serving(ca: _Pair, names: Sequence[str], now: datetime) -> _Pair:
     key = ec.generate_private_key(ec.SECP256R1())
     # A certificate must not outlive the one that vouches for it.
     ends = min(now + LIFE, ca.certificate.not_valid_after_utc)
-    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.key.public_key())
     builder = (
-        _builder(_named("placet"), ca.certificate.subject, key.public_key(), now, ends)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
+        _builder(key, ca.key, now, ends, is_ca=False)
+        .subject_name(_named("placet"))
+        .issuer_name(ca.certificate.subject)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectAlternativeName([*map(_general, names)]), critical=False)
-        .add_extension(issuer, critical=False)
     )
     return _Pair(builder.sign(ca.key, SHA256()), key)
 
 
 def _builder(
-    subject: x509.Name,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePublicKey,
+    key: ec.EllipticCurvePrivateKey,
+    signer: ec.EllipticCurvePrivateKey,
     now: datetime,
     ends: datetime,
+    *,
+    is_ca: bool,
 ) -> x509.CertificateBuilder:
+    """What both certificates have beside their names."""
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    constraints = x509.BasicConstraints(ca=is_ca, path_length=0 if is_ca else None)
     return (
         x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
+        .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _SKEW)
         .not_valid_after(ends)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(issuer, critical=False)
+        .add_extension(constraints, critical=True)
+        .add_extension(_usage(signs_certificates=is_ca), critical=True)
     )
 
 
