@@ -115,13 +115,13 @@ _UNASKED = 0.2
 @cache
 def _weighed() -> tuple[tuple[Recipe, dict[str, float]], ...]:
     """The recipes with the weights of their words."""
-    return tuple((recipe, _weights(recipe)) for recipe in recipes())
-
-
-def _weights(recipe: Recipe) -> dict[str, float]:
-    weights: dict[str, float] = dict.fromkeys(_terms(recipe.policy), _OF_TEXT)
-    weights |= dict.fromkeys(_terms(recipe.words), _OF_COMMENT)
-    return weights | dict.fromkeys(_terms(f"{recipe.wish} {recipe.name}"), _OF_WISH)
+    found: list[tuple[Recipe, dict[str, float]]] = []
+    for recipe in recipes():
+        weights = dict.fromkeys(_terms(recipe.policy), _OF_TEXT)
+        weights |= dict.fromkeys(_terms(recipe.words), _OF_COMMENT)
+        weights |= dict.fromkeys(_terms(f"{recipe.wish} {recipe.name}"), _OF_WISH)
+        found.append((recipe, weights))
+    return tuple(found)
 
 
 def _terms(text: str) -> list[str]:
@@ -145,30 +145,21 @@ def _stem(word: str) -> str:
 
 
 def _of_wishes() -> list[Recipe]:
+    """The recipes of files: each is a comment with words, a policy, and tests."""
     found: list[Recipe] = []
     folder = files("policies").joinpath("recipes")
-    for path in sorted(folder.iterdir(), key=lambda p: p.name):
-        if path.name.endswith(".policy"):
-            found += _in_file(path.read_text(encoding="utf-8"))
+    paths = (path for path in folder.iterdir() if path.name.endswith(".policy"))
+    for path in sorted(paths, key=lambda p: p.name):
+        for part in re.split(rf"(?m)^(?={_WORDS})", path.read_text(encoding="utf-8"))[1:]:
+            first, _, rest = part.partition("\n")
+            policy, separator, tests = rest.strip().partition("\ntest ")
+            tests = f"test {tests}\n" if separator else ""
+            file, wrong = parse_file(Source("recipe", policy.strip()))
+            assert not wrong, wrong
+            (parsed,) = file.policies
+            words = first.removeprefix(_WORDS).strip()
+            found.append(Recipe(parsed.name, _description(parsed), policy.strip(), tests, words))
     return found
-
-
-def _in_file(text: str) -> list[Recipe]:
-    """The recipes of a file: each is a comment with words, a policy, and tests."""
-    found: list[Recipe] = []
-    for part in re.split(rf"(?m)^(?={_WORDS})", text)[1:]:
-        first, _, rest = part.partition("\n")
-        policy, separator, tests = rest.strip().partition("\ntest ")
-        tests = f"test {tests}\n" if separator else ""
-        found.append(_recipe(policy.strip(), tests, first.removeprefix(_WORDS).strip()))
-    return found
-
-
-def _recipe(policy: str, tests: str, words: str) -> Recipe:
-    file, found = parse_file(Source("recipe", policy))
-    assert not found, found
-    parsed = file.policies[0]
-    return Recipe(parsed.name, _description(parsed), policy, tests, words)
 
 
 def _description(policy: Policy) -> str:

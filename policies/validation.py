@@ -329,12 +329,10 @@ class Validator:
         self, sources: Sequence[Source], objects: Sequence[CheckedFile] = ()
     ) -> Validation:
         """Checks each file by itself, then names and `use` over all files and objects."""
-        self._known = {s: self._known.get(s) or self._checked(s) for s in sources}
+        by = self._schema, self._cost_limit
+        self._known = {s: self._known.get(s) or check_source(s, *by) for s in sources}
         files = tuple(_unique((*(self._known[s] for s in sources), *objects)))
         return Validation(self._with_uses(files))
-
-    def _checked(self, source: Source) -> CheckedFile:
-        return check_source(source, self._schema, self._cost_limit)
 
     def _with_uses(self, files: tuple[CheckedFile, ...]) -> tuple[CheckedFile, ...]:
         """The files, with each policy resolved."""

@@ -9,7 +9,7 @@ from logging import Logger
 from typing import TypeVar
 
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
+from aiohttp.typedefs import Middleware
 
 from server.admission.webhooks import AdmissionWebhooks, WebhookParts
 from server.call import LimitedLog
@@ -94,7 +94,10 @@ def create_app(parts: AppParts) -> web.Application:
         guards = [access(settings.tls.client_names, OPEN_PATHS, READING_PATHS)]
     else:
         at_once = _by_path({name: answerer.at_once(name, verb) for name, verb in prompt.items()})
-    routes = {path: _post(path, recorder.handler(*verb)) for path, verb in verbs.items()}
+    routes = {
+        path: web.post(path, recorder.handler(*verb), expect_handler=_ask_later)
+        for path, verb in verbs.items()
+    }
     app = web.Application(middlewares=[plain_errors, *guards])
     app[CONNECTIONS] = Connections(settings, budget, metrics, limited, at_once)
     app.add_routes(routes.values())
@@ -115,11 +118,6 @@ def _verbs(parts: AppParts, queue: DecisionQueue) -> tuple[Mapping[str, Verb], M
         "prioritize": PrioritizeVerb(decider, answered, fragments),
     }
     return prompt, {"preempt": PreemptVerb(decider, queue), "bind": BindVerb(parts.binder)}
-
-
-def _post(path: str, handler: Handler) -> web.RouteDef:
-    """The route of a path, whose body is asked for by its reader, and not by aiohttp."""
-    return web.post(path, handler, expect_handler=_ask_later)
 
 
 def _by_path(verbs: Mapping[str, Value]) -> Mapping[str, Value]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from cli.command import OUTPUT, CommandError, flags_of
 from cli.console import Part, put, put_document, table
 from cli.replicas import replicas
 from cli.replicas.replicas import Replica
-from engine.decision.audit_log import AuditedPod, PolicyAudits
+from engine.decision.audit_log import PolicyAudits
 from engine.facts import PartOf
 from grammar.messages.texts import counted
 
@@ -48,7 +48,10 @@ def run(args: argparse.Namespace) -> int:
 def _policy(policy: str, found: Sequence[PolicyAudits], namespace: str | None) -> Iterator[Part]:
     """A policy as the replicas know it: a sentence, and its pods."""
     since = min(each.since for each in found)
-    pods = _pods(found, namespace)
+    # Each pod that one of them knows once, the newest first.
+    every = {pod.uid: pod for each in found for pod in each.pods}.values()
+    wanted = [pod for pod in every if namespace in (None, pod.pod.partition("/")[0])]
+    pods = sorted(wanted, key=lambda pod: pod.at, reverse=True)
     waiting = [pod for pod in pods if pod.wouldWait]
     # Of pods that are forgotten the numbers are left.
     whole = found if namespace is None else ()
@@ -73,10 +76,3 @@ def _policy(policy: str, found: Sequence[PolicyAudits], namespace: str | None) -
     yield table("pod", "of", "would have", "by", "nodes", "since", "is on", rows=rows)
     if len(pods) > _MOST_ROWS:
         yield f"{len(pods) - _MOST_ROWS} others are in: placet audit {policy} -o json"
-
-
-def _pods(found: Iterable[PolicyAudits], namespace: str | None) -> Sequence[AuditedPod]:
-    """The pods that one of the replicas knows, each once, the newest first."""
-    every = {pod.uid: pod for each in found for pod in each.pods}.values()
-    wanted = [p for p in every if namespace in (None, p.pod.partition("/")[0])]
-    return sorted(wanted, key=lambda pod: pod.at, reverse=True)

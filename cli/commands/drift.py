@@ -103,7 +103,11 @@ def _parts(found: DriftDocument) -> Iterator[Part]:
         yield ""
         yield table("policy", "clause", "kind", "pods", "moved", "stuck", "since", rows=rows)
         yield ""
-        yield _pods(found.pods[:_MOST_ROWS])
+        broken = []
+        for pod in found.pods[:_MOST_ROWS]:
+            clauses = lines(f"{each.policy}: {each.clause}" for each in pod.clauses)
+            broken.append((pod.order, pod.pod, pod.node, clauses, _place(pod)))
+        yield table("order", "pod", "is on", "breaks", "would go to", rows=broken)
         if len(found.pods) > _MOST_ROWS:
             yield f"{len(found.pods) - _MOST_ROWS} others are in: placet drift -o json"
     for repair in found.repairs:
@@ -113,12 +117,6 @@ def _parts(found: DriftDocument) -> Iterator[Part]:
         yield f"{counted(found.more, 'pod')} were not looked at after these"
     for text in found.skipped:
         yield f"not looked at: {text}"
-
-
-def _pods(pods: Sequence[DriftedPod]) -> Part:
-    broken = (lines(f"{each.policy}: {each.clause}" for each in pod.clauses) for pod in pods)
-    rows = [(p.order, p.pod, p.node, b, _place(p)) for p, b in zip(pods, broken, strict=True)]
-    return table("order", "pod", "is on", "breaks", "would go to", rows=rows)
 
 
 def _place(pod: DriftedPod) -> str:

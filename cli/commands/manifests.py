@@ -39,21 +39,16 @@ def run(args: argparse.Namespace) -> int:
     if args.image:
         text = _IMAGE.sub(lambda found: f"{found[1]}{args.image}", text)
     # Whoever applies the output gets all of it, or nothing.
-    rights = _rights(args.policies) if args.policies else ""
+    if args.policies:
+        # Most calls need neither the language nor the server.
+        from cli.world import read_policies  # noqa: PLC0415
+        from grammar.meaning.schema import load_schema  # noqa: PLC0415
+
+        tables = read_policies(args.policies, load_schema()).registry.tables.values()
+        for each in data_rights((table.source for table in tables), _ACCOUNT, _NAMESPACE):
+            text += f"---\n{yaml.safe_dump(each, sort_keys=False)}"
     print(text, end="")
-    print(rights, end="")
     return Exit.OK
-
-
-def _rights(paths: list[Path]) -> str:
-    """The manifests of the rights for data. Raises CommandError."""
-    # Most calls need neither the language nor the server.
-    from cli.world import read_policies  # noqa: PLC0415
-    from grammar.meaning.schema import load_schema  # noqa: PLC0415
-
-    tables = read_policies(paths, load_schema()).registry.tables.values()
-    rights = data_rights((table.source for table in tables), _ACCOUNT, _NAMESPACE)
-    return "".join(f"---\n{yaml.safe_dump(each, sort_keys=False)}" for each in rights)
 
 
 # ---- the rights for what policies declare: kinds of objects, ConfigMaps and metrics of nodes

@@ -11,7 +11,6 @@ from cli.console import Part, put_answer, table
 from cli.explanation import row_table
 from cli.replicas import replicas
 from cli.replicas.replicas import Replica
-from engine.facts import Facts
 from grammar.messages.texts import counted, named
 from server.answers import ReplicaStatus, WatchedResource
 
@@ -50,7 +49,8 @@ def _status(found: ReplicaStatus) -> Iterator[Part]:
     yield from _policies_in_force(found)
     if found.cluster is not None:
         yield from _informers(found.cluster.resources)
-    yield from _facts(found.facts)
+    for name, rows in found.facts.items():
+        yield from (name, row_table(rows), "")
     yield from _in_flight(found)
 
 
@@ -92,14 +92,6 @@ def _informers(resources: Mapping[str, WatchedResource]) -> Iterator[Part]:
         rows.append((name, each.objects, synced, silent, each.failure))
     yield table("informer", "objects", "synced", "silent", "failure", rows=rows, right=("silent",))
     yield ""
-
-
-def _facts(facts: Facts) -> Iterator[Part]:
-    """A table for each fact of a capability, with the columns of all rows."""
-    for name, found in facts.items():
-        yield name
-        yield row_table(found)
-        yield ""
 
 
 def _in_flight(found: ReplicaStatus) -> Iterator[Part]:

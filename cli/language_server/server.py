@@ -116,7 +116,7 @@ class PolicyServer:
         handlers: list[tuple[str, Callable[..., object], object]] = [
             (types.TEXT_DOCUMENT_DID_OPEN, self._opened, None),
             (types.TEXT_DOCUMENT_DID_CHANGE, self._changed, None),
-            (types.TEXT_DOCUMENT_DID_SAVE, self._saved, None),
+            (types.TEXT_DOCUMENT_DID_SAVE, lambda _: self._check(), None),
             (types.TEXT_DOCUMENT_DID_CLOSE, self._closed, None),
             (types.TEXT_DOCUMENT_COMPLETION, self._complete, triggers),
             (types.TEXT_DOCUMENT_HOVER, self._hover, None),
@@ -144,9 +144,6 @@ class PolicyServer:
             self._pending.cancel()
         loop = asyncio.get_running_loop()
         self._pending = loop.call_later(_PAUSE_SECONDS, self._check)
-
-    def _saved(self, _: types.DidSaveTextDocumentParams) -> None:
-        self._check()
 
     def _closed(self, params: types.DidCloseTextDocumentParams) -> None:
         path = _path(params.text_document.uri)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 
 from engine.clauses.gang import GangProgram
 from engine.facts import Facts, PartOf
@@ -98,15 +97,12 @@ def gang_facts(policies: Sequence[str], known: Known) -> Facts:
             }
             for gang, seconds in ranked[:_MOST_NAMED]
         ],
-        "held pods": list(islice(_held(ranked), _MOST_NAMED)),
+        "held pods": [
+            {"pod": gang.keys[uid], "gang": gang.shown, "node": gang.places[uid]}
+            for gang, _ in ranked
+            for uid in gang.holds
+        ][:_MOST_NAMED],
     }
-
-
-def _held(ranked: Known) -> Iterator[Mapping[str, str]]:
-    """The members that are held, each with its node."""
-    for gang, _ in ranked:
-        for uid in gang.holds:
-            yield {"pod": gang.keys[uid], "gang": gang.shown, "node": gang.places[uid]}
 
 
 def _state(gang: KnownGang) -> str:

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from engine.cluster.client import Api, path_of
-from engine.enforced import EnforcedPolicies
 from engine.errors import ApiError, ApiUnreachableError, BriefWaitError, why
 from engine.objects.api_types import ListMeta
 from engine.objects.decoding import revision_of
@@ -110,7 +109,8 @@ class PolicyFirst:
         ]
         wanted = {name: generation for each, _ in lists for name, generation in each.items()}
         for _ in range(_MOST_LOOKS):
-            if _has(site.enforced(), wanted):
+            known = site.enforced().objects
+            if all(n in known and _generation(known[n]) >= wanted[n] for n in wanted):
                 # The first list knows of nothing that came after it.
                 self._known[namespace] = max(self._known.get(namespace, 0), lists[0][1])
                 return
@@ -118,25 +118,15 @@ class PolicyFirst:
             await asyncio.sleep(_PAUSE_SECONDS)
 
 
-def _has(enforced: EnforcedPolicies, wanted: Mapping[str, int]) -> bool:
-    objects = enforced.objects
-    return all(
-        name in objects and _generation(objects[name]) >= generation
-        for name, generation in wanted.items()
-    )
-
-
 async def _list(api: Api, resource: str, namespace: str) -> tuple[Mapping[str, int], int]:
     """The generation of each policy, by name as the cache has it, and the version."""
     body = await api.request("GET", path_of(GROUP_PATH, resource, namespace))
     found = msgspec.json.decode(body, type=_PolicyList)
-    return dict(_named(resource, found)), revision_of(found.metadata.resourceVersion)
-
-
-def _named(resource: str, found: _PolicyList) -> Iterator[tuple[str, int]]:
-    for each in found.items:
-        where = f"{each.metadata.namespace}/" if each.metadata.namespace else ""
-        yield f"{resource}/{where}{each.metadata.name}", each.metadata.generation
+    generations = dict[str, int]()
+    for each in (item.metadata for item in found.items):
+        where = f"{each.namespace}/" if each.namespace else ""
+        generations[f"{resource}/{where}{each.name}"] = each.generation
+    return generations, revision_of(found.metadata.resourceVersion)
 
 
 def _generation(checked: CheckedObject) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TypeVar
@@ -95,14 +95,18 @@ class Repairer:
             name, repair = names.get(id(program), ""), program.repair
             if repair is not None and not repairs.blocks(program, repair, self._switched_off(name)):
                 await self._repair(name, program, repair, document)
-                self._tell_stops(name, program)
+                for each in repairs.states():
+                    if each.policy == program.address and each.stopped:
+                        self.cluster.tell(name, "Warning", "RepairStopped", "Repair", each.text)
 
     async def _repair(
         self, name: str, program: Program, repair: Repair, document: DriftDocument
     ) -> None:
         """Evicts pods that break a policy, as many as may be now."""
         repairs, reasons = self.repairs, Counter[str]()
-        for drifted in _of_policy(document, program):
+        for drifted in document.pods:
+            if not any(c.policy == program.address and c.is_alone for c in drifted.clauses):
+                continue
             await asyncio.sleep(0)
             reason = self._kept(drifted, repair)
             reason = reason or repairs.keeps(drifted, program, self.cluster.cache.snapshot())
@@ -220,20 +224,6 @@ class Repairer:
             except DeadlineExceededError:
                 await asyncio.sleep(_REST_SECONDS)
         raise DeadlineExceededError("its policies take too long")
-
-    # ---- what is said
-
-    def _tell_stops(self, name: str, program: Program) -> None:
-        for each in self.repairs.states():
-            if each.policy == program.address and each.stopped:
-                self.cluster.tell(name, "Warning", "RepairStopped", "Repair", each.text)
-
-
-def _of_policy(document: DriftDocument, program: Program) -> Iterator[DriftedPod]:
-    """The pods that break a clause of a policy each by itself."""
-    for pod in document.pods:
-        if any(c.policy == program.address and c.is_alone for c in pod.clauses):
-            yield pod
 
 
 def _refusal(error: ApiError) -> str:

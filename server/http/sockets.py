@@ -12,7 +12,7 @@ import ssl
 import struct
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -30,8 +30,6 @@ from server.http.health import Heartbeat, ReadinessCheck, health_routes
 from server.http.tls import Credentials
 from server.metrics.metrics import Metrics
 from server.settings import Settings
-
-RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 # The connections of a server of this application.
 CONNECTIONS = web.AppKey("CONNECTIONS", Connections)

@@ -15,7 +15,6 @@ from engine.cluster.binding import BindClient, Binding
 from grammar.values.named_formats import is_label, is_subdomain
 from server.call import CallRecord
 from server.errors import CallFailure, Outcome, RequestError
-from server.verbs.answering import Answer
 from server.verbs.filter import spelled
 from server.wire import BIND, decode
 
@@ -45,15 +44,11 @@ class BindVerb:
 
     binder: PodBinder | None
 
-    def decide(self, body: bytes, call: CallRecord) -> Answer:
+    async def decide(self, body: bytes, call: CallRecord) -> bytes:
         if self.binder is None:
             raise RequestError(_NOT_OFFERED, Outcome.UNSUPPORTED)
-        binding = decode_binding(body)
-        call.binds = binding
-        return self._bound(self.binder, binding, call)
-
-    async def _bound(self, binder: PodBinder, binding: Binding, call: CallRecord) -> bytes:
-        await binder.bind(binding, call.deadline, BindClient(call.ended, call.held_aside))
+        binding = call.binds = decode_binding(body)
+        await self.binder.bind(binding, call.deadline, BindClient(call.ended, call.held_aside))
         return encode_binding("")
 
     def refuse(self, failure: CallFailure) -> tuple[int, bytes]:
