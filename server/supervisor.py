@@ -100,11 +100,10 @@ class Supervisor:
 
     def checks(self) -> Sequence[ReadinessCheck]:
         """Readiness: a check for each task, which fails from a failure until the task runs on."""
-        steady = self.clock() - STEADY_SECONDS
         return [
             ReadinessCheck(
                 f"task/{each.name}",
-                "" if each.began is not None and each.began <= steady else each.failure,
+                "" if self._is_steady(each) else each.failure,
                 is_warning=not each.is_vital,
             )
             for each in self._running.values()
@@ -116,6 +115,10 @@ class Supervisor:
             each.name: TaskStatus(each.began is not None, each.restarts, each.failure)
             for each in self._running.values()
         }
+
+    def _is_steady(self, background: _Task) -> bool:
+        began = background.began
+        return began is not None and self.clock() - began >= STEADY_SECONDS
 
     async def _run(self, background: _Task) -> None:
         while True:
