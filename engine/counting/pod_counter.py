@@ -390,8 +390,8 @@ class PodCounter:
         if group := self.context.pod.own_group:
             # The members that have an offer are asked about again in the next placement.
             others = (self.pods.pod(name) for name in tally.waiting if name != self._key)
-            known = (pod for pod in others if pod is not None)
-            return sum(own_group(pod.namespace, pod.group) == group for pod in known)
+            members = (pod for pod in others if pod is not None)
+            return sum(own_group(pod.namespace, pod.group) == group for pod in members)
         idle = tally.idle - (there.waits and there.pod is not None and there.pod.is_idle)
         waiting = len(tally.waiting) - there.waits - idle
         if waiting <= 0:
