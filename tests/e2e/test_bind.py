@@ -246,7 +246,8 @@ def test_a_bind_may_take_longer_than_filter(
         cluster.wait_refused("third")
         time.sleep(HELD_SECONDS / 2)
         assert "held" not in cluster.placements()
-        assert "held" not in [each["regarding"]["name"] for each in cluster.events("Pod")]
+        events = [(each["regarding"]["name"], each["reason"]) for each in cluster.events("Pod")]
+        assert ("held", "FailedScheduling") not in events
         cluster.kubectl("-n", cluster.namespace, "annotate", "pod", "held", f"{READY_MARK}=true")
         assert cluster.wait_placed(["held"]) == {"held": "n1"}
 
