@@ -76,7 +76,7 @@ def test_elsewhere_there_is_no_line(
         ("drift --kubeconfig config", 30),
         ("doctor --kubeconfig config", 60),
         ("explain shop/a --kubeconfig config", 60),
-        ("doctor --probe scheduler.yaml", 7),
+        ("doctor --probe --url {} scheduler.yaml", 7),
     ],
 )
 def test_every_command_says_whom_it_waits_for(tmp_path: Path, command: str, seconds: int) -> None:

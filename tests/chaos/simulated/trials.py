@@ -548,6 +548,10 @@ class Trials(Play):
             bound = [key for key in keys if self._node_of(key)]
             if wanted is not None and len(bound) != wanted:
                 self._find("gang in part", f"{bound} bound, not {wanted}, after {what}")
+            for each in () if wanted is None else self._together.overruns():
+                self._find(each.kind, f"{each.text} after {what}")
+            # Without its policy or number a gang may be anywhere.
+            self._together.forget()
             self._did("ends of held gangs")
             self._delete_pods(self._names(keys))
             self._mend_nodes()
