@@ -14,6 +14,8 @@ import pytest
 
 from tests.support.kubeconfig_fields import ROWS, Fields, context, written, wrong
 
+pytestmark = pytest.mark.e2e
+
 Headers = list[tuple[str, str]]
 
 
