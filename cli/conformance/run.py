@@ -95,14 +95,14 @@ def same_answers(exchanges: Sequence[Exchange], _: Sequence[ReceivedBinding]) ->
 
 
 def known_names(each: Exchange) -> Iterator[str]:
-    """The names in an answer are names of the request (C19)."""
-    known = set(requested(each.request))
-    hosts = [host for host, _ in _scores(each.value)]
-    parts = {"accepted": accepted(each), "rejected": rejected(each.value), "a host": hosts}
-    for what, names in parts.items():
-        for name in names:
-            if name not in known:
-                yield f"`{name}` is {what} and is not in the request"
+    """Accepted names and hosts of scores are names of the request (C19)."""
+    yield from _strangers(each, "accepted", accepted(each))
+    yield from _strangers(each, "a host", [host for host, _ in _scores(each.value)])
+
+
+def known_failed(each: Exchange) -> Iterator[str]:
+    """Rejected names are names of the request (C24)."""
+    return _strangers(each, "rejected", rejected(each.value))
 
 
 def same_objects(each: Exchange) -> Iterator[str]:
@@ -319,6 +319,12 @@ def _name_of(node: Json) -> str:
     return str(member(member(node, "metadata"), "name"))
 
 
+def _strangers(each: Exchange, what: str, names: Iterable[str]) -> Iterator[str]:
+    """The names in an answer that the request does not have."""
+    known = set(requested(each.request))
+    return (f"`{name}` is {what} and is not in the request" for name in names if name not in known)
+
+
 def _difference(sent: Any, back: Any, path: str = "") -> str:
     """The path of the first field that differs; absent, empty and zero are the same, as in Go."""
     if _is_zero(sent) and _is_zero(back):
@@ -393,7 +399,7 @@ def refused(exchanges: Sequence[Exchange], _: Sequence[ReceivedBinding]) -> Iter
 
 
 _OF_EACH = (
-    *(answered, no_error, known_names, same_objects, accepted_are_named, disjoint),
+    *(answered, no_error, known_names, known_failed, same_objects, accepted_are_named, disjoint),
     *(complete, reasons, unresolvable, in_range, every_host_once),
     *(meta_victims, known_candidates, no_nulls, victims_left, victims_in_order, violations_kept),
 )
@@ -588,7 +594,7 @@ class Conformance:
         pod["metadata"] |= {"name": name, "uid": f"uid-of-{name}"}
         pod["spec"].pop("nodeName", None)
         if self.api is None:
-            return [await self.caller.ask("bind", body(case, self.cluster, pod, names=True))], ()
+            return [await self.caller.ask("bind", self._body(case, pod))], ()
         self.api.add_pod({"kind": "Pod", "apiVersion": "v1", **pod})
         await asyncio.sleep(self.seen_seconds)
         before = len(self.api.bindings)

@@ -162,6 +162,15 @@ def test_answers_are_decoded_by_the_types_of_go(verb: str, answer: str, malforme
     assert decoded(verb, answer.encode())[1] == malformed
 
 
+async def test_a_rejected_stranger_is_not_taken_for_an_accepted_one(
+    aiohttp_server: AiohttpServer,
+) -> None:
+    """kube-scheduler fails the attempt for the one, and does not look at the other."""
+    defects = {"filter": changed(FailedAndUnresolvableNodes={"who": "it is odd"})}
+    found = await held(aiohttp_server, names=True, only=["C19", "C24"], defects=defects)
+    assert faulty(found) == {"C24": "warn"}
+
+
 async def test_a_verb_without_answers_is_told_once(aiohttp_server: AiohttpServer) -> None:
     found = await held(aiohttp_server, names=True, defects={"filter": with_status(404)})
     assert faulty(found) == {"C1": "fail"}
