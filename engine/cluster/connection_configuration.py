@@ -88,31 +88,16 @@ def chosen_context(
 
 def _chosen(read: Sequence[Mapping[str, Any]], files: str, context: str | None) -> Context:
     """The context of the kubeconfigs that were read. Raises ClusterConfigurationError."""
-    if not any(read):
+    if not read:
         text = f"the kubeconfig `{files}` cannot be used: it is empty or no map"
         raise ClusterConfigurationError(text, _NAME_ONE)
     name = context if context is not None else _current(read)
-    for each in contexts(read):
-        if each.name == name:
-            return each
+    no_name = f"the kubeconfig `{files}` has no current context"
     hint = "`kubectl config get-contexts` lists them; choose one with `--context`"
-    if not name:
-        raise ClusterConfigurationError(f"the kubeconfig `{files}` has no current context", hint)
-    raise ClusterConfigurationError(f"there is no context `{name}` in `{files}`", hint)
-
-
-def contexts(files: Iterable[Mapping[str, Any]]) -> Iterator[Context]:
-    """The contexts of kubeconfigs; of one name the first counts."""
-    seen = set()
-    for item in _items(files, "contexts"):
-        match item:
-            case {"name": str() | int() as name, "context": {**inner}} if name not in seen:
-                seen.add(name)
-                parts = (str(inner.get(key) or "") for key in ("namespace", "cluster", "user"))
-                namespace, cluster, user = parts
-                yield Context(str(name), namespace or "default", cluster, user)
-            case _:
-                pass
+    error = f"there is no context `{name}` in `{files}`" if name else no_name
+    found = _named(read, "context", name, ClusterConfigurationError(error, hint))
+    namespace, cluster, user = (str(found.get(k) or "") for k in ("namespace", "cluster", "user"))
+    return Context(name, namespace or "default", cluster, user)
 
 
 def _items(files: Iterable[Mapping[str, Any]], key: str) -> Iterator[Any]:
@@ -181,8 +166,14 @@ def _used(
     read: Iterable[Mapping[Any, Any]], context: Context, what: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The cluster and the user of a context, with those credentials that kubectl would send."""
-    cluster = _named(read, "cluster", context.cluster, what)
-    user = _named(read, "user", context.user, what) if context.user else {}
+    hint = "add it, or choose another context with `--context`"
+
+    def named(kind: str, name: str) -> dict[str, Any]:
+        error = ClusterConfigurationError(f"{what} has no {kind} `{name}`", hint)
+        return _named(read, kind, name, error)
+
+    cluster = named("cluster", context.cluster)
+    user = named("user", context.user) if context.user else {}
     if not str(cluster.get("server")).startswith("https:"):
         # Others could read them on their way.
         user = {key: each for key, each in user.items() if key.startswith("as")}
@@ -194,20 +185,23 @@ def _used(
     return cluster, user
 
 
-def _named(read: Iterable[Mapping[Any, Any]], kind: str, name: str, what: str) -> dict[str, Any]:
-    """The first cluster or user of this name; what is empty is absent, as in client-go."""
+def _named(
+    read: Iterable[Mapping[Any, Any]], kind: str, name: str, error: ClusterConfigurationError
+) -> dict[str, Any]:
+    """The first context, cluster or user of this name; what is empty is absent, as in client-go."""
     for file in read:
         for item in _items([file], f"{kind}s"):
             match item:
                 case {"name": str() | int() as other, **rest} if str(other) == name:
-                    fields: Any = rest.get(kind) or {}
+                    fields = rest.get(kind) or {}
+                    if not isinstance(fields, dict):
+                        raise error
                     made = {key: each for key, each in fields.items() if each}
                     _make_absolute(made, file[_FOLDER])
                     return made
                 case _:
                     pass
-    hint = "add it, or choose another context with `--context`"
-    raise ClusterConfigurationError(f"{what} has no {kind} `{name}`", hint)
+    raise error
 
 
 def _make_absolute(part: dict[str, Any], folder: Path) -> None:
@@ -339,14 +333,13 @@ async def _from_files(files: str, context: str | None) -> Identity:
 def _check_addresses(configuration: Any, what: str) -> None:
     """Raises ClusterConfigurationError unless the server and its proxy are usable URLs."""
     host, proxy = configuration.host, configuration.proxy
-    problem = hint = ""
     if of_server(host) is None:
         problem = f"`{host}` is not the URL of a server" if host else "it names no `server`"
         hint = "correct `server` in the kubeconfig, as in `https://10.0.0.1:6443`"
-    elif proxy and of_server(proxy) is None:
+        raise ClusterConfigurationError(f"{what} cannot be used: {problem}", hint)
+    if proxy and of_server(proxy) is None:
         problem = f"the proxy `{proxy}` speaks neither `http` nor `https`"
         hint = "name such a proxy in `proxy-url`, which may be one that passes on to another"
-    if problem:
         raise ClusterConfigurationError(f"{what} cannot be used: {problem}", hint)
 
 

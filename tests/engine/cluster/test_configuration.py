@@ -185,6 +185,7 @@ def written(server: str = "server: 'https://a'", user: str = "token: t", name: s
         ("[a]", "cannot be used: it is empty or no map"),
         ("users: 3\ncurrent-context: c", "there is no context `c` in "),
         ("users: 3", "has no current context"),
+        ("contexts: [{name: c, context: 5}]\ncurrent-context: c", "there is no context `c` in "),
         (written(name="x"), "has no user `u`"),
         (written("insecure-skip-tls-verify: true"), "cannot be used: it names no `server`"),
         (written("server: 127.0.0.1:6443"), "`127.0.0.1:6443` is not the URL of a server"),
