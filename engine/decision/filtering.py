@@ -29,7 +29,6 @@ from engine.program.columns import ByKind, Freshness, KindsOf, Moments, grown, n
 from engine.program.frame import Evaluation, Frame
 from engine.program.policy_time import CallTime
 from engine.program.program import FilterProgram
-from engine.program.tables import NoRowError
 from grammar.messages.texts import shown
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.time import NEVER
@@ -434,9 +433,7 @@ def judge(clause: FilterProgram, frame: Frame) -> Rejection | None:
                 return Rejection(clause)
         except MissingError as error:
             if not clause.passes_missing:
-                return Rejection(
-                    clause, lacks=error.reason if isinstance(error, NoRowError) else ""
-                )
+                return Rejection(clause, lacks=error.reason)
         except EvaluationError as error:
             if not clause.ignores_errors:
                 return Rejection(clause, shown(str(error)))

@@ -101,17 +101,6 @@ def is_row(value: object) -> TypeGuard[Row]:
     return type(value).__name__.startswith(ROW)
 
 
-class NoRowError(MissingError):
-    """Error of a table that has no row for a key, or only one that is too old.
-
-    `reason` is the same for all keys of a table.
-    """
-
-    def __init__(self, text: str, reason: str) -> None:
-        super().__init__(text)
-        self.reason = reason
-
-
 class LiveRows(Mapping[str, Any]):
     """The rows of a table that are not stale at the time of a frame, which learns how long."""
 
@@ -124,11 +113,11 @@ class LiveRows(Mapping[str, Any]):
     def __getitem__(self, key: str) -> Any:
         row, name = self._table.rows.get(key), f"data.{self._table.spec.name}"
         if row is None:
-            raise NoRowError(f"there is no row `{key}` in `{name}`", f"no row in `{name}`")
+            raise MissingError(f"there is no row `{key}` in `{name}`", f"no row in `{name}`")
         if not self._holds(row):
             age = Duration(self._frame.now.nanos - row.time.nanos)
             text = f"the row `{key}` of `{name}` is stale: it is {age} old"
-            raise NoRowError(text, f"only a stale row in `{name}`")
+            raise MissingError(text, f"only a stale row in `{name}`")
         return row
 
     def __iter__(self) -> Iterator[str]:
@@ -162,7 +151,9 @@ def read_table(data: Data) -> Evaluate:
     def run(frame: Frame) -> object:
         table = frame.tables.get(digest)
         if table is None:
-            raise NoRowError(f"there are no rows of `data.{name}` yet", f"no rows in `data.{name}`")
+            raise MissingError(
+                f"there are no rows of `data.{name}` yet", f"no rows in `data.{name}`"
+            )
         return LiveRows(table, frame)
 
     return run

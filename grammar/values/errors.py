@@ -10,7 +10,14 @@ class EvaluationError(Exception):
 
 
 class MissingError(EvaluationError):
-    """A missing key or optional field: CEL's "no such key"."""
+    """A missing key or optional field: CEL's "no such key".
+
+    `reason` is what to tell of a table without a row in place of a clause's own words, else empty.
+    """
+
+    def __init__(self, text: str, reason: str = "") -> None:
+        super().__init__(text)
+        self.reason = reason
 
 
 class StepLimitError(EvaluationError):
