@@ -141,6 +141,9 @@ class DecisionPart:
         """What pods of a group break on their nodes; the call is about the first of them."""
         raise NotImplementedError
 
+    def note(self, call: VerbCall) -> None:
+        """Has `notes` say what there is to say of the pod of a call."""
+
     def notes(self) -> Iterable[str]:
         """What to say to people of pods that it was asked about, whatever the answers were."""
         return ()

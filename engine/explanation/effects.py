@@ -114,9 +114,8 @@ def _ask(seen: _Seen, engine: Engine, pod: bytes, names: Sequence[str]) -> None:
         for program in inspection.selection.audited:
             objections += finished(inspection.objections_of(program))
         given = finished(inspection.contributions())
-        # What there is to say of it in general is in their notes then.
         for part in engine.parts:
-            part.says(inspection.call)
+            part.note(inspection.call)
     except EngineError:
         # What cannot be decided about a pod is an error of its own.
         return

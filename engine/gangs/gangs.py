@@ -254,9 +254,8 @@ class Gangs(DecisionPart):
 
     def says(self, call: VerbCall) -> Rejected | None:
         found = self.of_pod(call)
-        if found is None or (name := self._members.of(call)) is None:
+        if found is None:
             return None
-        self._quorums.note(call, name)
         return Rejected(found.told.text, found.program.policy, found.program.name)
 
     def _complete(self, gang: KnownGang) -> None:
@@ -424,6 +423,10 @@ class Gangs(DecisionPart):
                 spec = mapping(msgspec.json.decode(body or b"{}"), "spec")
                 found.update(what for what, has in NOT_LOOKED_AT.items() if has(spec))
         return [f"{what} ({counted(number, 'member')})" for what, number in sorted(found.items())]
+
+    def note(self, call: VerbCall) -> None:
+        if (name := self._members.of(call)) is not None:
+            self._quorums.note(call, name)
 
     def notes(self) -> Iterable[str]:
         return self._quorums.notes
