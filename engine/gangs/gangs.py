@@ -412,7 +412,7 @@ class Gangs(DecisionPart):
         return GangOfPod(name.program, told, refusal, allowed)
 
     def not_on_paper(self, call: VerbCall) -> Sequence[str]:
-        """What members have that kube-scheduler looks at, and no attempt on paper, for people."""
+        """The constraints of members that kube-scheduler checks, and no attempt on paper."""
         name, pods, found = self._members.of(call), call.cluster.pods, Counter[str]()
         gang = self.known.find(name) if name is not None else None
         uids = {call.pod.uid, *(gang.places if gang is not None else ())}

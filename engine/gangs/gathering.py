@@ -132,9 +132,9 @@ class KnownGangs:
         self._by_uid.update(dict.fromkeys(places, gang))
 
     def remind(self, gang: KnownGang) -> None:
-        """Has the members that are not held asked about again, later each time.
+        """Wakes the members that are not held, so that kube-scheduler asks again, later each time.
 
-        After a gang was given up, nobody else may ask about those that were never rejected.
+        Members that were never rejected would be asked about by nobody after a gang was given up.
         """
         now = self._clock()
         if gang.absent and now >= gang.not_before:
@@ -461,7 +461,7 @@ class Ends:
         return None
 
     def is_complete(self, gang: KnownGang) -> bool:
-        """Whether enough members are held, or one is bound: the others come as they come then."""
+        """Whether enough members are held, or one is bound, after which the others come singly."""
         return gang.has_enough or bool(self.bound(gang))
 
     def bound(self, gang: KnownGang) -> Mapping[str, int]:

@@ -63,7 +63,7 @@ class Quorums:
         self.notes: dict[str, None] = {}
 
     def of(self, call: VerbCall, name: GangName, on_nodes: Iterable[Peer] = ()) -> int | str:
-        """How many are placed together as the pod of a call says it, or why it cannot be told."""
+        """The number of members placed together, by the pod of a call, or why there is none."""
         said = self.said(call, name)
         return said if isinstance(said, str) else self._still_wanted(call, name, said, on_nodes)
 
@@ -78,7 +78,7 @@ class Quorums:
     def read(self, gang: KnownGang, call: VerbCall, said: int) -> str:
         """Takes the largest number that members say. Returns what the gang lacks, or an empty text.
 
-        The pod of the call has `said` one; a member that says none does not count.
+        The pod of the call has `said` a number. A member without a number does not count.
         """
         waiting = self.coming(call, gang.name)
         clause = gang.clause
@@ -118,9 +118,9 @@ class Quorums:
         quorum: int | str,
         roles: Sequence[GangRole],
     ) -> str:
-        """What a gang lacks of which too few members exist, and why the others do not come.
+        """What a gang lacks, and why the members that are missing do not come; empty for nothing.
 
-        It lacks its number where that cannot be told.
+        Where the number of members cannot be told, the gang lacks that number.
         """
         text = quorum if isinstance(quorum, str) else lacking(exist, quorum, roles)
         if not text or isinstance(quorum, str):
@@ -205,7 +205,7 @@ class Quorums:
         return found if found <= most else f"more than {most:,} members"
 
     def _said_of_all(self, call: VerbCall, name: GangName) -> int | str:
-        """The same of all members, whatever their roles are."""
+        """The number of all members, whatever their roles are, or why it cannot be told."""
         program = name.program
         number: object = program.number
         replicas: int | None = None
@@ -244,7 +244,7 @@ class Quorums:
     def _still_wanted(
         self, call: VerbCall, name: GangName, number: int, held: Iterable[Peer] = ()
     ) -> int:
-        """What members say, as far as it still has to come."""
+        """The number that members say, less the members that have come already."""
         pods = call.cluster.pods
         waiting = [*self._members.waiting(name, call.snapshot).values(), *held]
         uids = {each.workload.uid for each in waiting if each.workload is not None}
@@ -291,8 +291,8 @@ class Quorums:
     ) -> None:
         """Reads what members say; each is read again only after something has changed.
 
-        `keys` are their names by uid, and `opened` makes a call about one; without its JSON there
-        is none, and it says nothing. What was read stays when the time of the call is over.
+        `keys` are the names of members by uid, and `opened` makes a call about a member. A member
+        whose JSON is not known says nothing. What was read stays when the call has no more time.
         """
         pods, calls = self._pods, self._calls
         for uid, key in keys.items():
